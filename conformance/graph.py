@@ -1,0 +1,106 @@
+"""A case's program as plain data: values, and the operator applications between them.
+
+Everything else about a case is derived from this record: the edge program (`programs`), the
+exact-integer golden and the float golden (`numerics`). It holds no tensors, so a case can be
+hashed, printed, compared and sent to another process; `materialise` makes the numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Quant:
+    """Affine quantisation: real = scale * (code - zero_point), codes within [qmin, qmax].
+
+    `axis` None is per-tensor and `scale` a number; otherwise `scale` holds one number per index of
+    that axis and the zero point is the same for all of them.
+    """
+
+    scale: float | tuple[float, ...]
+    zero_point: int = 0
+    qmin: int = -128
+    qmax: int = 127
+    axis: int | None = None
+    dtype: str = "int8"
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How a value's numbers are made: codes for a quantised value, reals for a float one.
+
+    kind: "random" (full range, from `seed`), "all_codes" (qmin..qmax, repeated), "ramp" (one step
+    per element, wrapping), "one_hot" (qmax at flat index `index`, zero point elsewhere), "min",
+    "max", "zero" (the zero point), "alternating" (qmin, qmax, ...), "list" (`values`, repeated).
+    """
+
+    kind: str = "random"
+    seed: int = 0
+    index: int = 0
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Value:
+    """A model input or a constant. `quant` None means plain float32."""
+
+    name: str
+    shape: tuple[int, ...]
+    quant: Quant | None
+    fill: Fill = Fill()
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Refers to a value or to output `index` of a step, inside a step's arguments."""
+
+    name: str
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator application, spelled as in ATen (`op` is a table name, e.g. aten.relu.default).
+
+    Arguments are constants, tuples (for lists) and `Ref`. `quant` is the output's quantisation;
+    None leaves the output float, unquantised: an activation fused behind it, or a float model.
+    A step with several outputs has one quantisation for all of them.
+    """
+
+    name: str
+    op: str
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...] = ()
+    quant: Quant | None = None
+    outputs: int = 1
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Values, then steps in execution order, then what the model returns."""
+
+    values: tuple[Value, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[Ref, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question to a backend: what becomes of step `subject` of `graph`?
+
+    id: "<row>/<constraint>/<side>/<variant>", unique within a table.
+    side: "accept", "at_limit", "outside" (one step past the limit), "context" or "value".
+    expect: "accept", "reject" or "unspecified"; `reason` is the constraint's code for "reject".
+    """
+
+    id: str
+    row: str
+    constraint: str
+    side: str
+    expect: str
+    reason: str | None
+    graph: Graph
+    subject: str

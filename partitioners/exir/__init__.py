@@ -1,0 +1,1 @@
+"""The export API: edge programs, partitioners, delegates."""

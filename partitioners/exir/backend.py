@@ -1,0 +1,80 @@
+"""What a backend is: the six things a vendor hands to the suite, and the records they exchange."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch.export import ExportedProgram
+
+
+@dataclass
+class CompileSpec:
+    """One key-value pair that configures a backend's compiler."""
+
+    key: str
+    value: bytes
+
+
+@dataclass(frozen=True)
+class PreprocessResult:
+    """What a backend's compiler returns: the blob its runtime loads, and optional debug data."""
+
+    processed_bytes: bytes = b""
+    debug_handle_map: dict[int, tuple[int, ...]] | None = None
+    data_store_output: Any = None
+
+
+class BackendDetails(ABC):
+    """A backend's compiler. Subclass it directly; the class name is the backend id."""
+
+    @staticmethod
+    @abstractmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        """Compile one delegated subgraph (edge dialect) to bytes."""
+
+
+class Runtime(Protocol):
+    """A device, real or simulated, that executes what `preprocess` wrote."""
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
+        """Parse and check the blob once; the handle is what `execute` takes."""
+
+    def execute(self, handle: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Run a loaded blob. Inputs and outputs are in the order of the delegated subgraph."""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a partitioner left a node out: a stable code, what it found, and a sentence."""
+
+    node: str
+    target: str
+    code: str
+    found: str
+    sentence: str
+
+
+Pass = Callable[[torch.fx.GraphModule], Any]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A backend under test. Register it in the entry-point group `npu_assay.backends`.
+
+    `partitioner` makes a fresh Partitioner; when that has an attribute `rejections` (a list of
+    `Rejection`, refilled by every call of `partition`), the suite checks the reasons as well.
+    `passes` are the edge passes that the vendor's flow runs before partitioning; they must keep
+    the program's meaning and copy `node.meta` to the nodes that replace a node.
+    """
+
+    name: str
+    table: str
+    partitioner: Callable[[], Any]
+    details: type[BackendDetails]
+    runtime: Runtime
+    quantizer: Callable[[], Any] | None = None
+    passes: Sequence[Pass] = field(default=())

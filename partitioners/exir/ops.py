@@ -1,0 +1,148 @@
+"""Edge dialect operators: one cached object per ATen overload, named as the vendors' tables name it.
+
+An edge operator prints as ``aten.add.Tensor`` and gives its nodes the name ``aten_add_tensor``.
+Compare operators by name (`target_name`), never by identity: the same code then also reads graphs
+whose targets are plain `torch.ops` overloads or another implementation's edge operators.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+
+# Importing the module registers torch.ops.quantized_decomposed.*.
+import torch.ao.quantization.fx._decomposed  # noqa: F401  (registration is the import's purpose)
+
+QUANTIZE_PER_TENSOR = "quantized_decomposed.quantize_per_tensor.default"
+QUANTIZE_PER_CHANNEL = "quantized_decomposed.quantize_per_channel.default"
+DEQUANTIZE_PER_TENSOR = "quantized_decomposed.dequantize_per_tensor.default"
+DEQUANTIZE_PER_CHANNEL = "quantized_decomposed.dequantize_per_channel.default"
+QUANTIZE = frozenset({QUANTIZE_PER_TENSOR, QUANTIZE_PER_CHANNEL})
+DEQUANTIZE = frozenset({DEQUANTIZE_PER_TENSOR, DEQUANTIZE_PER_CHANNEL})
+GETITEM = "getitem"
+CALL_DELEGATE = "executorch_call_delegate"
+
+
+class EdgeOp:
+    """An operator of the edge dialect; calling it runs the wrapped function.
+
+    `_op` is the wrapped `torch._ops.OpOverload`, or a plain function for the `dim_order_ops`
+    operators, which torch does not have.
+    """
+
+    __module__ = "partitioners.exir.ops"
+
+    def __init__(self, name: str, op: Callable[..., Any]) -> None:
+        self.__name__ = self.__qualname__ = name
+        self._op = op
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._op(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return self.__name__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EdgeOp:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (edge_op, (self.__name__,))
+
+    @property
+    def schema(self) -> torch.FunctionSchema | None:
+        """The ATen schema, or None for a `dim_order_ops` operator."""
+        return self._op._schema if isinstance(self._op, OpOverload) else None
+
+
+def dim_order_format(dim_order: list[int] | None, rank: int) -> torch.memory_format:
+    """Memory format of a dim order (axes from outermost to innermost); None keeps the input's.
+
+    Raises ValueError for an order that is neither contiguous nor channels-last.
+    """
+    if dim_order is None:
+        return torch.preserve_format
+    if list(dim_order) == list(range(rank)):
+        return torch.contiguous_format
+    if list(dim_order) == [0, *range(2, rank), 1]:
+        return torch.channels_last if rank == 4 else torch.channels_last_3d
+    raise ValueError(f"dim_order {dim_order} of a rank-{rank} tensor is neither contiguous nor channels-last")
+
+
+def _clone_dim_order(x: torch.Tensor, *, non_blocking: bool = False, dim_order: list[int] | None = None) -> torch.Tensor:
+    return torch.clone(x, memory_format=dim_order_format(dim_order, x.dim()))
+
+
+def _to_dim_order_copy(
+    x: torch.Tensor,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    non_blocking: bool = False,
+    dim_order: list[int] | None = None,
+) -> torch.Tensor:
+    return torch.ops.aten._to_copy.default(x, dtype=dtype, memory_format=dim_order_format(dim_order, x.dim()))
+
+
+_DIM_ORDER_OPS: dict[str, Callable[..., Any]] = {
+    "dim_order_ops._clone_dim_order.default": _clone_dim_order,
+    "dim_order_ops._to_dim_order_copy.default": _to_dim_order_copy,
+}
+
+
+@cache
+def edge_op(name: str) -> EdgeOp:
+    """The edge operator called `name` ("namespace.operator.overload"); the same object every time.
+
+    Raises ValueError when torch has no such operator.
+    """
+    if name in _DIM_ORDER_OPS:
+        return EdgeOp(name, _DIM_ORDER_OPS[name])
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not isinstance(found, OpOverload):
+        raise ValueError(f"no operator {name!r}: expected namespace.operator.overload, e.g. aten.add.Tensor")
+    return EdgeOp(name, found)
+
+
+def to_edge_op(target: OpOverload) -> EdgeOp:
+    """The edge operator of a `torch.ops` overload."""
+    return edge_op(to_edge_op_name(target))
+
+
+def target_name(target: Any) -> str:
+    """The table name of a node's target, whatever kind of object the target is.
+
+    `aten.add.Tensor` for edge operators (ours or ExecuTorch's) and for torch overloads alike;
+    the bare function name for builtins (`getitem`) and higher-order operators.
+    """
+    if isinstance(target, EdgeOp):
+        return target.__name__
+    if isinstance(target, OpOverload):
+        return to_edge_op_name(target)
+    if target is operator.getitem:
+        return GETITEM
+    if isinstance(target, HigherOrderOperator):
+        return target.name()
+    if isinstance(target, str):
+        return target
+    return str(getattr(target, "__name__", target))
+
+
+def to_edge_op_name(target: OpOverload) -> str:
+    """`aten.add.Tensor` for `torch.ops.aten.add.Tensor`."""
+    namespace, _, rest = target.name().partition("::")
+    operator_name, _, overload = rest.partition(".")
+    return f"{namespace}.{operator_name}.{overload or 'default'}"
+
+
+def node_name(name: str) -> str:
+    """The graph node name of an edge operator: `aten.add.Tensor` -> `aten_add_tensor`."""
+    return name.replace(".", "_").lower()
