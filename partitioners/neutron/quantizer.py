@@ -1,0 +1,295 @@
+"""Neutron quantizer for torchao's PT2E flow: static int8, as the NPU's operators need it.
+
+Install the extra `quantize` (torchao) to use it. Activations are int8 per-tensor affine, weights
+symmetric int8 (per output channel for convolutions, per tensor for linear), biases int32 with
+scale = input scale * weight scale. Operators that cannot rescale share their input's parameters;
+sigmoid, tanh and softmax have the fixed output parameters of the TFLite int8 specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e import HistogramObserver, MinMaxObserver, PerChannelMinMaxObserver
+from torchao.quantization.pt2e.quantizer import (
+    DerivedQuantizationSpec,
+    FixedQParamsQuantizationSpec,
+    QuantizationAnnotation,
+    QuantizationSpec,
+    Quantizer,
+    SharedQuantizationSpec,
+)
+
+aten = torch.ops.aten
+
+ANNOTATION = "quantization_annotation"
+SMALLEST_SCALE = 2.0**-12
+"""Smallest activation scale the observers may choose."""
+
+CONVOLUTIONS: dict[object, int] = {
+    aten.conv1d.default: 0,
+    aten.conv2d.default: 0,
+    aten.convolution.default: 0,
+    aten.conv_transpose2d.input: 1,
+}
+"""Convolution -> the weight axis of the output channels."""
+
+SHARE_INPUT = frozenset(
+    {
+        aten.abs.default,
+        aten.adaptive_avg_pool2d.default,
+        aten.avg_pool1d.default,
+        aten.avg_pool2d.default,
+        aten.clone.default,
+        aten.dropout.default,
+        aten.flatten.using_ints,
+        aten.max_pool1d.default,
+        aten.max_pool2d.default,
+        aten.mean.dim,
+        aten.neg.default,
+        aten.pad.default,
+        aten.constant_pad_nd.default,
+        aten.permute.default,
+        aten.reshape.default,
+        aten.slice.Tensor,
+        aten.squeeze.default,
+        aten.squeeze.dim,
+        aten.squeeze.dims,
+        aten.transpose.int,
+        aten.unsqueeze.default,
+        aten.upsample_bilinear2d.vec,
+        aten.upsample_nearest2d.vec,
+        aten.view.default,
+    }
+)
+"""Operators whose output keeps the input's scale and zero point."""
+
+FREE_OUTPUT = frozenset(
+    {
+        aten.add.Tensor,
+        aten.add_.Tensor,
+        aten.bmm.default,
+        aten.clamp.default,
+        aten.div.Tensor,
+        aten.hardtanh.default,
+        aten.hardtanh_.default,
+        aten.leaky_relu.default,
+        aten.matmul.default,
+        aten.mm.default,
+        aten.mul.Tensor,
+        aten.prelu.default,
+        aten.relu.default,
+        aten.relu6.default,
+        aten.relu_.default,
+    }
+)
+"""Operators whose output has parameters of its own."""
+
+FIXED_OUTPUT: dict[object, tuple[float, int]] = {
+    aten.sigmoid.default: (1 / 256, -128),
+    aten.softmax.int: (1 / 256, -128),
+    aten.tanh.default: (1 / 128, 0),
+}
+"""Operators with a fixed output (scale, zero point)."""
+
+RELUS = frozenset({aten.relu.default, aten.relu_.default, aten.relu6.default})
+HARDTANHS = frozenset({aten.hardtanh.default, aten.hardtanh_.default})
+SPLITS = frozenset({aten.split.Tensor, aten.split_with_sizes.default, aten.chunk.default})
+
+
+def activation_spec() -> QuantizationSpec:
+    """int8 [-128, 127], per-tensor affine."""
+    return QuantizationSpec(
+        dtype=torch.int8,
+        observer_or_fake_quant_ctr=HistogramObserver.with_args(eps=SMALLEST_SCALE),
+        quant_min=-128,
+        quant_max=127,
+        qscheme=torch.per_tensor_affine,
+    )
+
+
+def weight_spec(axis: int | None) -> QuantizationSpec:
+    """int8 [-127, 127], symmetric; per channel along `axis`, per tensor for None."""
+    observer = MinMaxObserver if axis is None else PerChannelMinMaxObserver
+    scheme = torch.per_tensor_symmetric if axis is None else torch.per_channel_symmetric
+    return QuantizationSpec(
+        dtype=torch.int8,
+        observer_or_fake_quant_ctr=observer.with_args(eps=SMALLEST_SCALE)
+        if axis is None
+        else observer.with_args(ch_axis=axis, eps=SMALLEST_SCALE),
+        quant_min=-127,
+        quant_max=127,
+        qscheme=scheme,
+        ch_axis=axis,
+    )
+
+
+def _bias_qparams(per_channel: bool, observers: Sequence[torch.nn.Module]) -> tuple[torch.Tensor, torch.Tensor]:
+    input_scale, _ = observers[0].calculate_qparams()
+    weight_scale, _ = observers[1].calculate_qparams()
+    scale = input_scale.to(torch.float32) * weight_scale.to(torch.float32)
+    scale = scale if per_channel else scale.reshape(1)
+    return scale, torch.zeros_like(scale, dtype=torch.int64)
+
+
+def bias_spec(node: Node, data: Node, weight: Node, per_channel: bool) -> DerivedQuantizationSpec:
+    """int32 with scale = input scale * weight scale and zero point 0."""
+    return DerivedQuantizationSpec(
+        derived_from=[(data, node), (weight, node)],
+        derive_qparams_fn=partial(_bias_qparams, per_channel),
+        dtype=torch.int32,
+        quant_min=-(2**31) + 1,
+        quant_max=2**31 - 1,
+        qscheme=torch.per_channel_symmetric if per_channel else torch.per_tensor_symmetric,
+        ch_axis=0 if per_channel else None,
+    )
+
+
+def is_relu_like(node: Node) -> bool:
+    """Whether the node only clamps to [0, inf) or [0, 6], which a preceding operator can absorb."""
+    if node.target in HARDTANHS:
+        return node.args[1:3] in {(0.0, 6.0), (0.0, float("inf"))}  # 0 and 0.0 are equal
+    return node.target in RELUS
+
+
+def fused_activation(node: Node) -> Node | None:
+    """The activation that is quantised together with `node`: its only user, when that is relu-like."""
+    users = list(node.users)
+    return users[0] if len(users) == 1 and is_relu_like(users[0]) else None
+
+
+def split_to_slices(model: GraphModule) -> None:
+    """Replace split + getitem by slices, one per chunk, so that every chunk is one tensor."""
+    for node in [n for n in model.graph.nodes if n.target in SPLITS]:
+        dim = node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", 0)
+        start = 0
+        for index, chunk in enumerate(node.meta["val"]):
+            size = chunk.shape[dim]
+            for getitem in [user for user in node.users if user.args[1] == index]:
+                with model.graph.inserting_before(getitem):
+                    piece = model.graph.call_function(aten.slice.Tensor, (node.args[0], dim, start, start + size))
+                piece.meta = dict(getitem.meta)
+                getitem.replace_all_uses_with(piece)
+            start += size
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+class NeutronQuantizer(Quantizer):
+    """Annotates every operator that the Neutron NPU runs; everything else stays float.
+
+    Use with `torchao.quantization.pt2e.quantize_pt2e.prepare_pt2e` and `convert_pt2e`.
+    """
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """Rewrites that must happen before observers are placed."""
+        split_to_slices(model)
+        return model
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        """Annotate in graph order, so that a producer is annotated before its consumers."""
+        for node in model.graph.nodes:
+            annotation = _annotation(node)
+            if annotation is not None:
+                annotation._annotated = True
+                node.meta[ANNOTATION] = annotation
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """Every annotated input must be one of the node's inputs; raises ValueError naming the node."""
+        for node in model.graph.nodes:
+            annotation = node.meta.get(ANNOTATION)
+            stray = (
+                [] if annotation is None else [n for n in annotation.input_qspec_map if n not in node.all_input_nodes]
+            )
+            if stray:
+                raise ValueError(f"{node.name}: annotated input {stray[0].name} is not one of its inputs")
+
+
+def _annotation(node: Node) -> QuantizationAnnotation | None:
+    if node.op != "call_function" or node.meta.get(ANNOTATION) is not None or not _is_float(node):
+        return None
+    if node.target in CONVOLUTIONS or node.target in (aten.linear.default, aten.addmm.default):
+        return _annotate_weighted(node)
+    if node.target is aten.cat.default:
+        return _annotate_cat(node)
+    for targets, annotate in _BY_TARGET:
+        if node.target in targets:
+            return annotate(node)
+    return None
+
+
+def _is_float(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _tensor_inputs(node: Node) -> list[Node]:
+    return [argument for argument in node.all_input_nodes if _is_float(argument)]
+
+
+def _annotate_weighted(node: Node) -> QuantizationAnnotation:
+    """Convolution, linear or addmm; a relu-like activation behind it takes over the output."""
+    if node.target is aten.addmm.default:
+        bias, data, weight = (*node.args[:3],)
+    else:
+        data, weight = node.args[:2]
+        bias = node.args[2] if len(node.args) > 2 else None
+    axis = CONVOLUTIONS.get(node.target)
+    specs = {data: activation_spec(), weight: weight_spec(axis)}
+    if isinstance(bias, Node):
+        specs[bias] = bias_spec(node, data, weight, per_channel=axis is not None)
+    activation = fused_activation(node)
+    if activation is None:
+        return QuantizationAnnotation(input_qspec_map=specs, output_qspec=activation_spec())
+    activation.meta[ANNOTATION] = QuantizationAnnotation(output_qspec=activation_spec(), _annotated=True)
+    return QuantizationAnnotation(input_qspec_map=specs)
+
+
+def _annotate_cat(node: Node) -> QuantizationAnnotation:
+    """All inputs and the output share the first input's parameters."""
+    inputs = list(dict.fromkeys(node.args[0]))  # type: ignore[arg-type]  # a list of nodes by schema
+    shared = SharedQuantizationSpec((inputs[0], node))
+    specs = {inputs[0]: activation_spec()} | dict.fromkeys(inputs[1:], shared)
+    return QuantizationAnnotation(input_qspec_map=specs, output_qspec=shared)
+
+
+def _annotate_shared(node: Node) -> QuantizationAnnotation | None:
+    """Output = input's parameters; left float when the producer is float, for then nothing is gained."""
+    source = node.args[0]
+    if not isinstance(source, Node) or not (source.op == "placeholder" or source.meta.get(ANNOTATION)):
+        return None
+    return QuantizationAnnotation(
+        input_qspec_map={source: activation_spec()}, output_qspec=SharedQuantizationSpec((source, node))
+    )
+
+
+def _annotate_free(node: Node) -> QuantizationAnnotation | None:
+    inputs = _tensor_inputs(node)
+    if node.target is aten.div.Tensor:
+        inputs = inputs[:1]  # the divisor stays float: its reciprocal is what the NPU holds
+    weights = {aten.mm.default, aten.prelu.default}
+    specs = {n: activation_spec() for n in inputs}
+    if node.target in weights and len(inputs) == 2 and inputs[1].op == "get_attr":
+        specs[inputs[1]] = weight_spec(None)
+    return QuantizationAnnotation(input_qspec_map=specs, output_qspec=activation_spec())
+
+
+def _annotate_fixed(node: Node) -> QuantizationAnnotation:
+    scale, zero_point = FIXED_OUTPUT[node.target]
+    output = FixedQParamsQuantizationSpec(
+        dtype=torch.int8, scale=scale, zero_point=zero_point, quant_min=-128, quant_max=127
+    )
+    return QuantizationAnnotation(
+        input_qspec_map={n: activation_spec() for n in _tensor_inputs(node)}, output_qspec=output
+    )
+
+
+_BY_TARGET: tuple[tuple[frozenset[object], Callable[[Node], QuantizationAnnotation | None]], ...] = (
+    (frozenset(SHARE_INPUT), _annotate_shared),
+    (frozenset(FREE_OUTPUT), _annotate_free),
+    (frozenset(FIXED_OUTPUT), _annotate_fixed),
+)

@@ -1,0 +1,180 @@
+"""The four MLPerf Tiny reference networks in torch, with seeded weights.
+
+Shapes and layers follow the reference models of the MLPerf Tiny benchmark (visual wake words,
+image classification, keyword spotting, anomaly detection); the weights are random, because what is
+tested is arithmetic and not accuracy. Batch norm statistics are seeded too, so that folding them
+changes every channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class SameConv(nn.Module):
+    """A convolution with TensorFlow's SAME padding: the odd cell goes to the bottom and right."""
+
+    def __init__(
+        self, size: tuple[int, int], inputs: int, outputs: int, kernel: tuple[int, int], stride: int, groups: int = 1
+    ) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, kernel, stride, groups=groups, bias=False)
+        top, bottom = _same(size[0], kernel[0], stride)
+        left, right = _same(size[1], kernel[1], stride)
+        self.pad = (left, right, top, bottom)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(functional.pad(x, self.pad) if any(self.pad) else x)
+
+
+def _same(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+def conv_block(
+    size: tuple[int, int], inputs: int, outputs: int, kernel: tuple[int, int], stride: int = 1, groups: int = 1
+) -> nn.Sequential:
+    """Convolution, batch norm, relu."""
+    return nn.Sequential(SameConv(size, inputs, outputs, kernel, stride, groups), nn.BatchNorm2d(outputs), nn.ReLU())
+
+
+class MobileNetV1(nn.Module):
+    """Visual wake words: width 0.25, input (1, 3, 96, 96), two classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        size, channels = 48, 8
+        blocks = [conv_block((96, 96), 3, channels, (3, 3), 2)]
+        for outputs, stride in [
+            (16, 1),
+            (32, 2),
+            (32, 1),
+            (64, 2),
+            (64, 1),
+            (128, 2),
+            *[(128, 1)] * 5,
+            (256, 2),
+            (256, 1),
+        ]:
+            blocks.append(conv_block((size, size), channels, channels, (3, 3), stride, groups=channels))
+            size = -(-size // stride)
+            blocks.append(conv_block((size, size), channels, outputs, (1, 1)))
+            channels = outputs
+        self.features = nn.Sequential(*blocks)
+        self.pool = nn.AvgPool2d(3)
+        self.classifier = nn.Linear(256, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.flatten(self.pool(self.features(x)), 1)
+        return functional.softmax(self.classifier(x), dim=-1)
+
+
+class Residual(nn.Module):
+    """Two 3x3 convolutions with a shortcut, which is a 1x1 convolution where the shape changes."""
+
+    def __init__(self, size: int, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        small = -(-size // stride)
+        self.first = conv_block((size, size), inputs, outputs, (3, 3), stride)
+        self.second = nn.Sequential(SameConv((small, small), outputs, outputs, (3, 3), 1), nn.BatchNorm2d(outputs))
+        self.shortcut = nn.Conv2d(inputs, outputs, 1, stride) if stride > 1 else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.relu(self.shortcut(x) + self.second(self.first(x)))
+
+
+class ResNet8(nn.Module):
+    """Image classification: input (1, 3, 32, 32), ten classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = conv_block((32, 32), 3, 16, (3, 3))
+        self.stacks = nn.Sequential(Residual(32, 16, 16, 1), Residual(32, 16, 32, 2), Residual(16, 32, 64, 2))
+        self.pool = nn.AvgPool2d(8)
+        self.classifier = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.flatten(self.pool(self.stacks(self.stem(x))), 1)
+        return functional.softmax(self.classifier(x), dim=-1)
+
+
+class DSCNN(nn.Module):
+    """Keyword spotting: input (1, 1, 49, 10), twelve classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        blocks = [conv_block((49, 10), 1, 64, (10, 4), 2)]
+        for _ in range(4):
+            blocks += [conv_block((25, 5), 64, 64, (3, 3), groups=64), conv_block((25, 5), 64, 64, (1, 1))]
+        self.features = nn.Sequential(*blocks)
+        self.pool = nn.AvgPool2d((25, 5))
+        self.classifier = nn.Linear(64, 12)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.flatten(self.pool(self.features(x)), 1)
+        return functional.softmax(self.classifier(x), dim=-1)
+
+
+class DeepAutoencoder(nn.Module):
+    """Anomaly detection: input (1, 640), reconstructed through a bottleneck of eight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = [640, 128, 128, 128, 128, 8, 128, 128, 128, 128]
+        layers: list[nn.Module] = []
+        for inputs, outputs in zip(widths, widths[1:], strict=False):
+            layers += [nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs), nn.ReLU()]
+        self.layers = nn.Sequential(*layers, nn.Linear(128, 640))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "mobilenet_v1": (MobileNetV1, (1, 3, 96, 96)),
+    "resnet8": (ResNet8, (1, 3, 32, 32)),
+    "ds_cnn": (DSCNN, (1, 1, 49, 10)),
+    "deep_autoencoder": (DeepAutoencoder, (1, 640)),
+}
+
+
+def network(name: str, seed: int = 0) -> tuple[nn.Module, tuple[int, ...]]:
+    """A network in evaluation mode with seeded weights, and its input shape."""
+    build, shape = NETWORKS[name]
+    model = build().eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            fan_in = parameter[0].numel() if parameter.dim() > 1 else 1
+            spread = (2.0 / fan_in) ** 0.5 if parameter.dim() > 1 else 0.1
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread)
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+                module.weight.copy_(torch.rand(module.weight.shape, generator=generator) + 0.5)
+                module.running_mean.copy_(torch.randn(module.weight.shape, generator=generator) * 0.1)
+                module.running_var.copy_(torch.rand(module.weight.shape, generator=generator) + 0.5)
+    return model, shape
+
+
+def samples(shape: tuple[int, ...], count: int, seed: int = 1) -> list[torch.Tensor]:
+    """Seeded random inputs."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator) for _ in range(count)]
+
+
+def quantise(model: nn.Module, inputs: list[torch.Tensor]) -> torch.export.ExportedProgram:
+    """Post-training quantisation with the Neutron quantizer; the inputs calibrate."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from partitioners.neutron.quantizer import NeutronQuantizer
+
+    with torch.no_grad():
+        prepared = prepare_pt2e(torch.export.export(model, (inputs[0],)).module(), NeutronQuantizer())
+        for x in inputs:
+            prepared(x)
+        return torch.export.export(convert_pt2e(prepared), (inputs[0],))
