@@ -1,0 +1,159 @@
+"""A compiled piece of a program: the blob, how it was made, and the edge program it stands for."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import torch
+from torch import fx
+from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
+
+from partitioners.exir.backend import CompileSpec, Runtime
+from partitioners.exir.program import EdgeProgram, argument, output_values
+from partitioners.exir.run import run_delegate
+
+
+class LoweredBackendModule(torch.nn.Module):
+    """What `to_backend` makes of a delegated subgraph.
+
+    Torch recognises the class by its name: it may be the first argument of
+    `executorch_call_delegate`, and export accepts modules that contain it.
+    """
+
+    def __init__(
+        self,
+        edge_program: ExportedProgram,
+        backend_id: str,
+        processed_bytes: bytes,
+        compile_specs: list[CompileSpec],
+        data_store_output: Any = None,
+    ) -> None:
+        super().__init__()
+        self._original_module = edge_program
+        self._backend_id = backend_id
+        self._processed_bytes = processed_bytes
+        self._compile_specs = compile_specs
+        self._data_store_output = data_store_output
+        self._handles: list[tuple[Runtime, Any]] = []
+        self.meta: dict[str, Any] | None = None
+
+    @property
+    def backend_id(self) -> str:
+        """Name of the backend, which is the class name of its BackendDetails."""
+        return self._backend_id
+
+    @property
+    def processed_bytes(self) -> bytes:
+        """The blob that the backend's `preprocess` made."""
+        return self._processed_bytes
+
+    @property
+    def compile_specs(self) -> list[CompileSpec]:
+        """What the blob was compiled with, in order."""
+        return self._compile_specs
+
+    @property
+    def data_store_output(self) -> Any:
+        """Data that the backend wants stored outside its blob, or None."""
+        return self._data_store_output
+
+    @property
+    def original_module(self) -> ExportedProgram:
+        """The edge program that was compiled."""
+        return self._original_module
+
+    def handle(self, runtime: Runtime) -> Any:
+        """The blob as loaded by `runtime`; loaded once per runtime object."""
+        for known, handle in self._handles:
+            if known is runtime:
+                return handle
+        handle = runtime.load(self._processed_bytes, self._compile_specs)
+        self._handles.append((runtime, handle))
+        return handle
+
+    def forward(self, *args: Any) -> list[Any]:
+        """Run the blob on the backend's registered runtime, or the original program if there is none."""
+        return run_delegate(self, args, where=self._backend_id)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LoweredBackendModule:
+        # Program and blob are never written after compilation, so copies share them.
+        twin = LoweredBackendModule(
+            self._original_module,
+            self._backend_id,
+            self._processed_bytes,
+            list(self._compile_specs),
+            self._data_store_output,
+        )
+        twin.meta = None if self.meta is None else dict(self.meta)
+        memo[id(self)] = twin
+        return twin
+
+    def program(self) -> EdgeProgram:
+        """An edge program that does nothing but call this delegate."""
+        graph = fx.Graph()
+        arguments = [self._copy_placeholder(graph, node) for node in self._user_inputs()]
+        returned = self._user_outputs()
+        root = torch.nn.Module()
+        results = call_delegate(graph, root, self, arguments, [n.meta["val"] for n in returned])
+        graph.output(tuple(results))
+        signature = ExportGraphSignature(
+            [InputSpec(InputKind.USER_INPUT, argument(n), None) for n in arguments],
+            [OutputSpec(OutputKind.USER_OUTPUT, argument(n), None) for n in results],
+        )
+        return EdgeProgram(root, graph, signature, {}, dict(self._original_module.range_constraints))
+
+    def _user_inputs(self) -> Iterator[fx.Node]:
+        program = self._original_module
+        placeholders = (n for n in program.graph.nodes if n.op == "placeholder")
+        for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+            if spec.kind == InputKind.USER_INPUT:
+                yield node
+
+    def _user_outputs(self) -> list[fx.Node]:
+        program = self._original_module
+        pairs = zip(output_values(program.graph), program.graph_signature.output_specs, strict=True)
+        return [node for node, spec in pairs if spec.kind == OutputKind.USER_OUTPUT]
+
+    @staticmethod
+    def _copy_placeholder(graph: fx.Graph, node: fx.Node) -> fx.Node:
+        placeholder = graph.placeholder(node.name)
+        placeholder.meta["val"] = node.meta["val"]
+        return placeholder
+
+
+def call_delegate(
+    graph: fx.Graph,
+    root: torch.nn.Module,
+    lowered: LoweredBackendModule,
+    arguments: Sequence[Any],
+    values: Sequence[Any],
+) -> list[fx.Node]:
+    """Insert a call of `lowered` at the graph's insertion point; return one getitem node per output.
+
+    `root` gets the module as `lowered_module_<n>`, the first free name; `values` are the outputs'
+    `meta["val"]`.
+    """
+    module = graph.get_attr(add_lowered(root, lowered))
+    delegate = graph.call_function(executorch_call_delegate, (module, *arguments))
+    delegate.meta["val"] = list(values)
+    return [getitem(graph, delegate, index, value) for index, value in enumerate(values)]
+
+
+def getitem(graph: fx.Graph, source: fx.Node, index: int, value: Any) -> fx.Node:
+    """Insert `source[index]`, whose value is `value`."""
+    node = graph.call_function(operator.getitem, (source, index))
+    node.meta["val"] = value
+    return node
+
+
+def add_lowered(root: torch.nn.Module, lowered: LoweredBackendModule) -> str:
+    """Register `lowered` under the first free name `lowered_module_<n>` of `root`; return the name."""
+    number = next(n for n in count() if not hasattr(root, f"lowered_module_{n}"))
+    name = f"lowered_module_{number}"
+    root.add_module(name, lowered)
+    return name

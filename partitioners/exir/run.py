@@ -1,0 +1,138 @@
+"""Run an edge program in Python: its own operators with torch, its delegates on their backends' runtimes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate, is_lowered_module
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind
+
+from partitioners.exir.backend import Runtime
+from partitioners.exir.errors import BackendError, EdgeError, InputError
+from partitioners.exir.program import output_values
+
+_RUNTIMES: dict[str, Runtime] = {}
+
+
+def register_runtime(backend_id: str, runtime: Runtime) -> None:
+    """Make `runtime` the one that runs delegates of `backend_id` when the caller names none."""
+    _RUNTIMES[backend_id] = runtime
+
+
+def registered_runtime(backend_id: str) -> Runtime | None:
+    """The runtime registered for a backend, or None."""
+    return _RUNTIMES.get(backend_id)
+
+
+def run_program(
+    program: ExportedProgram, inputs: Sequence[Any], runtimes: Mapping[str, Runtime] | None = None
+) -> list[Any]:
+    """Run the program on `inputs`, one per user input, and return its user outputs.
+
+    A delegate runs on the runtime given for its backend id, else on the registered one, else its
+    original graph runs. Buffers start from the program's state, which is not written: mutated
+    buffers are computed and dropped. Raises InputError for inputs that do not fit, BackendError for
+    a delegate whose runtime answers with the wrong tensors.
+    """
+    values = _graph_inputs(program, inputs)
+    with torch.no_grad():
+        for node in program.graph.nodes:
+            if node.op == "call_function":
+                values[node] = _run_node(node, values, runtimes)
+            elif node.op == "get_attr":
+                values[node] = operator.attrgetter(node.target)(program.graph_module)
+    outputs = output_values(program.graph)
+    specs = program.graph_signature.output_specs
+    kept = [o for o, s in zip(outputs, specs, strict=True) if s.kind == OutputKind.USER_OUTPUT]
+    return [values[o] if isinstance(o, fx.Node) else o for o in kept]
+
+
+def _run_node(node: fx.Node, values: Mapping[fx.Node, Any], runtimes: Mapping[str, Runtime] | None) -> Any:
+    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: values[n])
+    if node.target is executorch_call_delegate and is_lowered_module(args[0]):
+        return run_delegate(args[0], args[1:], runtimes, where=node.name)
+    target: Callable[..., Any] = node.target  # type: ignore[assignment]  # call_function targets are callable
+    return target(*args, **kwargs)
+
+
+def run_delegate(
+    lowered: Any, inputs: Sequence[Any], runtimes: Mapping[str, Runtime] | None = None, *, where: str = "delegate"
+) -> list[Any]:
+    """Run one LoweredBackendModule, see `run_program`. The loaded blob is kept in the module."""
+    runtime = (runtimes or {}).get(lowered.backend_id) or registered_runtime(lowered.backend_id)
+    if runtime is None:
+        return run_program(lowered.original_module, inputs, runtimes)
+    outputs = list(runtime.execute(lowered.handle(runtime), list(inputs)))
+    _check_outputs(lowered, outputs, where)
+    return outputs
+
+
+def _check_outputs(lowered: Any, outputs: Sequence[Any], where: str) -> None:
+    program = lowered.original_module
+    specs = program.graph_signature.output_specs
+    nodes = [n for n, s in zip(output_values(program.graph), specs, strict=True) if s.kind == OutputKind.USER_OUTPUT]
+    if len(nodes) != len(outputs):
+        raise BackendError(
+            f"runtime of {lowered.backend_id} returned the wrong number of outputs",
+            found=str(len(outputs)),
+            expected=str(len(nodes)),
+            where=where,
+        )
+    for index, (node, output) in enumerate(zip(nodes, outputs, strict=True)):
+        if not _fits(output, node.meta["val"]):
+            raise BackendError(
+                f"runtime of {lowered.backend_id} returned a wrong output {index} ({node.name})",
+                found=describe(output),
+                expected=describe(node.meta["val"]),
+                where=where,
+            )
+
+
+def _graph_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> dict[fx.Node, Any]:
+    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
+    specs = program.graph_signature.input_specs
+    users = [n for n, s in zip(placeholders, specs, strict=True) if s.kind == InputKind.USER_INPUT]
+    if len(users) != len(inputs):
+        raise InputError(
+            "wrong number of inputs",
+            found=str(len(inputs)),
+            expected=f"{len(users)} ({', '.join(n.name for n in users)})",
+            where="inputs",
+        )
+    for node, value in zip(users, inputs, strict=True):
+        if not _fits(value, node.meta["val"]):
+            raise InputError("wrong input", found=describe(value), expected=describe(node.meta["val"]), where=node.name)
+    values: dict[fx.Node, Any] = dict(zip(users, inputs, strict=True))
+    for node, spec in zip(placeholders, specs, strict=True):
+        if spec.kind != InputKind.USER_INPUT:
+            values[node] = constant_value(program, spec)
+    return values
+
+
+def constant_value(program: ExportedProgram, spec: InputSpec) -> Any:
+    """The tensor (or object) behind a parameter, buffer or constant of the signature."""
+    target = str(spec.target)
+    for store in (program.state_dict, program.constants):
+        if target in store:
+            return store[target]
+    raise EdgeError("constant without a value", found=target, expected="a key of state_dict or constants", where=target)
+
+
+def _fits(value: Any, expected: Any) -> bool:
+    if not isinstance(expected, torch.Tensor):
+        return not isinstance(value, torch.Tensor)
+    if not isinstance(value, torch.Tensor) or value.dtype != expected.dtype or value.dim() != expected.dim():
+        return False
+    return all(a == b for a, b in zip(value.shape, expected.shape, strict=True) if isinstance(b, int))
+
+
+def describe(value: object) -> str:
+    """`float32[1, 8, 4, 4]` for a tensor, the type's name for anything else."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return type(value).__name__
