@@ -58,7 +58,21 @@ class Rejection:
     sentence: str
 
 
-Pass = Callable[[torch.fx.GraphModule], Any]
+class ProgramPass(ABC):
+    """A pass that reads or adds constants, and so needs the whole program; edits it in place."""
+
+    @abstractmethod
+    def __call__(self, program: ExportedProgram) -> None:
+        """Rewrite the program; graph, signature and state_dict stay consistent."""
+
+
+Pass = Callable[[torch.fx.GraphModule], Any] | ProgramPass
+
+
+def run_passes(program: ExportedProgram, passes: Sequence[Pass]) -> None:
+    """Apply the passes in order to the program itself."""
+    for edge_pass in passes:
+        edge_pass(program if isinstance(edge_pass, ProgramPass) else program.graph_module)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
