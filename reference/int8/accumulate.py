@@ -1,0 +1,72 @@
+"""Exact integer products through floating-point matrix multiplication.
+
+A sum of integer products is exact in floating point when every partial sum, in whatever order the
+library adds, is an integer that the significand holds. The sum of the terms' magnitudes bounds them all.
+float32 holds 24 bits and covers nearly all int8 layers; float64 holds 53 bits and covers every int32
+accumulator. A library convolution may use Winograd's algorithm, whose intermediates are not integers,
+so convolutions gather their windows and multiply matrices.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from reference.affine import Affine
+
+Pair = tuple[int, int]
+Padding = tuple[Pair, Pair]
+NO_PADDING: Padding = ((0, 0), (0, 0))
+
+
+def exact_dtype(bound: int) -> torch.dtype:
+    """The narrowest float type in which integers up to `bound` in magnitude, and their sums, are exact.
+
+    Raises ValueError when the accumulator may leave int32, where the device's result is undefined.
+    """
+    if bound >= 1 << 31:
+        raise ValueError(f"accumulator: found magnitudes up to {bound}, expected less than 2**31")
+    return torch.float32 if bound < 1 << 24 else torch.float64
+
+
+def largest_input(x: Affine) -> int:
+    """The largest magnitude of code - zero_point."""
+    return max(x.qmax - x.zero_point, x.zero_point - x.qmin)
+
+
+def accumulator_bound(weights: Tensor, bias: Tensor | None, x: Affine) -> int:
+    """The largest magnitude that any partial sum can have: weights [rows, terms], bias [rows]."""
+    sums = weights.to(torch.int64).abs().sum(dim=1) * largest_input(x)
+    if bias is not None:
+        sums = sums + bias.to(torch.int64).abs()
+    return int(sums.max()) if sums.numel() else 0
+
+
+def pad_hw(x: Tensor, padding: Padding, value: float = 0) -> Tensor:
+    """`x` [N, H, W, C] with rows and columns of `value` around it; `x` itself when there are none."""
+    (top, bottom), (left, right) = padding
+    return F.pad(x, (0, 0, left, right, top, bottom), value=value) if any((top, bottom, left, right)) else x
+
+
+def output_size(size: Pair, kernel: Pair, stride: Pair, dilation: Pair = (1, 1)) -> Pair:
+    """Height and width of a VALID window operation. Raises ValueError when the window does not fit."""
+    h, w = (
+        (n - (k - 1) * d - 1) // s + 1 if n >= (k - 1) * d + 1 else 0
+        for n, k, s, d in zip(size, kernel, stride, dilation, strict=True)
+    )
+    if h < 1 or w < 1:
+        raise ValueError(f"window {kernel} with dilation {dilation}: found input {size}, expected at least the window")
+    return h, w
+
+
+def windows(x: Tensor, kernel: Pair, stride: Pair, dilation: Pair = (1, 1)) -> Tensor:
+    """A view of `x` [N, H, W, C] as [N, OH, OW, KH, KW, C]."""
+    n, h, w, c = x.shape
+    oh, ow = output_size((h, w), kernel, stride, dilation)
+    sn, sh, sw, sc = x.stride()
+    return x.as_strided(
+        (n, oh, ow, *kernel, c),
+        (sn, sh * stride[0], sw * stride[1], sh * dilation[0], sw * dilation[1], sc),
+        x.storage_offset(),
+    )

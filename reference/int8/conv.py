@@ -1,0 +1,106 @@
+"""CONV_2D, DEPTHWISE_CONV_2D and TRANSPOSE_CONV: NHWC int8, symmetric int8 weights, int32 bias.
+
+acc = sum((x - zx) * w) + bias, then `tflite_double_round` by sx * sw / sy (float64 products of float32
+scales) per output channel. Source: TensorFlow Lite reference_integer_ops (conv.h, depthwise_conv.h,
+transpose_conv.h). Raise ValueError for shapes or scale counts that do not fit together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from reference.affine import Affine, check_scale, float32
+from reference.int8.accumulate import (
+    NO_PADDING,
+    Padding,
+    Pair,
+    accumulator_bound,
+    exact_dtype,
+    output_size,
+    pad_hw,
+    windows,
+)
+from reference.int8.output import Bounds, Kernel, double_round_stage
+from reference.rescale import quantize_multiplier
+
+
+def conv2d(
+    weights: Tensor,
+    bias: Tensor | None,
+    x: Affine,
+    w_scales: Sequence[float],
+    y: Affine,
+    stride: Pair = (1, 1),
+    dilation: Pair = (1, 1),
+    padding: Padding = NO_PADDING,
+    activation: Bounds | None = None,
+) -> Kernel:
+    """weights [O, KH, KW, I]; returns x [N, H, W, I * groups] -> y [N, OH, OW, O].
+
+    Padded cells hold the zero point. The number of groups follows from the input's channels.
+    """
+    out_channels, kh, kw, in_channels = weights.shape
+    flat = weights.reshape(out_channels, -1)
+    dtype = exact_dtype(accumulator_bound(flat, bias, x))
+    matrix = flat.to(dtype).t().contiguous()
+    offset = torch.zeros(out_channels, dtype=dtype) if bias is None else bias.to(dtype)
+    finish = double_round_stage(_parameters(x, w_scales, y, out_channels), y, activation)
+    pointwise = (kh, kw) == (1, 1) and stride == (1, 1)
+
+    def apply(codes: Tensor) -> Tensor:
+        value = pad_hw(codes.to(dtype).sub_(x.zero_point), padding)
+        n, h, w, _ = value.shape
+        oh, ow = output_size((h, w), (kh, kw), stride, dilation)
+        taps = value if pointwise else windows(value.contiguous(), (kh, kw), stride, dilation)
+        acc = torch.addmm(offset, taps.reshape(-1, matrix.shape[0]), matrix)
+        return finish(acc).view(n, oh, ow, out_channels)
+
+    return apply
+
+
+def depthwise_conv2d(
+    weights: Tensor,
+    bias: Tensor | None,
+    x: Affine,
+    w_scales: Sequence[float],
+    y: Affine,
+    stride: Pair = (1, 1),
+    dilation: Pair = (1, 1),
+    padding: Padding = NO_PADDING,
+    activation: Bounds | None = None,
+) -> Kernel:
+    """weights [1, KH, KW, C * m]; returns x [N, H, W, C] -> y [N, OH, OW, C * m].
+
+    Output channel c reads input channel c // m.
+    """
+    _, kh, kw, out_channels = weights.shape
+    taps = weights.reshape(kh * kw, out_channels)
+    dtype = exact_dtype(accumulator_bound(taps.t(), bias, x))
+    scaled = taps.to(dtype)
+    offset = torch.zeros(out_channels, dtype=dtype) if bias is None else bias.to(dtype)
+    finish = double_round_stage(_parameters(x, w_scales, y, out_channels), y, activation)
+
+    def apply(codes: Tensor) -> Tensor:
+        multiplier = out_channels // codes.shape[3]
+        value = pad_hw(codes.to(dtype).sub_(x.zero_point), padding)
+        if multiplier > 1:
+            value = value.repeat_interleave(multiplier, dim=3)
+        view = windows(value.contiguous(), (kh, kw), stride, dilation)
+        acc = offset.expand(*view.shape[:3], out_channels).clone()
+        for tap in range(kh * kw):
+            acc.addcmul_(view[:, :, :, tap // kw, tap % kw], scaled[tap])
+        return finish(acc)
+
+    return apply
+
+
+def _parameters(x: Affine, w_scales: Sequence[float], y: Affine, channels: int) -> list[tuple[int, int]]:
+    """(multiplier, shift) of each output channel; one in all when the weights have one scale."""
+    if len(w_scales) not in (1, channels):
+        raise ValueError(f"weight scales: found {len(w_scales)}, expected 1 or {channels}, one per output channel")
+    for scale in w_scales:
+        check_scale(scale, "weight scale")
+    return [quantize_multiplier(x.scale32 * float32(scale) / y.scale32) for scale in w_scales]
