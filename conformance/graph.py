@@ -65,7 +65,8 @@ class Ref:
 class Step:
     """One operator application, spelled as in ATen (`op` is a table name, e.g. aten.relu.default).
 
-    Arguments are constants, tuples (for lists) and `Ref`. `quant` is the output's quantisation;
+    Arguments are constants, tuples (for lists) and `Ref`; a memory format is its name in torch
+    ("contiguous_format"). `quant` is the output's quantisation;
     None leaves the output float, unquantised: an activation fused behind it, or a float model.
     A step with several outputs has one quantisation for all of them.
     """

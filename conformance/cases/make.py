@@ -1,0 +1,196 @@
+"""What case functions are written with: one use of an operator, and the contexts to put it into.
+
+A `Use` is the operator with its operands; a context (`lone`, `after_abs`, `after_conv`, ...) makes the
+whole model around it. The operator under test is always the step `SUBJECT`, its first operand the
+value `X`, which contexts that put something in front replace by that step's output.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+
+SUBJECT = "subject"
+X = Ref("x")
+OPERATOR = "operator"  # stands for a constraint's code in cases that are about no single constraint
+DEVIATION = 73.9  # standard deviation of a code that is uniform in [-128, 127]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A case without its row: see `conformance.graph.Case` for the fields."""
+
+    constraint: str
+    side: str
+    variant: str
+    graph: Graph
+    expect: str = "accept"
+
+
+@dataclass(frozen=True)
+class Use:
+    """One application: `values` are its operands (the first is `x`), `y` its output's quantisation."""
+
+    op: str
+    values: tuple[Value, ...]
+    args: tuple[Any, ...]
+    y: Quant | None
+    kwargs: tuple[tuple[str, Any], ...] = ()
+    outputs: int = 1
+
+
+# ------------------------------------------------------------------------------------ numbers
+
+
+def f32(number: float) -> float:
+    """The float32 nearest to a number: scales are stored in that precision."""
+    return float(struct.unpack("f", struct.pack("f", number))[0])
+
+
+def quant(scale: float, zero_point: int = 0) -> Quant:
+    """int8 activations with a float32 scale."""
+    return Quant(f32(scale), zero_point)
+
+
+Q = quant(0.05, 3)  # reals in [-6.55, 6.2]
+UNIT = quant(1 / 128, 0)  # reals in [-1, 1)
+
+
+def weight_quant(scales: float | Sequence[float], axis: int | None = None) -> Quant:
+    """Symmetric int8 weights: codes in [-127, 127]; one scale, or one per index of `axis`."""
+    if isinstance(scales, float):
+        return Quant(f32(scales), 0, -127)
+    return Quant(tuple(map(f32, scales)), 0, -127, axis=axis)
+
+
+def bias_quant(x: Quant, w: Quant) -> Quant:
+    """int32 bias at the accumulator's scale; codes stay within +-2000."""
+    scales = w.scale if isinstance(w.scale, tuple) else (w.scale,)
+    product = tuple(f32(_number(x.scale) * scale) for scale in scales)
+    per_channel = isinstance(w.scale, tuple)
+    return Quant(product if per_channel else product[0], 0, -2000, 2000, 0 if per_channel else None, "int32")
+
+
+def _number(scale: float | tuple[float, ...]) -> float:
+    if isinstance(scale, tuple):
+        raise ValueError("expected one scale, found one per channel")
+    return scale
+
+
+def fitting_weight_scale(x: Quant, y: Quant, terms: int) -> float:
+    """Weight scale for which sums of `terms` random products mostly stay within `y`'s range (3 sigma)."""
+    return 127 * _number(y.scale) / (3 * _number(x.scale) * DEVIATION**2 * math.sqrt(terms))
+
+
+def spread(scale: float, channels: int) -> tuple[float, ...]:
+    """Per-channel scales around `scale`, spread evenly over a factor of 10 (largest about `scale`)."""
+    return tuple(f32(scale * 10 ** (-index / max(1, channels - 1))) for index in range(channels))
+
+
+# ------------------------------------------------------------------------------------ uses
+
+
+def activation(name: str, shape: Sequence[int], q: Quant | None = Q, fill: Fill | None = None) -> Value:
+    """A model input; random codes unless told otherwise, another seed for another name."""
+    return Value(name, tuple(shape), q, Fill(seed=sum(map(ord, name))) if fill is None else fill)
+
+
+def constant(name: str, shape: Sequence[int], q: Quant | None, fill: Fill | None = None) -> Value:
+    """A constant: weights, bias, divisor, slopes."""
+    return replace(activation(name, shape, q, fill), constant=True)
+
+
+def use(
+    op: str,
+    shape: Sequence[int],
+    *rest: Any,
+    x: Quant | None = Q,
+    y: Quant | None = Q,
+    more: tuple[Value, ...] = (),
+    outputs: int = 1,
+    fill: Fill | None = None,
+    **kwargs: Any,
+) -> Use:
+    """`op(x, *rest, **kwargs)` on a random `x`; `more` are the values that `rest` refers to."""
+    return Use(op, (activation("x", shape, x, fill), *more), (X, *rest), y, tuple(kwargs.items()), outputs)
+
+
+def step(u: Use, operand: Ref = X, name: str = SUBJECT) -> Step:
+    """The application as a step, with another value in the place of `x`."""
+    return Step(name, u.op, _replaced(u.args, operand), u.kwargs, u.y, u.outputs)
+
+
+def _replaced(argument: Any, operand: Ref) -> Any:
+    if argument == X:
+        return operand
+    if isinstance(argument, tuple):
+        return tuple(_replaced(item, operand) for item in argument)
+    return argument
+
+
+def outputs(u: Use, name: str = SUBJECT) -> tuple[Ref, ...]:
+    """References to everything the application returns."""
+    return tuple(Ref(name, index) for index in range(u.outputs))
+
+
+def filled(u: Use, fill: Fill) -> Use:
+    """The same use with other numbers in `x`."""
+    return replace(u, values=(replace(u.values[0], fill=fill), *u.values[1:]))
+
+
+def requantised(u: Use, x: Quant | None, y: Quant | None) -> Use:
+    """The same use with another quantisation of `x` and of the output."""
+    return replace(u, values=(replace(u.values[0], quant=x), *u.values[1:]), y=y)
+
+
+# ------------------------------------------------------------------------------------ contexts
+
+
+def lone(u: Use) -> Graph:
+    """Nothing but the operator."""
+    return Graph(u.values, (step(u),), outputs(u))
+
+
+def after_abs(u: Use) -> Graph:
+    """Behind an abs, which computes and takes any layout."""
+    before = Step("before", "aten.abs.default", (X,), (), u.values[0].quant)
+    return Graph(u.values, (before, step(u, Ref("before"))), outputs(u))
+
+
+def before_abs(u: Use) -> Graph:
+    """In front of an abs (of the first output, if there are several)."""
+    after = Step("after", "aten.abs.default", (Ref(SUBJECT),), (), u.y)
+    return Graph(u.values, (step(u), after), (Ref("after"), *outputs(u)[1:]))
+
+
+def after_conv(u: Use, cin: int = 4) -> Graph:
+    """Behind a 1x1 convolution from `cin` channels, which makes `x` channels-first: shape (1, C, ...)."""
+    x, *rest = u.values
+    assert x.quant is not None
+    image, conv = pointwise("image", cin, x.shape[1], (1, cin, *x.shape[2:]), x.quant)
+    return Graph((*image, *rest), (conv, step(u, Ref("before"))), outputs(u))
+
+
+def pointwise(name: str, cin: int, cout: int, shape: Sequence[int], y: Quant) -> tuple[tuple[Value, ...], Step]:
+    """Values and the step "before": a 1x1 convolution with per-channel weights and a bias."""
+    rank = len(shape) - 2
+    x = quant(0.04, -5)
+    w = weight_quant(spread(2 * fitting_weight_scale(x, y, cin), cout), 0)
+    values = (
+        activation(name, shape, x),
+        constant("before_w", (cout, cin, *[1] * rank), w),
+        constant("before_b", (cout,), bias_quant(x, w)),
+    )
+    ones, zeros = (1,) * rank, (0,) * rank
+    args = (Ref(name), Ref("before_w"), Ref("before_b"), ones, zeros, ones, False, zeros, 1)
+    return values, Step("before", "aten.convolution.default", args, (), y)
+
+
+def drafts(constraint: str, side: str, expect: str, graphs: Iterable[tuple[str, Graph]]) -> list[Draft]:
+    """One draft per (variant, graph)."""
+    return [Draft(constraint, side, variant, graph, expect) for variant, graph in graphs]

@@ -1,0 +1,70 @@
+"""What a constraint of a row says: its code, the value beside it, and where it comes from.
+
+In a table a constraint is one string, `code = value @source`; the value may be missing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+_FORM = re.compile(r"(?P<code>[a-z][a-z0-9_]*)(?: = (?P<value>\S.*?))? @(?P<source>\S+)")
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One rule of one row. `value` is a number, a truth value, a tuple of those (or of tuples), or None."""
+
+    code: str
+    value: Any
+    source: str
+
+    def sentence(self, meanings: dict[str, str]) -> str:
+        """The rule in words, from the table's own list of meanings."""
+        return meanings[self.code].replace("{value}", shown(self.value))
+
+
+def shown(value: Any) -> str:
+    """A constraint's value as a reader writes it: `(-1, 1) or (0, None)`-like lists, plain numbers."""
+    if not isinstance(value, tuple):
+        return "None" if value is None else str(value)
+    nested = any(isinstance(item, tuple) for item in value)
+    return " or ".join(map(shown, value)) if nested else f"({', '.join(map(shown, value))})"
+
+
+def parse_constraint(text: str) -> Constraint:
+    """Read `code = value @source`. Raises ValueError that says what is wrong with the text."""
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not of the form 'code = value @source' (the value may be missing)")
+    value = None if match["value"] is None else _value(match["value"])
+    return Constraint(match["code"], value, match["source"])
+
+
+def _value(text: str) -> Any:
+    """A TOML value, with null inside lists for an absent bound; lists become tuples."""
+    try:
+        return _frozen(tomllib.loads("value = " + re.sub(r"\bnull\b", '"null"', text))["value"])
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{text!r} is not a number, truth value or list") from error
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    if value == "null" and isinstance(value, str):
+        return None
+    if isinstance(value, str | dict):
+        raise ValueError(f"{value!r} is not a number, truth value or list")
+    return value
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`, did you mean 'x'?` for the known name closest to `name`, or the choices when none is close."""
+    choices = sorted(known)
+    close = difflib.get_close_matches(name, choices, n=1)
+    return f", did you mean {close[0]!r}?" if close else f"; known: {', '.join(choices)}"

@@ -1,0 +1,225 @@
+"""How each ATen operator of a table looks in an edge program, after `to_edge`.
+
+One function per family of operators that `to_edge` rewrites (views become copies, splits become
+split_with_sizes_copy, 1-D pools become 2-D pools); every other operator is written as it is, with its
+arguments in the form in which torch's dispatcher hands them on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Protocol
+
+import torch
+from torch import fx
+
+from partitioners.exir.ops import dim_order_format, edge_op
+
+Args = Sequence[Any]
+Kwargs = Mapping[str, Any]
+
+
+class Emit(Protocol):
+    """Appends one operator application to a graph and returns its node."""
+
+    def __call__(self, op: str, args: Args, kwargs: Kwargs, /) -> fx.Node: ...
+
+
+class Scalar(Protocol):
+    """Makes the node of a number that `to_edge` lifts to a 0-d constant."""
+
+    def __call__(self, number: float, /) -> fx.Node: ...
+
+
+Output = Callable[[int], fx.Node]  # index -> node of that output; writes getitem nodes on demand
+Form = Callable[[Emit, Scalar, str, Args, Kwargs], Output]
+
+
+# ------------------------------------------------------------------------------------ arguments
+
+
+@cache
+def _parameters(op: str) -> tuple[tuple[str, str, int | None, bool, bool, Any], ...]:
+    """(name, type, fixed list length, keyword only, has default, default) of each schema argument."""
+    schema = edge_op(op).schema
+    if schema is None:
+        return ()
+    return tuple(
+        (a.name, str(a.type), a.N, a.kwarg_only, a.has_default_value(), a.default_value) for a in schema.arguments
+    )
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Equal and of the same type, also inside lists: a 0.0 is not the default 0."""
+    if isinstance(value, list) and isinstance(default, list):
+        return len(value) == len(default) and all(map(_same, value, default))
+    return type(value) is type(default) and bool(value == default)
+
+
+def _coerced(value: Any, kind: str, length: int | None) -> Any:
+    """A number for a list argument is repeated; a whole number for a float argument becomes a float."""
+    if value is None or isinstance(value, fx.Node):
+        return value
+    if length is not None and isinstance(value, int):
+        return [value] * length
+    if kind in ("List[int]", "Optional[List[int]]") and isinstance(value, int):
+        return [value]
+    if "List[float]" in kind:
+        return [float(item) for item in value]
+    if kind in ("float", "Optional[float]"):
+        return float(value)
+    return value
+
+
+def normalise(op: str, args: Args, kwargs: Kwargs) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments as torch's dispatcher passes them on: bound by name, defaults at the end left out.
+
+    Raises TypeError for arguments that the operator's schema does not have.
+    """
+    parameters = _parameters(op)
+    positional: list[Any] = []
+    defaults: list[Any] = []
+    named = dict(kwargs)
+    keywords: dict[str, Any] = {}
+    for index, (name, kind, length, keyword_only, optional, default) in enumerate(parameters):
+        given = not keyword_only and index < len(args)
+        if not given and name not in named and not optional:
+            raise TypeError(f"{op}: argument {name!r} is missing")
+        value = args[index] if given else named.pop(name, default)
+        value = _coerced(value, kind, length)
+        if not keyword_only:
+            positional.append(value)
+            defaults.append(optional and _same(value, _coerced(default, kind, length)))
+        elif not _same(value, default):
+            keywords[name] = value
+    if named or len(args) > len(positional):
+        raise TypeError(f"{op}: unexpected arguments {sorted(named) or list(args[len(positional) :])}")
+    while defaults and defaults[-1]:
+        positional.pop(), defaults.pop()
+    return positional, keywords
+
+
+# ------------------------------------------------------------------------------------ forms
+
+
+def _single(node: fx.Node) -> Output:
+    return lambda index: node
+
+
+def _items(emit: Emit, node: fx.Node) -> Output:
+    return lambda index: emit("getitem", (node, index), {})
+
+
+def _rank(node: fx.Node) -> int:
+    return len(node.meta["val"].shape)
+
+
+def _as_is(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+    node = emit(op, *normalise(op, args, kwargs))
+    return _items(emit, node) if isinstance(node.meta["val"], tuple) else _single(node)
+
+
+def _arithmetic(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+    """add, sub, mul and div: a number becomes a lifted constant."""
+    lifted = [item if isinstance(item, fx.Node) else scalar(item) for item in args[:2]]
+    return _as_is(emit, scalar, op, [*lifted, *args[2:]], kwargs)
+
+
+def _squeeze(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+    """squeeze, squeeze.dim and squeeze.dims: always the list form."""
+    x, *rest = normalise(op, args, kwargs)[0]
+    dims = rest[0] if rest else list(range(_rank(x)))
+    return _single(emit("aten.squeeze_copy.dims", (x, dims if isinstance(dims, list) else [dims]), {}))
+
+
+def _unsqueeze(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+    return _single(emit("aten.unsqueeze_copy.default", *normalise(op, args, kwargs)))
+
+
+def _split(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+    """Every split: chunk sizes written out, then one getitem per chunk that is used."""
+    x, size, *dim = normalise(op, args, kwargs)[0]
+    length = x.meta["val"].shape[dim[0] if dim else 0]
+    if isinstance(size, int):
+        size = [min(size, length - start) for start in range(0, length, size)]
+    return _items(emit, emit("aten.split_with_sizes_copy.default", (x, size, *dim), {}))
+
+
+def _max_pool2d(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+    """max_pool2d computes its indices too; only the values are taken."""
+    return _items(emit, emit("aten.max_pool2d_with_indices.default", normalise(op, args, kwargs)[0], {}))
+
+
+def _pool1d(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+    """A 1-D pool is a 2-D pool of height 1 between unsqueeze and squeeze."""
+    x, kernel, *rest = normalise(op, args, kwargs)[0]
+    stride = rest[0] if rest and rest[0] else kernel
+    neutral = (0, 1)  # the height's padding and dilation
+    tail = [[neutral[i], *item] if isinstance(item, list) else item for i, item in enumerate(rest[1:])]
+    lists = [[1, *kernel], [1, *stride], *tail]
+    image = emit("aten.unsqueeze_copy.default", (x, -2), {})
+    if op == "aten.max_pool1d.default":
+        name = "aten.max_pool2d_with_indices.default"
+        pooled = emit("getitem", (emit(name, *normalise(name, (image, *lists), {})), 0), {})
+    else:
+        pooled = emit("aten.avg_pool2d.default", *normalise("aten.avg_pool2d.default", (image, *lists), {}))
+    return _single(emit("aten.squeeze_copy.dims", (pooled, [-2]), {}))
+
+
+def _clone_dim_order(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+    return _single(emit(op, args, {key: value for key, value in kwargs.items() if value is not None}))
+
+
+def _clone(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+    return _as_is(emit, scalar, op, args, memory_formats(kwargs))
+
+
+def memory_formats(kwargs: Kwargs) -> dict[str, Any]:
+    """Keyword arguments with torch's memory formats for their names (plain data has names only)."""
+    return {key: getattr(torch, item) if key == "memory_format" else item for key, item in kwargs.items()}
+
+
+FORMS: Mapping[str, Form] = {
+    "aten.add.Tensor": _arithmetic,
+    "aten.sub.Tensor": _arithmetic,
+    "aten.mul.Tensor": _arithmetic,
+    "aten.div.Tensor": _arithmetic,
+    "aten.clone.default": _clone,
+    "aten.squeeze.default": _squeeze,
+    "aten.squeeze.dim": _squeeze,
+    "aten.squeeze.dims": _squeeze,
+    "aten.unsqueeze.default": _unsqueeze,
+    "aten.split.default": _split,
+    "aten.split.Tensor": _split,
+    "aten.split_with_sizes.default": _split,
+    "aten.max_pool2d.default": _max_pool2d,
+    "aten.max_pool1d.default": _pool1d,
+    "aten.avg_pool1d.default": _pool1d,
+    "dim_order_ops._clone_dim_order.default": _clone_dim_order,
+}
+
+
+def edge_form(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+    """Write `op` as `to_edge` would; returns a function from output index to node."""
+    return FORMS.get(op, _as_is)(emit, scalar, op, args, kwargs)
+
+
+# ------------------------------------------------------------------------------------ ATen form
+
+
+def returns_many(op: str) -> bool:
+    """Whether the operator returns several tensors."""
+    schema = edge_op(op).schema
+    if schema is None:
+        return False
+    return len(schema.returns) > 1 or "List" in str(schema.returns[0].type)
+
+
+def aten_form(graph: fx.Graph, op: str, args: Args, kwargs: Kwargs) -> fx.Node:
+    """The operator as a torch module calls it; a dim-order clone is a clone with a memory format."""
+    if op != "dim_order_ops._clone_dim_order.default":
+        return graph.call_function(edge_op(op)._op, tuple(args), memory_formats(kwargs))
+    order = kwargs.get("dim_order")
+    layout = dim_order_format(order, 0 if order is None else len(order))
+    return graph.call_function(torch.ops.aten.clone.default, tuple(args), {"memory_format": layout})

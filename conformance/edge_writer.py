@@ -1,0 +1,160 @@
+"""Writes an edge program node by node, with a fake value on every node and a signature at the end."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+
+from conformance.edge_form import Output, edge_form
+from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, node_name
+from partitioners.exir.program import EdgeProgram
+
+Meta = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides, type
+_CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class _Like:
+    """Stands for a tensor argument of which only shape, strides and type matter."""
+
+    meta: Meta
+
+
+def _meta(tensor: Tensor) -> Meta:
+    return tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _empty(meta: Meta) -> Tensor:
+    shape, stride, dtype = meta
+    return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+
+
+def _hashable(argument: Any) -> Any:
+    if isinstance(argument, fx.Node):
+        return _Like(_meta(argument.meta["val"]))
+    if isinstance(argument, list | tuple):
+        return tuple(_hashable(item) for item in argument)
+    return argument
+
+
+def _tensors(argument: Any) -> Any:
+    if isinstance(argument, _Like):
+        return _empty(argument.meta)
+    if isinstance(argument, tuple):
+        return [_tensors(item) for item in argument]
+    return argument
+
+
+@lru_cache(maxsize=16384, typed=True)
+def _infer(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> tuple[bool, list[Meta]]:
+    """Shape, strides and type of an operator's outputs, by running it on tensors without data.
+
+    The first item says whether the operator returns a list or tuple.
+    """
+    result = edge_op(op)(*(_tensors(item) for item in args), **{key: _tensors(item) for key, item in kwargs})
+    return (False, [_meta(result)]) if isinstance(result, Tensor) else (True, [_meta(item) for item in result])
+
+
+@dataclass
+class EdgeWriter:
+    """A graph under construction. Buffers are declared first, then user inputs, then everything else."""
+
+    graph: fx.Graph = field(default_factory=fx.Graph)
+    mode: FakeTensorMode = field(default_factory=FakeTensorMode)
+    buffers: dict[str, tuple[str, Tensor]] = field(default_factory=dict)  # placeholder -> (target, tensor)
+    first_input: fx.Node | None = None
+    step: str | None = None
+
+    def buffer(self, name: str, tensor: Tensor) -> fx.Node:
+        """The placeholder of a constant that `state_dict` holds as `name`."""
+        return self._buffer(f"b_{name}", name, tensor)
+
+    def _buffer(self, placeholder: str, target: str, tensor: Tensor) -> fx.Node:
+        self.buffers[placeholder] = (target, tensor)
+        return self._placeholder(placeholder, _meta(tensor))
+
+    def user_input(self, name: str, shape: tuple[int, ...]) -> fx.Node:
+        """The placeholder of a float32 model input."""
+        node = self._placeholder(name, _meta(torch.empty(shape, device="meta")))
+        self.first_input = node if self.first_input is None else self.first_input
+        return node
+
+    def _placeholder(self, name: str, meta: Meta) -> fx.Node:
+        node = self.graph.placeholder(name)
+        node.meta["val"] = self._fake(meta)
+        return node
+
+    def scalar(self, number: float) -> fx.Node:
+        """A number as `to_edge` lifts it: a 0-d buffer, numbered by the buffers before it."""
+        name = f"_lifted_tensor_constant{len(self.buffers)}"
+        with self.graph.inserting_before(self.first_input):
+            return self._buffer(name, name, torch.tensor(number))
+
+    def emit(self, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> fx.Node:
+        """Append one operator application. Raises what torch raises for arguments that do not fit."""
+        if op == "getitem":
+            return self._append(operator.getitem, op, args, kwargs, args[0].meta["val"][args[1]])
+        return self._append(edge_op(op), node_name(op), args, kwargs, self._value(op, args, kwargs))
+
+    def _append(self, target: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], value: Any) -> fx.Node:
+        node = self.graph.create_node("call_function", target, tuple(args), dict(kwargs), name=name)
+        node.meta["val"] = value
+        if self.step is not None:
+            node.meta["step"] = self.step
+        return node
+
+    def _value(self, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if op in QUANTIZE or op in DEQUANTIZE:
+            shape, stride, _ = _meta(args[0].meta["val"])
+            return self._fake((shape, stride, args[-1] if op in QUANTIZE else torch.float32))
+        many, meta = _infer(
+            op, tuple(map(_hashable, args)), tuple((key, _hashable(item)) for key, item in kwargs.items())
+        )
+        values = tuple(self._fake(item) for item in meta)
+        return values if many else values[0]
+
+    def _fake(self, meta: Meta) -> FakeTensor:
+        return FakeTensor(self.mode, _empty(meta), _CPU)
+
+    def apply(self, step: str, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Output:
+        """Write one step in its edge form; its nodes carry the step's name."""
+        self.step = step
+        output = edge_form(self.emit, self.scalar, op, args, kwargs)
+
+        def item(index: int) -> fx.Node:
+            self.step = step
+            node = output(index)
+            self.step = None
+            return node
+
+        self.step = None
+        return item
+
+    def program(self, outputs: Sequence[fx.Node]) -> ExportedProgram:
+        """Close the graph: it returns `outputs`."""
+        self.graph.output(tuple(outputs))
+        inputs = [self._spec(node.name) for node in self.graph.nodes if node.op == "placeholder"]
+        specs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in outputs]
+        state = dict(self.buffers.values())
+        return EdgeProgram(torch.nn.Module(), self.graph, ExportGraphSignature(inputs, specs), state)
+
+    def _spec(self, name: str) -> InputSpec:
+        if name in self.buffers:
+            return InputSpec(InputKind.BUFFER, TensorArgument(name), self.buffers[name][0], persistent=True)
+        return InputSpec(InputKind.USER_INPUT, TensorArgument(name), None)

@@ -1,0 +1,272 @@
+"""From a case's plain data to programs: its numbers, its edge program, and the module it stands for.
+
+`build` writes the edge program directly (an `fx.Graph` with fake values, about a millisecond);
+`module` is the same model as torch sees it, for `torch.export`. A test proves on every table row that
+`to_edge(torch.export.export(module(graph)))` is the program that `build` writes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.export import ExportedProgram
+
+from conformance.edge_form import Emit, Output, aten_form, returns_many
+from conformance.edge_writer import EdgeWriter
+from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR, edge_op
+
+MAX_POOL_WITH_INDICES = "aten.max_pool2d_with_indices.default"
+
+# The storage range of each code type: what quantize and dequantize nodes are given.
+DTYPES: Mapping[str, torch.dtype] = {
+    "int8": torch.int8,
+    "uint8": torch.uint8,
+    "int16": torch.int16,
+    "int32": torch.int32,
+}
+
+
+# ------------------------------------------------------------------------------------ numbers
+
+
+@lru_cache(maxsize=512)
+def materialise(value: Value) -> Tensor:
+    """The numbers of a value: integer codes of `value.quant.dtype`, or float32 when it is not quantised.
+
+    The tensor is shared between calls: read it, never write it. Raises ValueError for an unknown fill.
+    """
+    if value.quant is None:
+        return _floats(value.shape, value.fill)
+    codes = _codes(value.shape, value.fill, value.quant)
+    return codes.to(DTYPES[value.quant.dtype])
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _repeated(numbers: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """`numbers` one after another, from the start again when they run out, in shape `shape`."""
+    index = torch.arange(_count(shape)) % numbers.numel()
+    return numbers[index].reshape(shape)
+
+
+def _codes(shape: tuple[int, ...], fill: Fill, quant: Quant) -> Tensor:
+    """int64 codes within [quant.qmin, quant.qmax]."""
+    low, high, zero = quant.qmin, quant.qmax, quant.zero_point
+    if fill.kind == "random":
+        return torch.randint(low, high + 1, shape, generator=torch.Generator().manual_seed(fill.seed))
+    if fill.kind == "one_hot":
+        codes = torch.full((_count(shape),), zero)
+        codes[fill.index] = high
+        return codes.reshape(shape)
+    if fill.kind == "list":
+        return _repeated(torch.tensor(fill.values).to(torch.int64).clamp(low, high), shape)
+    if fill.kind in ("all_codes", "ramp"):
+        return torch.arange(_count(shape)).remainder(high - low + 1).add(low).reshape(shape)
+    constants = {"min": (low,), "max": (high,), "zero": (zero,), "alternating": (low, high)}
+    if fill.kind not in constants:
+        raise ValueError(
+            f"unknown fill {fill.kind!r}: expected random, one_hot, list, ramp, all_codes or {[*constants]}"
+        )
+    return _repeated(torch.tensor(constants[fill.kind]), shape)
+
+
+def _floats(shape: tuple[int, ...], fill: Fill) -> Tensor:
+    """float32 numbers: uniform in [-4, 4) for "random", the listed ones for "list", else codes / 32."""
+    if fill.kind == "random":
+        return torch.rand(shape, generator=torch.Generator().manual_seed(fill.seed)) * 8 - 4
+    if fill.kind == "list":
+        return _repeated(torch.tensor(fill.values, dtype=torch.float32), shape)
+    return _codes(shape, fill, Quant(1.0)).to(torch.float32) / 32
+
+
+def model_inputs(graph: Graph) -> tuple[Tensor, ...]:
+    """The model's float32 inputs: scale * (code - zero point), so that quantising gives the codes back."""
+    return tuple(_real(value) for value in graph.values if not value.constant)
+
+
+def _real(value: Value) -> Tensor:
+    codes, quant = materialise(value), value.quant
+    if quant is None:
+        return codes
+    return (codes.to(torch.float32) - quant.zero_point) * _scale(value.name, quant)
+
+
+def _scale(name: str, quant: Quant) -> float:
+    if isinstance(quant.scale, tuple):
+        raise ValueError(
+            f"{name}: an activation has one scale, found {len(quant.scale)}; only constants are per-channel"
+        )
+    return quant.scale
+
+
+# ------------------------------------------------------------------------------------ the walk
+
+Apply = Callable[[Step, list[Any]], Output]  # writes one operator application on float nodes
+
+
+@dataclass
+class _Model:
+    """The nodes that references stand for while a model is being written.
+
+    `emit` appends a quantize or dequantize node. Float nodes are unquantised values and steps;
+    integer nodes are quantised ones; per-channel constants also have a scale and a zero point node.
+    """
+
+    emit: Emit
+    floats: dict[Ref, fx.Node] = field(default_factory=dict)
+    codes: dict[Ref, tuple[fx.Node, Quant]] = field(default_factory=dict)
+    channels: dict[Ref, tuple[fx.Node, fx.Node]] = field(default_factory=dict)
+
+    def dequantised(self, ref: Ref) -> fx.Node:
+        """The float node of a reference; a quantised one gets a new dequantize node each time."""
+        if ref in self.floats:
+            return self.floats[ref]
+        node, quant = self.codes[ref]
+        if ref in self.channels:
+            return self.emit(DEQUANTIZE_PER_CHANNEL, (node, *self.channels[ref], quant.axis, *_range(quant)), {})
+        return self.emit(DEQUANTIZE_PER_TENSOR, (node, *_per_tensor(ref.name, quant)), {})
+
+    def define(self, ref: Ref, node: fx.Node, quant: Quant | None) -> None:
+        """Record the float node of a reference, quantised when it has a quantisation."""
+        if quant is None:
+            self.floats[ref] = node
+        else:
+            self.codes[ref] = (self.emit(QUANTIZE_PER_TENSOR, (node, *_per_tensor(ref.name, quant)), {}), quant)
+
+
+def _range(quant: Quant) -> tuple[int, int, torch.dtype]:
+    """Code range and type as in quantize nodes; an int32 bias spans its type, whatever its fill."""
+    low, high = (-(2**31), 2**31 - 1) if quant.dtype == "int32" else (quant.qmin, quant.qmax)
+    return low, high, DTYPES[quant.dtype]
+
+
+def _per_tensor(name: str, quant: Quant) -> tuple[Any, ...]:
+    return (_scale(name, quant), quant.zero_point, *_range(quant))
+
+
+def _references(argument: Any) -> list[Ref]:
+    if isinstance(argument, Ref):
+        return [argument]
+    if isinstance(argument, tuple):
+        return [ref for item in argument for ref in _references(item)]
+    return []
+
+
+def _substitute(argument: Any, nodes: Mapping[Ref, fx.Node]) -> Any:
+    """Arguments as fx wants them: nodes for references, lists for tuples."""
+    if isinstance(argument, Ref):
+        return nodes[argument]
+    if isinstance(argument, tuple):
+        return [_substitute(item, nodes) for item in argument]
+    return argument
+
+
+def _write_step(model: _Model, step: Step, used: set[Ref], apply: Apply) -> None:
+    """Dequantise each distinct operand once, apply the operator, quantise each consumed output."""
+    nodes: dict[Ref, fx.Node] = {}
+    for ref in _references(step.args):
+        if ref not in nodes:
+            nodes[ref] = model.dequantised(ref)
+    output = apply(step, [_substitute(argument, nodes) for argument in step.args])
+    for index in range(step.outputs):
+        ref = Ref(step.name, index)
+        if ref in used:
+            indices = index == 1 and step.op == MAX_POOL_WITH_INDICES
+            model.define(ref, output(index), None if indices else step.quant)
+
+
+def _write(model: _Model, graph: Graph, apply: Apply) -> list[fx.Node]:
+    """Write everything behind the placeholders; returns the output nodes."""
+    for value in graph.values:
+        ref = Ref(value.name)
+        if not value.constant and value.quant is not None:
+            model.define(ref, model.floats.pop(ref), value.quant)
+    used = {ref for step in graph.steps for ref in _references(step.args)} | set(graph.outputs)
+    for step in graph.steps:
+        _write_step(model, step, used, apply)
+    return [model.dequantised(ref) for ref in graph.outputs]
+
+
+def _bind(model: _Model, graph: Graph, nodes: Mapping[str, fx.Node]) -> None:
+    """Tell the model which node holds each value's numbers."""
+    for value in graph.values:
+        ref = Ref(value.name)
+        if not value.constant or value.quant is None:
+            model.floats[ref] = nodes[value.name]
+            continue
+        model.codes[ref] = (nodes[value.name], value.quant)
+        if isinstance(value.quant.scale, tuple):
+            model.channels[ref] = (nodes[f"{value.name}_scale"], nodes[f"{value.name}_zero_point"])
+
+
+def _buffers(graph: Graph) -> dict[str, Tensor]:
+    """Constants in order; a per-channel one is followed by its scales (float32) and zero points (int64)."""
+    buffers: dict[str, Tensor] = {}
+    for value in graph.values:
+        if value.constant:
+            buffers[value.name] = materialise(value)
+            if value.quant is not None and isinstance(value.quant.scale, tuple):
+                scale = torch.tensor(value.quant.scale, dtype=torch.float32)
+                buffers[f"{value.name}_scale"] = scale
+                buffers[f"{value.name}_zero_point"] = torch.full(scale.shape, value.quant.zero_point)
+    return buffers
+
+
+# ------------------------------------------------------------------------------------ torch module
+
+
+def module(graph: Graph) -> nn.Module:
+    """The model as a torch module: ATen operators and quantize/dequantize, constants as buffers."""
+    written = fx.Graph()
+    buffers = _buffers(graph)
+    nodes = {name: written.get_attr(name) for name in buffers}
+    nodes |= {value.name: written.placeholder(value.name) for value in graph.values if not value.constant}
+
+    def emit(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> fx.Node:
+        return written.call_function(edge_op(op)._op, tuple(args), dict(kwargs))
+
+    def apply(step: Step, args: list[Any]) -> Output:
+        node = aten_form(written, step.op, args, dict(step.kwargs))
+        return lambda index: written.call_function(operator.getitem, (node, index)) if returns_many(step.op) else node
+
+    model = _Model(emit)
+    _bind(model, graph, nodes)
+    written.output(tuple(_write(model, graph, apply)))
+    root = nn.Module()
+    for name, tensor in buffers.items():
+        root.register_buffer(name, tensor)
+    return fx.GraphModule(root, written)
+
+
+# ------------------------------------------------------------------------------------ edge program
+
+
+def build(graph: Graph) -> ExportedProgram:
+    """The model as an edge program. Every node of a step carries the step's name in `meta["step"]`.
+
+    Raises EdgeError when an operator refuses its arguments.
+    """
+    writer = EdgeWriter()
+    nodes = {name: writer.buffer(name, tensor) for name, tensor in _buffers(graph).items()}
+    for value in graph.values:
+        if not value.constant:
+            nodes[value.name] = writer.user_input(value.name, value.shape)
+    model = _Model(writer.emit)
+    _bind(model, graph, nodes)
+
+    def apply(step: Step, args: list[Any]) -> Output:
+        return writer.apply(step.name, step.op, args, dict(step.kwargs))
+
+    return writer.program(_write(model, graph, apply))

@@ -1,0 +1,218 @@
+"""A vendor's support table: one TOML file, read and checked in full before anything uses it."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.constraints import Constraint, nearest, parse_constraint
+
+FOLDER = Path(__file__).parent / "tables"
+SCHEMA = 1
+TOP: Mapping[str, type] = {
+    "schema": int,
+    "name": str,
+    "version": str,
+    "backend_id": str,
+    "source": str,
+    "rescale": str,
+    "parameters": dict,
+    "common": dict,
+    "constraints": dict,
+    "operators": dict,
+}
+ROW: Mapping[str, type] = {"document": str, "constraints": list, "operator": str, "rewritten_to": str}
+REQUIRED = {"document", "constraints"}
+
+
+class TableError(ValueError):
+    """A support table that cannot be used; the message names file, operator and key."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operator of the table.
+
+    `operator` is what programs call (the row's name unless the document spells it otherwise);
+    `rewritten_to` is the operator it is judged as after the vendor's passes, or None.
+    """
+
+    name: str
+    document: str
+    operator: str
+    rewritten_to: str | None
+    constraints: tuple[Constraint, ...]
+
+    def constraint(self, code: str) -> Constraint:
+        """The row's constraint with this code. Raises KeyError when it has none."""
+        for constraint in self.constraints:
+            if constraint.code == code:
+                return constraint
+        raise KeyError(f"{self.name} has no constraint {code!r}")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A whole support table. `common` holds for every row; `sha256` is of the file's bytes."""
+
+    name: str
+    version: str
+    backend_id: str
+    source: str
+    rescale: str
+    parameters: tuple[tuple[str, int], ...]
+    meanings: tuple[tuple[str, str], ...]
+    common: tuple[Constraint, ...]
+    rows: tuple[Row, ...]
+    sha256: str
+
+    def row(self, name: str) -> Row:
+        """The row called `name`. Raises TableError that names the nearest row."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise TableError(
+            f"table {self.name}@{self.version} has no operator {name!r}{nearest(name, (r.name for r in self.rows))}"
+        )
+
+    def sentence(self, constraint: Constraint) -> str:
+        """A constraint in words."""
+        return constraint.sentence(dict(self.meanings))
+
+    def codes(self, row: Row) -> tuple[str, ...]:
+        """Codes of every rule that holds for a row: the common ones, then its own."""
+        return tuple(c.code for c in (*self.common, *row.constraints))
+
+
+def table_path(name: str) -> Path:
+    """The file of a table that ships with the suite (`neutron@1.3`), or the path itself if it is one.
+
+    Raises TableError when there is neither.
+    """
+    path = Path(name)
+    if path.suffix == ".toml":
+        return path
+    shipped = FOLDER / f"{name}.toml"
+    if not shipped.is_file():
+        known = [found.stem for found in FOLDER.glob("*.toml")]
+        raise TableError(f"no table {name!r}{nearest(name, known)}")
+    return shipped
+
+
+def load_table(name: str) -> Table:
+    """Read a table by name or path. Raises TableError for anything that does not fit the schema."""
+    path = table_path(name)
+    try:
+        data = path.read_bytes()
+        return parse_table(tomllib.loads(data.decode()), path.name, hashlib.sha256(data).hexdigest())
+    except OSError as error:
+        raise TableError(f"{path}: cannot read the table: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path.name}: not UTF-8 text at byte {error.start}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise TableError(f"{path.name}: {_toml_error(data.decode(), str(error))}") from error
+
+
+def _toml_error(text: str, message: str) -> str:
+    """TOML's own message; for a repeated key it lacks the key, which is found here."""
+    seen: set[str] = set()
+    for number, line in enumerate(text.splitlines(), 1):
+        key = line.split(" = ", 1)[0].strip()
+        if line.startswith('"') and key in seen:
+            return f"operator {key} stands twice, again on line {number}"
+        seen.add(key)
+    return message
+
+
+def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
+    """Check a table's data against the schema and make the record. Raises TableError."""
+    _check_keys(data, TOP, set(TOP), file)
+    if data["schema"] != SCHEMA:
+        raise TableError(f"{file}: schema is {data['schema']}, expected {SCHEMA}")
+    meanings = _meanings(data["constraints"], file)
+    _check_keys(data["common"], {"constraints": list}, {"constraints"}, f"{file}: common")
+    for key, value in data["parameters"].items():
+        _check_type(value, int, f"{file}: parameters: {key}")
+    rows = tuple(_row(name, row, meanings, f"{file}: {name}") for name, row in data["operators"].items())
+    if not rows:
+        raise TableError(f"{file}: operators: the table is empty")
+    table = Table(
+        **{key: data[key] for key in ("name", "version", "backend_id", "source", "rescale")},
+        parameters=tuple(data["parameters"].items()),
+        meanings=tuple(meanings.items()),
+        common=_constraints(data["common"]["constraints"], meanings, f"{file}: common"),
+        rows=rows,
+        sha256=sha256,
+    )
+    _check_used(table, file)
+    return table
+
+
+def _meanings(data: Mapping[str, Any], file: str) -> dict[str, str]:
+    for code, sentence in data.items():
+        _check_type(sentence, str, f"{file}: constraints: {code}")
+    return dict(data)
+
+
+def _row(name: str, data: Any, meanings: Mapping[str, str], where: str) -> Row:
+    _check_type(data, dict, where)
+    _check_keys(data, ROW, REQUIRED, where)
+    if name.count(".") < 2:
+        raise TableError(f"{where}: an operator is named namespace.operator.overload, e.g. aten.add.Tensor")
+    return Row(
+        name,
+        data["document"],
+        data.get("operator", name),
+        data.get("rewritten_to"),
+        _constraints(data["constraints"], meanings, where),
+    )
+
+
+def _constraints(texts: list[Any], meanings: Mapping[str, str], where: str) -> tuple[Constraint, ...]:
+    parsed = [_constraint(text, meanings, f"{where}: constraints") for text in texts]
+    codes = [constraint.code for constraint in parsed]
+    for code in codes:
+        if codes.count(code) > 1:
+            raise TableError(f"{where}: constraints: {code!r} stands twice")
+    return tuple(parsed)
+
+
+def _constraint(text: Any, meanings: Mapping[str, str], where: str) -> Constraint:
+    _check_type(text, str, where)
+    try:
+        constraint = parse_constraint(text)
+    except ValueError as error:
+        raise TableError(f"{where}: {error}") from error
+    if constraint.code not in meanings:
+        raise TableError(f"{where}: unknown constraint {constraint.code!r}{nearest(constraint.code, meanings)}")
+    if ("{value}" in meanings[constraint.code]) != (constraint.value is not None):
+        wants = "needs a value" if constraint.value is None else f"takes no value, found {constraint.value!r}"
+        raise TableError(f"{where}: constraint {constraint.code!r} {wants}")
+    return constraint
+
+
+def _check_used(table: Table, file: str) -> None:
+    """Every meaning belongs to some constraint: a stray one is a misspelling or a leftover."""
+    used = {c.code for c in table.common} | {c.code for row in table.rows for c in row.constraints}
+    for code, _ in table.meanings:
+        if code not in used:
+            raise TableError(f"{file}: constraints: no operator uses {code!r}{nearest(code, used)}")
+
+
+def _check_keys(data: Mapping[str, Any], known: Mapping[str, type], required: set[str], where: str) -> None:
+    for key, value in data.items():
+        if key not in known:
+            raise TableError(f"{where}: unknown key {key!r}{nearest(key, known)}")
+        _check_type(value, known[key], f"{where}: {key}")
+    for key in known:
+        if key in required and key not in data:
+            raise TableError(f"{where}: key {key!r} is missing")
+
+
+def _check_type(value: Any, kind: type, where: str) -> None:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TableError(f"{where}: expected {kind.__name__}, found {value!r} ({type(value).__name__})")
