@@ -1,10 +1,16 @@
 """The export API: edge programs, partitioners, delegates."""
 
 from partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection, Runtime
+from partitioners.exir.constants import tag_constant_data, tag_mutated_buffer
 from partitioners.exir.errors import BackendError, ContractError, EdgeError, ExirError, InputError
 from partitioners.exir.lowered import LoweredBackendModule
-from partitioners.exir.program import EdgeProgram, EdgeVerifier, edge_program, fill_values
+from partitioners.exir.lowering import to_backend
+from partitioners.exir.manager import EdgeProgramManager
+from partitioners.exir.partitioner import DelegationSpec, Partitioner, PartitionResult
+from partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program, edge_program
 from partitioners.exir.run import register_runtime, run_program
+from partitioners.exir.transform import transform_program
+from partitioners.exir.values import fill_values
 
 __all__ = [
     "Backend",
@@ -12,17 +18,26 @@ __all__ = [
     "BackendError",
     "CompileSpec",
     "ContractError",
+    "DelegationSpec",
     "EdgeError",
     "EdgeProgram",
+    "EdgeProgramManager",
     "EdgeVerifier",
     "ExirError",
     "InputError",
     "LoweredBackendModule",
+    "PartitionResult",
+    "Partitioner",
     "PreprocessResult",
     "Rejection",
     "Runtime",
+    "copy_program",
     "edge_program",
     "fill_values",
     "register_runtime",
     "run_program",
+    "tag_constant_data",
+    "tag_mutated_buffer",
+    "to_backend",
+    "transform_program",
 ]

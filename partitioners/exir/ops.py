@@ -13,10 +13,10 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator, OpOverload
 
 # Importing the module registers torch.ops.quantized_decomposed.*.
-import torch.ao.quantization.fx._decomposed  # noqa: F401  (registration is the import's purpose)
+import torch.ao.quantization.fx._decomposed
+from torch._ops import OpOverload
 
 QUANTIZE_PER_TENSOR = "quantized_decomposed.quantize_per_tensor.default"
 QUANTIZE_PER_CHANNEL = "quantized_decomposed.quantize_per_channel.default"
@@ -73,7 +73,9 @@ def dim_order_format(dim_order: list[int] | None, rank: int) -> torch.memory_for
     raise ValueError(f"dim_order {dim_order} of a rank-{rank} tensor is neither contiguous nor channels-last")
 
 
-def _clone_dim_order(x: torch.Tensor, *, non_blocking: bool = False, dim_order: list[int] | None = None) -> torch.Tensor:
+def _clone_dim_order(
+    x: torch.Tensor, *, non_blocking: bool = False, dim_order: list[int] | None = None
+) -> torch.Tensor:
     return torch.clone(x, memory_format=dim_order_format(dim_order, x.dim()))
 
 
@@ -87,13 +89,23 @@ def _to_dim_order_copy(
     non_blocking: bool = False,
     dim_order: list[int] | None = None,
 ) -> torch.Tensor:
-    return torch.ops.aten._to_copy.default(x, dtype=dtype, memory_format=dim_order_format(dim_order, x.dim()))
+    copied: torch.Tensor = torch.ops.aten._to_copy.default(
+        x, dtype=dtype, memory_format=dim_order_format(dim_order, x.dim())
+    )
+    return copied
 
 
 _DIM_ORDER_OPS: dict[str, Callable[..., Any]] = {
     "dim_order_ops._clone_dim_order.default": _clone_dim_order,
     "dim_order_ops._to_dim_order_copy.default": _to_dim_order_copy,
 }
+
+
+def _find_overload(name: str) -> OpOverload | None:
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, OpOverload) else None
 
 
 @cache
@@ -104,10 +116,8 @@ def edge_op(name: str) -> EdgeOp:
     """
     if name in _DIM_ORDER_OPS:
         return EdgeOp(name, _DIM_ORDER_OPS[name])
-    found: Any = torch.ops
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if not isinstance(found, OpOverload):
+    found = _find_overload(name)
+    if found is None:
         raise ValueError(f"no operator {name!r}: expected namespace.operator.overload, e.g. aten.add.Tensor")
     return EdgeOp(name, found)
 
@@ -129,8 +139,6 @@ def target_name(target: Any) -> str:
         return to_edge_op_name(target)
     if target is operator.getitem:
         return GETITEM
-    if isinstance(target, HigherOrderOperator):
-        return target.name()
     if isinstance(target, str):
         return target
     return str(getattr(target, "__name__", target))
@@ -138,9 +146,7 @@ def target_name(target: Any) -> str:
 
 def to_edge_op_name(target: OpOverload) -> str:
     """`aten.add.Tensor` for `torch.ops.aten.add.Tensor`."""
-    namespace, _, rest = target.name().partition("::")
-    operator_name, _, overload = rest.partition(".")
-    return f"{namespace}.{operator_name}.{overload or 'default'}"
+    return str(target)
 
 
 def node_name(name: str) -> str:

@@ -7,8 +7,8 @@ generated only when somebody calls the module.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -16,7 +16,6 @@ import torch.utils._pytree as pytree
 from torch import fx
 from torch._export.verifier import SpecViolationError, Verifier
 from torch._ops import HigherOrderOperator, OpOverload
-from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
 from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
 from torch.export.graph_signature import (
@@ -33,7 +32,8 @@ from torch.export.graph_signature import (
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from partitioners.exir.errors import EdgeError
-from partitioners.exir.ops import QUANTIZE, EdgeOp, edge_op, node_name, target_name
+from partitioners.exir.ops import EdgeOp, edge_op, node_name, target_name
+from partitioners.exir.values import fill_values
 
 # Overloads that stay plain torch operators in the edge dialect, as they do not compute tensors from tensors.
 PLAIN_ATEN = frozenset(
@@ -48,8 +48,6 @@ PLAIN_ATEN = frozenset(
         "aten.sym_stride.int",
     }
 )
-_CPU = torch.device("cpu")
-_DEQUANTIZE_PER_TENSOR = "quantized_decomposed.dequantize_per_tensor.default"
 
 
 def check_operators(graph: fx.Graph) -> None:
@@ -125,7 +123,7 @@ def check_program(program: ExportedProgram) -> None:
     """Run the program's verifiers; raise EdgeError when they refuse it."""
     check_operators(program.graph)
     try:
-        program.validate()
+        EdgeVerifier().check(program)
     except SpecViolationError as error:
         raise EdgeError(
             str(error).splitlines()[0], found="an invalid program", expected="valid edge dialect", where="edge program"
@@ -141,6 +139,18 @@ def call_graph(signature: ExportGraphSignature) -> list[ModuleCallEntry]:
     return [ModuleCallEntry("", ModuleCallSignature(inputs, outputs, in_spec, out_spec))]
 
 
+def renamed_call_graph(program: ExportedProgram, signature: ExportGraphSignature) -> list[ModuleCallEntry]:
+    """`program`'s calling convention (how inputs and outputs nest) with the argument names of `signature`."""
+    flat = call_graph(signature)
+    known = program.module_call_graph[0].signature if program.module_call_graph else None
+    if known is None or flat[0].signature is None:
+        return flat
+    flat[0].signature.in_spec = known.in_spec
+    flat[0].signature.out_spec = known.out_spec
+    flat[0].signature.forward_arg_names = known.forward_arg_names
+    return flat
+
+
 def argument(value: object) -> ArgumentSpec:
     """The signature's record for one graph input or output."""
     if not isinstance(value, fx.Node):
@@ -148,100 +158,6 @@ def argument(value: object) -> ArgumentSpec:
     if isinstance(value.meta.get("val"), (int, torch.SymInt)):
         return SymIntArgument(value.name)
     return TensorArgument(value.name)
-
-
-def fake_like(value: torch.Tensor, mode: FakeTensorMode, dtype: torch.dtype | None = None) -> FakeTensor:
-    """A CPU tensor without data with `value`'s shape and strides."""
-    dtype = value.dtype if dtype is None else dtype
-    meta = torch.empty_strided(value.shape, value.stride(), dtype=dtype, device="meta")
-    return FakeTensor(mode, meta, _CPU)
-
-
-def fake_mode_of(graph: fx.Graph) -> FakeTensorMode | None:
-    """The mode of the first fake tensor among the graph's values, or None."""
-    for node in graph.nodes:
-        values = node.meta.get("val")
-        for value in values if isinstance(values, (list, tuple)) else (values,):
-            if isinstance(value, FakeTensor):
-                return value.fake_mode
-    return None
-
-
-def node_value(node: fx.Node, mode: FakeTensorMode) -> Any:
-    """The value of a call_function node, computed on the values of its arguments.
-
-    Quantize and dequantize of dense tensors are elementwise, which is decided here: torch runs
-    their decomposition operator by operator, at ten times the cost.
-    """
-    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    name = target_name(node.target)
-    dtype = _elementwise_dtype(name, args, kwargs)
-    if dtype is not None:
-        return fake_like(args[0], mode, dtype)
-    if node.target is operator.getitem:
-        return args[0][args[1]]
-    with mode:
-        return node.target(*args, **kwargs)  # type: ignore[operator]  # call_function targets are callable
-
-
-def _elementwise_dtype(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.dtype | None:
-    """Result type of a well-formed quantize or dequantize in its usual spelling, else None."""
-    if kwargs or len(args) < 6 or not isinstance(args[0], FakeTensor):
-        return None
-    if not torch._prims_common.is_non_overlapping_and_dense_or_false(args[0]):
-        return None
-    if name in QUANTIZE and args[0].dtype == torch.float32:
-        return args[-1] if isinstance(args[-1], torch.dtype) else None
-    if name == _DEQUANTIZE_PER_TENSOR and args[0].dtype == args[5]:
-        return torch.float32
-    return None
-
-
-def fill_values(
-    graph: fx.Graph, tensors: Mapping[str, torch.Tensor] | None = None, mode: FakeTensorMode | None = None
-) -> None:
-    """Give every node that has none its `meta["val"]`.
-
-    `tensors` holds a tensor per placeholder name; only shape, strides and type are used. Raises
-    EdgeError for a placeholder without a tensor and for a node whose arguments its operator refuses.
-    """
-    tensors = {} if tensors is None else tensors
-    mode = mode or fake_mode_of(graph) or FakeTensorMode()
-    for node in graph.nodes:
-        if "val" in node.meta or node.op in ("output", "get_attr"):
-            continue
-        if node.op == "placeholder":
-            node.meta["val"] = _placeholder_value(node, tensors, mode)
-        else:
-            node.meta["val"] = _checked_value(node, mode)
-
-
-def _placeholder_value(node: fx.Node, tensors: Mapping[str, torch.Tensor], mode: FakeTensorMode) -> FakeTensor:
-    if node.name not in tensors:
-        raise EdgeError(
-            "placeholder of unknown shape",
-            found="no tensor for it",
-            expected="meta['val'] or a tensor",
-            where=node.name,
-        )
-    return fake_like(tensors[node.name], mode)
-
-
-def _checked_value(node: fx.Node, mode: FakeTensorMode) -> Any:
-    try:
-        return node_value(node, mode)
-    except (RuntimeError, TypeError, ValueError, IndexError, AssertionError) as error:
-        found = ", ".join(_describe(a.meta["val"]) if isinstance(a, fx.Node) else repr(a) for a in node.args)
-        raise EdgeError(
-            f"{target_name(node.target)} refuses its arguments ({str(error).splitlines()[0] if str(error) else error!r})",
-            found=f"({found})",
-            expected="arguments that fit its schema",
-            where=node.name,
-        ) from error
-
-
-def _describe(value: object) -> str:
-    return f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
 
 
 def call(graph: fx.Graph, op: str, args: Iterable[Any], kwargs: Mapping[str, Any] | None = None) -> fx.Node:
@@ -297,3 +213,53 @@ def output_values(graph: fx.Graph) -> tuple[Any, ...]:
             "output in an unusual form", found=type(values).__name__, expected="a tuple of nodes", where=node.name
         )
     return tuple(values)
+
+
+def copy_program(program: ExportedProgram) -> EdgeProgram:
+    """A program of its own graph, signature and dictionaries; tensors and node values are shared.
+
+    Node names, meta (one level deep) and order are the same. Delegates and constants attached to
+    the graph module are shared; bodies of control flow are copied.
+    """
+    graph = fx.Graph()
+    twins: dict[fx.Node, fx.Node] = {}
+    for node in program.graph.nodes:
+        twins[node] = copy_node(graph, node, twins)
+    return EdgeProgram(
+        copy_attributes(program.graph_module),
+        graph,
+        copy_signature(program.graph_signature),
+        dict(program.state_dict),
+        dict(program.range_constraints),
+        renamed_call_graph(program, program.graph_signature),
+        program.example_inputs,
+        dict(program.constants),
+    )
+
+
+def copy_node(graph: fx.Graph, node: fx.Node, twins: Mapping[fx.Node, fx.Node]) -> fx.Node:
+    """Append a copy of `node` whose arguments are the `twins` of its own; its meta is copied one level deep."""
+    twin = graph.node_copy(node, twins.__getitem__)
+    twin.meta = dict(node.meta)
+    return twin
+
+
+def copy_attributes(module: fx.GraphModule) -> torch.nn.Module:
+    """A root module that has what get_attr nodes of `module` refer to: bodies of control flow as copies."""
+    root = torch.nn.Module()
+    for name, child in module.named_children():
+        root.add_module(name, copy.deepcopy(child) if isinstance(child, fx.GraphModule) else child)
+    for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+        setattr(root, name, tensor)
+    for name, value in vars(module).items():
+        if isinstance(value, (torch.Tensor, pytree.TreeSpec)):
+            setattr(root, name, value)
+    return root
+
+
+def copy_signature(signature: ExportGraphSignature) -> ExportGraphSignature:
+    """The same signature in records of its own."""
+    return ExportGraphSignature(
+        [InputSpec(s.kind, copy.copy(s.arg), s.target, s.persistent) for s in signature.input_specs],
+        [OutputSpec(s.kind, copy.copy(s.arg), s.target) for s in signature.output_specs],
+    )

@@ -15,6 +15,7 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from partitioners.exir.backend import Runtime
 from partitioners.exir.errors import BackendError, EdgeError, InputError
 from partitioners.exir.program import output_values
+from partitioners.exir.values import arguments, describe
 
 _RUNTIMES: dict[str, Runtime] = {}
 
@@ -53,7 +54,7 @@ def run_program(
 
 
 def _run_node(node: fx.Node, values: Mapping[fx.Node, Any], runtimes: Mapping[str, Runtime] | None) -> Any:
-    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: values[n])
+    args, kwargs = arguments(node, values.__getitem__)
     if node.target is executorch_call_delegate and is_lowered_module(args[0]):
         return run_delegate(args[0], args[1:], runtimes, where=node.name)
     target: Callable[..., Any] = node.target  # type: ignore[assignment]  # call_function targets are callable
@@ -129,10 +130,3 @@ def _fits(value: Any, expected: Any) -> bool:
     if not isinstance(value, torch.Tensor) or value.dtype != expected.dtype or value.dim() != expected.dim():
         return False
     return all(a == b for a, b in zip(value.shape, expected.shape, strict=True) if isinstance(b, int))
-
-
-def describe(value: object) -> str:
-    """`float32[1, 8, 4, 4]` for a tensor, the type's name for anything else."""
-    if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    return type(value).__name__

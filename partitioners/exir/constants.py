@@ -1,0 +1,49 @@
+"""Which placeholders of a program are constants, and the helpers that let partitioners take them along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, InputSpec
+
+from partitioners.exir.partitioner import DELEGATION_TAG
+
+
+def placeholders(program: ExportedProgram) -> Iterator[tuple[fx.Node, InputSpec]]:
+    """The placeholders in order, each with its record in the signature."""
+    nodes = (n for n in program.graph.nodes if n.op == "placeholder")
+    return zip(nodes, program.graph_signature.input_specs, strict=True)
+
+
+def constant_nodes(program: ExportedProgram) -> list[fx.Node]:
+    """Placeholders of parameters, buffers and lifted tensors, mutated buffers excepted."""
+    mutated = set(program.graph_signature.buffers_to_mutate.values())
+    return [n for n, s in placeholders(program) if s.kind != InputKind.USER_INPUT and s.target not in mutated]
+
+
+def mutated_buffer_nodes(program: ExportedProgram) -> list[fx.Node]:
+    """Placeholders of buffers that the program writes."""
+    mutated = set(program.graph_signature.buffers_to_mutate.values())
+    return [n for n, s in placeholders(program) if s.kind == InputKind.BUFFER and s.target in mutated]
+
+
+def tag_constant_data(program: ExportedProgram) -> None:
+    """Give every constant with a tagged user the smallest of its users' tags.
+
+    It then moves into every partition that uses it, and also stays outside for untagged users.
+    """
+    _tag_like_users(constant_nodes(program))
+
+
+def tag_mutated_buffer(program: ExportedProgram) -> None:
+    """The same for mutated buffers; all users of such a buffer must be in one partition."""
+    _tag_like_users(mutated_buffer_nodes(program))
+
+
+def _tag_like_users(nodes: list[fx.Node]) -> None:
+    for node in nodes:
+        tags = [user.meta[DELEGATION_TAG] for user in node.users if user.meta.get(DELEGATION_TAG) is not None]
+        if tags:
+            node.meta[DELEGATION_TAG] = min(tags)

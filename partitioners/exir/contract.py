@@ -1,0 +1,228 @@
+"""The partitioning contract: a partitioner adds tags, and nothing else.
+
+Each check raises ContractError naming the node at fault. `tagged_nodes` runs all of them and
+returns what the partitioner asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from partitioners.exir.backend import CompileSpec
+from partitioners.exir.constants import placeholders
+from partitioners.exir.errors import ContractError
+from partitioners.exir.ops import target_name
+from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, PartitionResult
+from partitioners.exir.values import describe
+
+
+def tagged_nodes(program: ExportedProgram, result: object, partitioner: str) -> dict[fx.Node, str]:
+    """The tag of every tagged node of the program that the partitioner returned.
+
+    `program` is the one the partitioner started from and `partitioner` its name in messages.
+    """
+    if not isinstance(result, PartitionResult):
+        raise ContractError(
+            "partition() returned something else",
+            found=type(result).__name__,
+            expected="a PartitionResult",
+            where=partitioner,
+        )
+    tagged = result.tagged_exported_program
+    if not isinstance(tagged, ExportedProgram):
+        raise ContractError(
+            "tagged_exported_program of the wrong type",
+            found=type(tagged).__name__,
+            expected="the ExportedProgram given to partition()",
+            where=partitioner,
+        )
+    check_partition_tags(result.partition_tags, partitioner)
+    check_unchanged(program, tagged)
+    tags = {n: n.meta[DELEGATION_TAG] for n in tagged.graph.nodes if n.meta.get(DELEGATION_TAG) is not None}
+    check_tags(tagged, tags, result.partition_tags)
+    return tags
+
+
+def check_partition_tags(partition_tags: object, partitioner: str) -> None:
+    """Refuse anything but a dictionary of DelegationSpec by name."""
+    if not isinstance(partition_tags, Mapping):
+        raise ContractError(
+            "partition_tags of the wrong type",
+            found=type(partition_tags).__name__,
+            expected="a dict from tag to DelegationSpec",
+            where=partitioner,
+        )
+    for tag, spec in partition_tags.items():
+        _check_spec(tag, spec, partitioner)
+
+
+def _check_spec(tag: object, spec: object, partitioner: str) -> None:
+    where = f"{partitioner}, partition_tags[{tag!r}]"
+    if not isinstance(tag, str):
+        raise ContractError("tag of the wrong type", found=type(tag).__name__, expected="a str", where=where)
+    if not isinstance(spec, DelegationSpec):
+        raise ContractError(
+            "value of the wrong type", found=type(spec).__name__, expected="a DelegationSpec", where=where
+        )
+    if not isinstance(spec.backend_id, str):
+        raise ContractError(
+            "backend_id of the wrong type", found=type(spec.backend_id).__name__, expected="a str", where=where
+        )
+    if not isinstance(spec.compile_specs, list) or not all(isinstance(s, CompileSpec) for s in spec.compile_specs):
+        raise ContractError(
+            "compile_specs of the wrong type",
+            found=repr(spec.compile_specs),
+            expected="a list of CompileSpec",
+            where=where,
+        )
+
+
+def check_tags(program: ExportedProgram, tags: Mapping[fx.Node, object], known: Iterable[str]) -> None:
+    """Refuse tags that are unknown or sit on a user input or on the output node."""
+    inputs = {n for n, s in placeholders(program) if s.kind == InputKind.USER_INPUT}
+    known = set(known)
+    for node, tag in tags.items():
+        if not isinstance(tag, str) or tag not in known:
+            raise ContractError(
+                "tag missing from partition_tags", found=repr(tag), expected=f"one of {sorted(known)}", where=node.name
+            )
+        if node.op == "output" or node in inputs:
+            kind = "output node" if node.op == "output" else "user input"
+            raise ContractError(
+                f"a tagged {kind}",
+                found=f"tag {tag!r}",
+                expected="no tag: only operators and constants",
+                where=node.name,
+            )
+
+
+def check_unchanged(before: ExportedProgram, after: ExportedProgram) -> None:
+    """Compare node by node; refuse any difference in order, names, operators, arguments or values."""
+    old, new = list(before.graph.nodes), list(after.graph.nodes)
+    for left, right in zip(old, new, strict=False):
+        if left.name != right.name:
+            raise _moved(left, right, old, new)
+        _check_node(left, right)
+    if len(old) != len(new):
+        longer, change = (new, "added") if len(new) > len(old) else (old, "removed")
+        extra = longer[min(len(old), len(new))]
+        raise _changed(
+            extra, f"partition() {change} a node", found=f"{change} {_show(extra)}", expected="the same nodes"
+        )
+    _check_signature(before, after)
+
+
+def _moved(left: fx.Node, right: fx.Node, old: Sequence[fx.Node], new: Sequence[fx.Node]) -> ContractError:
+    """The error for two nodes of different names at the same place."""
+    gone = all(n.name != left.name for n in new)
+    arrived = all(n.name != right.name for n in old)
+    if gone and arrived:
+        what = "renamed" if _target(left) == _target(right) else "replaced"
+        return _changed(left, f"partition() {what} a node", found=_show(right), expected=_show(left))
+    if gone:
+        return _changed(left, "partition() removed a node", found="no such node", expected=_show(left))
+    if arrived:
+        return _changed(right, "partition() added a node", found=_show(right), expected=f"{left.name} in its place")
+    return _changed(
+        right, "partition() reordered nodes", found=f"{right.name} before {left.name}", expected="the same order"
+    )
+
+
+def _check_node(left: fx.Node, right: fx.Node) -> None:
+    if left.op != right.op or _target(left) != _target(right):
+        raise _changed(left, "partition() changed the target", found=_show(right), expected=_show(left))
+    if not same_argument(left.args, right.args):
+        raise _changed(left, "partition() changed the arguments", found=_text(right.args), expected=_text(left.args))
+    if not same_argument(left.kwargs, right.kwargs):
+        raise _changed(
+            left, "partition() changed the keyword arguments", found=_text(right.kwargs), expected=_text(left.kwargs)
+        )
+    if not same_value(left.meta.get("val"), right.meta.get("val")):
+        raise _changed(
+            left,
+            "partition() changed meta['val']",
+            found=describe(right.meta.get("val")),
+            expected=describe(left.meta.get("val")),
+        )
+
+
+def _check_signature(before: ExportedProgram, after: ExportedProgram) -> None:
+    pairs = (
+        (before.graph_signature.input_specs, after.graph_signature.input_specs),
+        (before.graph_signature.output_specs, after.graph_signature.output_specs),
+    )
+    for old, new in pairs:
+        if list(old) != list(new):
+            differing = next((pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]), (old, new))
+            raise ContractError(
+                "partition() changed the signature",
+                found=str(differing[1]),
+                expected=str(differing[0]),
+                where=getattr(getattr(differing[0], "arg", None), "name", "graph signature"),
+            )
+    missing = sorted(set(before.state_dict) ^ set(after.state_dict))
+    if missing:
+        raise ContractError(
+            "partition() added or removed weights", found=missing[0], expected="the same state_dict", where=missing[0]
+        )
+
+
+def same_argument(left: Any, right: Any) -> bool:
+    """Whether two fx arguments are equal: nodes by name, constants by type and value."""
+    if left is right:
+        return not isinstance(left, fx.Node) or left.name == right.name
+    if isinstance(left, fx.Node):
+        return isinstance(right, fx.Node) and left.name == right.name
+    if isinstance(left, (list, tuple)):
+        return (
+            isinstance(right, (list, tuple))
+            and isinstance(left, list) == isinstance(right, list)
+            and len(left) == len(right)
+            and all(same_argument(a, b) for a, b in zip(left, right, strict=True))
+        )
+    if isinstance(left, dict):
+        return (
+            isinstance(right, dict)
+            and list(left) == list(right)
+            and all(same_argument(left[k], right[k]) for k in left)
+        )
+    if isinstance(left, slice):
+        return isinstance(right, slice) and same_argument(
+            (left.start, left.stop, left.step), (right.start, right.stop, right.step)
+        )
+    # repr tells 0.0 from -0.0 and finds two NaNs alike.
+    return type(left) is type(right) and (repr(left) == repr(right) if isinstance(left, float) else bool(left == right))
+
+
+def same_value(left: Any, right: Any) -> bool:
+    """Whether two nodes' `meta["val"]` have the same structure, shapes and types."""
+    if left is right:
+        return True
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(same_value(a, b) for a, b in zip(left, right, strict=True))
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return left.dtype == right.dtype and list(left.shape) == list(right.shape)
+    return type(left) is type(right)
+
+
+def _changed(node: fx.Node, what: str, *, found: str, expected: str) -> ContractError:
+    return ContractError(what, found=found, expected=expected, where=node.name)
+
+
+def _target(node: fx.Node) -> Any:
+    """What to compare: placeholders and the output by kind, functions by identity, names by name."""
+    return node.op if node.op in ("placeholder", "output") else node.target
+
+
+def _show(node: fx.Node) -> str:
+    return node.name if node.op in ("placeholder", "output") else f"{target_name(node.target)} as {node.name}"
+
+
+def _text(value: object) -> str:
+    return str(value)

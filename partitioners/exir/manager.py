@@ -1,0 +1,152 @@
+"""A set of edge programs, one per method, that is transformed and lowered as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from torch.export import ExportedProgram
+
+from partitioners.exir.errors import ExirError
+from partitioners.exir.lowering import Details, check_edge, check_partitioner, to_backend
+from partitioners.exir.partitioner import Partitioner
+from partitioners.exir.program import EdgeProgram, check_program, copy_program
+from partitioners.exir.transform import GraphPass, transform_program
+
+
+class EdgeProgramManager:
+    """One or more edge programs, and the constants that methods without a graph return.
+
+    Managers do not change: `transform` and `to_backend` return new ones that share tensors with
+    the old, but no graph.
+    """
+
+    def __init__(
+        self,
+        edge_programs: ExportedProgram | Mapping[str, ExportedProgram],
+        constant_methods: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Check the programs. A single program becomes the method "forward". Raises ExirError."""
+        programs = by_method(edge_programs, "edge_programs")
+        for name, program in programs.items():
+            check_edge(program, f"method {name!r}")
+            check_program(program)
+        self._programs = programs
+        self._constants = check_constant_methods(constant_methods, programs)
+
+    @property
+    def methods(self) -> set[str]:
+        """The names of the methods that have a program."""
+        return set(self._programs)
+
+    @property
+    def config_methods(self) -> set[str]:
+        """The names of the methods that return a constant."""
+        return set(self._constants)
+
+    @property
+    def constant_methods(self) -> dict[str, Any]:
+        """What each config method returns."""
+        return dict(self._constants)
+
+    def exported_program(self, method_name: str = "forward") -> ExportedProgram:
+        """The program of a method. Raises ExirError for an unknown one."""
+        self._check_methods([method_name], "method_name")
+        return self._programs[method_name]
+
+    def transform(self, passes: Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]]) -> EdgeProgramManager:
+        """A new manager with `passes` applied: a list to every method, a dict to those it names.
+
+        See `transform_program` for what a pass may do. Raises ExirError.
+        """
+        if isinstance(passes, Mapping):
+            self._check_methods(passes, "passes")
+            chosen = {name: check_passes(passes[name]) for name in passes}
+        else:
+            chosen = dict.fromkeys(self._programs, check_passes(passes))
+        return self._with(
+            {name: transform_program(program, chosen.get(name, ())) for name, program in self._programs.items()}
+        )
+
+    def to_backend(
+        self, partitioner: Partitioner | Mapping[str, Partitioner], *, details: Details | None = None
+    ) -> EdgeProgramManager:
+        """A new manager with the parts that the partitioner chooses lowered: in every method, or in those named.
+
+        `details` maps backend ids to compilers that are not found by class name. Raises ExirError.
+        """
+        if isinstance(partitioner, Mapping):
+            self._check_methods(partitioner, "partitioner")
+            chosen = dict(partitioner)
+        else:
+            chosen = dict.fromkeys(self._programs, partitioner)
+        for one in chosen.values():
+            check_partitioner(one)
+        return self._with({name: self._lower(name, chosen.get(name), details) for name in self._programs})
+
+    def _lower(self, method: str, partitioner: Partitioner | None, details: Details | None) -> EdgeProgram:
+        program = self._programs[method]
+        if partitioner is None:
+            return copy_program(program)
+        lowered: EdgeProgram = to_backend(program, partitioner, details=details)
+        return lowered
+
+    def _with(self, programs: Mapping[str, EdgeProgram]) -> EdgeProgramManager:
+        return EdgeProgramManager(programs, self._constants)
+
+    def _check_methods(self, names: Iterable[str], where: str) -> None:
+        for name in names:
+            if name not in self._programs:
+                raise ExirError(
+                    "unknown method", found=repr(name), expected=f"one of {sorted(self._programs)}", where=where
+                )
+
+
+def by_method(programs: object, where: str) -> dict[str, ExportedProgram]:
+    """Programs by method name; a single one is called "forward". Raises ExirError."""
+    if not isinstance(programs, Mapping):
+        programs = {"forward": programs}
+    if not programs:
+        raise ExirError("no programs", found="an empty dict", expected="at least one ExportedProgram", where=where)
+    for name, program in programs.items():
+        if not isinstance(name, str):
+            raise ExirError("method name of the wrong type", found=repr(name), expected="a str", where=where)
+        if not isinstance(program, ExportedProgram):
+            raise ExirError(
+                "not a program",
+                found=f"{type(program).__name__} for method {name!r}",
+                expected="an ExportedProgram, as torch.export.export returns",
+                where=where,
+            )
+    return dict(programs)
+
+
+def check_passes(passes: object) -> Sequence[GraphPass]:
+    """Refuse anything but a list or tuple of passes."""
+    if not isinstance(passes, (list, tuple)):
+        raise ExirError(
+            "passes of the wrong type",
+            found=type(passes).__name__,
+            expected="a list of passes, or a dict of such lists by method",
+            where="passes",
+        )
+    return passes
+
+
+def check_constant_methods(methods: object, programs: Iterable[str]) -> dict[str, Any]:
+    """The constant methods as a new dict. Refuse other types and names that a program already has."""
+    if methods is None:
+        return {}
+    if not isinstance(methods, Mapping):
+        raise ExirError(
+            "constant_methods of the wrong type",
+            found=type(methods).__name__,
+            expected="a dict from method name to the constant it returns",
+            where="constant_methods",
+        )
+    clash = sorted(set(methods) & set(programs))
+    if clash:
+        raise ExirError(
+            "two methods of one name", found=clash[0], expected="a name that no program has", where="constant_methods"
+        )
+    return dict(methods)

@@ -1,0 +1,73 @@
+"""How a backend says which nodes it takes: the partitioner interface and its result."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import torch
+from torch.export import ExportedProgram
+
+from partitioners.exir.backend import CompileSpec
+
+DELEGATION_TAG = "delegation_tag"
+"""The key in `node.meta` under which a partitioner writes a node's tag."""
+
+
+class DelegationSpec(NamedTuple):
+    """Which backend compiles a partition, and with what."""
+
+    backend_id: str
+    compile_specs: list[CompileSpec]
+
+
+@dataclass
+class PartitionResult:
+    """What a partitioner returns.
+
+    tagged_exported_program: the program it got, with `meta["delegation_tag"]` set on the nodes it wants delegated.
+    partition_tags: the meaning of every tag used.
+    """
+
+    tagged_exported_program: ExportedProgram
+    partition_tags: dict[str, DelegationSpec]
+
+
+class Partitioner(ABC):
+    """Decides which nodes of an edge program go to a backend, and which of them together.
+
+    Subclasses implement `partition`; without it they cannot be instantiated.
+    """
+
+    _spec: Mapping[str | int | float | bool, object] = MappingProxyType({})
+
+    def __init__(self, spec: Mapping[str | int | float | bool, object] = MappingProxyType({})) -> None:
+        self._spec = spec
+
+    def __call__(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Partition the program; the same as `partition`."""
+        return self.partition(exported_program)
+
+    @property
+    def spec(self) -> Mapping[str | int | float | bool, object]:
+        """The options that the partitioner was made with."""
+        return self._spec
+
+    @abstractmethod
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag the nodes to delegate, and change nothing else.
+
+        Every node of a partition gets `meta["delegation_tag"]`, a key of the result's
+        `partition_tags`. A tag is one delegate: contracted to a single node it must not close a
+        cycle. User inputs and the output node are never tagged; parameters, buffers and constants
+        may be, and then move into the delegates that use them.
+        """
+
+    def ops_to_not_decompose(
+        self, ep: ExportedProgram
+    ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
+        """Operators to keep whole on the way to the edge dialect, and an optional filter over their nodes."""
+        return ([], None)

@@ -1,0 +1,158 @@
+"""Run graph passes on a program: on a copy of its graph, with signature and state kept in step."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from itertools import count
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses import FakeTensorMode
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputSpec,
+)
+from torch.fx.passes.infra.pass_base import PassResult
+
+from partitioners.exir.constants import placeholders
+from partitioners.exir.errors import EdgeError, ExirError
+from partitioners.exir.program import EdgeProgram, argument, copy_program, output_values, renamed_call_graph
+from partitioners.exir.values import fake_like, fake_mode_of, fill_values
+
+GraphPass = Callable[[fx.GraphModule], Any]
+LIFTED = "_lifted_tensor_constant"
+
+
+def transform_program(program: ExportedProgram, passes: Sequence[GraphPass]) -> EdgeProgram:
+    """A new program: `passes` applied in order to a copy of `program`'s graph.
+
+    A pass takes the graph module and edits it in place (returning None), or returns another one,
+    bare or in a torch PassResult. New nodes without `meta["val"]` get it; tensors that a pass attaches to
+    the module and reads with get_attr become buffers; constants without users are dropped.
+    Raises ExirError for a pass that is not callable, returns something else, or leaves an invalid program.
+    """
+    twin = copy_program(program)
+    module: fx.GraphModule = twin.graph_module
+    for graph_pass in passes:
+        module = _run_pass(graph_pass, module)
+    return rebuild(twin, module)
+
+
+def _run_pass(graph_pass: GraphPass, module: fx.GraphModule) -> fx.GraphModule:
+    name = getattr(graph_pass, "__name__", type(graph_pass).__name__)
+    if not callable(graph_pass):
+        raise ExirError("not a pass", found=name, expected="a callable that takes a GraphModule", where="passes")
+    result = graph_pass(module)
+    if isinstance(result, PassResult):
+        result = result.graph_module
+    if result is None:
+        return module
+    if not isinstance(result, fx.GraphModule):
+        raise ExirError(
+            "a pass returned something unusable",
+            found=type(result).__name__,
+            expected="None, a GraphModule or a PassResult",
+            where=name,
+        )
+    return result
+
+
+def rebuild(program: ExportedProgram, module: fx.GraphModule) -> EdgeProgram:
+    """The program that has `module`'s graph and `program`'s inputs, outputs and state.
+
+    Placeholders are matched by name and outputs by position. Raises EdgeError when they differ.
+    """
+    graph = module.graph
+    state, constants = dict(program.state_dict), dict(program.constants)
+    lifted = lift_constants(module, state)
+    known = {node.name: spec for node, spec in placeholders(program)} | lifted
+    _drop_unused(graph, program, known)
+    fill_values(graph)
+    inputs = [_input_spec(n, known) for n in graph.nodes if n.op == "placeholder"]
+    _check_user_inputs(program, inputs)
+    signature = ExportGraphSignature(inputs, _output_specs(program, graph))
+    used = {str(s.target) for s in inputs if s.kind != InputKind.USER_INPUT}
+    return EdgeProgram(
+        module,
+        graph,
+        signature,
+        {k: v for k, v in state.items() if k in used},
+        dict(program.range_constraints),
+        renamed_call_graph(program, signature),
+        program.example_inputs,
+        {k: v for k, v in constants.items() if k in used},
+    )
+
+
+def lift_constants(module: fx.GraphModule, state: dict[str, Any]) -> dict[str, InputSpec]:
+    """Turn tensors that the graph reads with get_attr into buffers; return their records by placeholder name.
+
+    The tensors are added to `state`. Their placeholders, `_lifted_tensor_constant<n>`, come before
+    the placeholders that there were.
+    """
+    graph = module.graph
+    mode = fake_mode_of(graph)
+    before = next(iter(graph.nodes))
+    lifted: dict[str, InputSpec] = {}
+    twins: dict[str, fx.Node] = {}
+    for node in [n for n in graph.nodes if n.op == "get_attr"]:
+        tensor = operator.attrgetter(str(node.target))(module)
+        if not isinstance(tensor, torch.Tensor):
+            continue
+        if str(node.target) not in twins:
+            name = _free_name(state)
+            with graph.inserting_before(before):
+                twin = graph.create_node("placeholder", name, name=name)
+            twin.meta = {**node.meta, "val": fake_like(tensor, mode or FakeTensorMode())}
+            twins[str(node.target)] = twin
+            lifted[twin.name] = InputSpec(InputKind.BUFFER, argument(twin), name, persistent=True)
+            state[name] = tensor.detach()
+        node.replace_all_uses_with(twins[str(node.target)])
+        graph.erase_node(node)
+    return lifted
+
+
+def _free_name(state: Mapping[str, Any]) -> str:
+    return next(name for name in (f"{LIFTED}{n}" for n in count()) if name not in state)
+
+
+def _drop_unused(graph: fx.Graph, program: ExportedProgram, specs: Mapping[str, InputSpec]) -> None:
+    """Erase placeholders of constants that nothing reads or writes any more."""
+    written = set(program.graph_signature.buffers_to_mutate.values())
+    for node in [n for n in graph.nodes if n.op == "placeholder" and not n.users]:
+        spec = specs.get(node.name)
+        if spec is not None and spec.kind != InputKind.USER_INPUT and spec.target not in written:
+            graph.erase_node(node)
+
+
+def _input_spec(node: fx.Node, known: Mapping[str, InputSpec]) -> InputSpec:
+    if node.name not in known:
+        raise EdgeError(
+            "a pass added an input", found="a new placeholder", expected=f"one of {sorted(known)}", where=node.name
+        )
+    old = known[node.name]
+    return InputSpec(old.kind, copy(old.arg), old.target, old.persistent)
+
+
+def _check_user_inputs(program: ExportedProgram, inputs: Sequence[InputSpec]) -> None:
+    """Callers pass user inputs by position, so a pass may neither drop nor reorder them."""
+    before = [s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+    after = [s.arg.name for s in inputs if s.kind == InputKind.USER_INPUT]
+    if before != after:
+        raise EdgeError("a pass changed the user inputs", found=str(after), expected=str(before), where="placeholders")
+
+
+def _output_specs(program: ExportedProgram, graph: fx.Graph) -> list[OutputSpec]:
+    values, specs = output_values(graph), program.graph_signature.output_specs
+    if len(values) != len(specs):
+        raise EdgeError(
+            "a pass changed the number of outputs", found=str(len(values)), expected=str(len(specs)), where="output"
+        )
+    pairs = zip(values, specs, strict=True)
+    return [OutputSpec(s.kind, argument(v) if isinstance(v, fx.Node) else copy(s.arg), s.target) for v, s in pairs]

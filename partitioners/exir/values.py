@@ -1,0 +1,121 @@
+"""The values in `node.meta["val"]`: tensors without data, computed by running operators on shapes alone."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses import FakeTensor, FakeTensorMode
+
+from partitioners.exir.errors import EdgeError
+from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+
+_CPU = torch.device("cpu")
+
+
+def fake_like(value: torch.Tensor, mode: FakeTensorMode, dtype: torch.dtype | None = None) -> FakeTensor:
+    """A CPU tensor without data with `value`'s shape and strides."""
+    dtype = value.dtype if dtype is None else dtype
+    meta = torch.empty_strided(value.shape, value.stride(), dtype=dtype, device="meta")
+    return FakeTensor(mode, meta, _CPU)
+
+
+def fake_mode_of(graph: fx.Graph) -> FakeTensorMode | None:
+    """The mode of the first fake tensor among the graph's values, or None."""
+    for node in graph.nodes:
+        values = node.meta.get("val")
+        for value in values if isinstance(values, (list, tuple)) else (values,):
+            if isinstance(value, FakeTensor):
+                return value.fake_mode
+    return None
+
+
+def arguments(node: fx.Node, value: Callable[[fx.Node], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The node's arguments with every node in them replaced by its value."""
+    args: Any = fx.node.map_arg(node.args, value)
+    kwargs: Any = fx.node.map_arg(node.kwargs, value)
+    return args, kwargs
+
+
+def node_value(node: fx.Node, mode: FakeTensorMode) -> Any:
+    """The value of a call_function node, computed on the values of its arguments.
+
+    Quantize and dequantize of dense tensors are elementwise, which is decided here: torch runs
+    their decomposition operator by operator, at ten times the cost.
+    """
+    args, kwargs = arguments(node, lambda n: n.meta["val"])
+    name = target_name(node.target)
+    dtype = _elementwise_dtype(name, args, kwargs)
+    if dtype is not None:
+        return fake_like(args[0], mode, dtype)
+    if node.target is operator.getitem:
+        return args[0][args[1]]
+    with mode:
+        return node.target(*args, **kwargs)  # type: ignore[operator]  # call_function targets are callable
+
+
+def _elementwise_dtype(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.dtype | None:
+    """Result type of a well-formed quantize or dequantize in its usual spelling, else None."""
+    if kwargs or len(args) < 6 or not isinstance(args[0], FakeTensor):
+        return None
+    if not torch._prims_common.is_non_overlapping_and_dense_or_false(args[0]):
+        return None
+    if name in QUANTIZE and args[0].dtype == torch.float32:
+        return args[-1] if isinstance(args[-1], torch.dtype) else None
+    if name in DEQUANTIZE and args[0].dtype == args[-1]:
+        return torch.float32
+    return None
+
+
+def fill_values(
+    graph: fx.Graph, tensors: Mapping[str, torch.Tensor] | None = None, mode: FakeTensorMode | None = None
+) -> None:
+    """Give every node that has none its `meta["val"]`.
+
+    `tensors` holds a tensor per placeholder name; only shape, strides and type are used. Raises
+    EdgeError for a placeholder without a tensor and for a node whose arguments its operator refuses.
+    """
+    tensors = {} if tensors is None else tensors
+    mode = mode or fake_mode_of(graph) or FakeTensorMode()
+    for node in graph.nodes:
+        if "val" in node.meta or node.op in ("output", "get_attr"):
+            continue
+        if node.op == "placeholder":
+            node.meta["val"] = _placeholder_value(node, tensors, mode)
+        else:
+            node.meta["val"] = _checked_value(node, mode)
+
+
+def _placeholder_value(node: fx.Node, tensors: Mapping[str, torch.Tensor], mode: FakeTensorMode) -> FakeTensor:
+    if node.name not in tensors:
+        raise EdgeError(
+            "placeholder of unknown shape",
+            found="no tensor for it",
+            expected="meta['val'] or a tensor",
+            where=node.name,
+        )
+    return fake_like(tensors[node.name], mode)
+
+
+def _checked_value(node: fx.Node, mode: FakeTensorMode) -> Any:
+    try:
+        return node_value(node, mode)
+    except (RuntimeError, TypeError, ValueError, IndexError, AssertionError) as error:
+        found = ", ".join(describe(a.meta["val"]) if isinstance(a, fx.Node) else repr(a) for a in node.args)
+        reason = str(error).splitlines()[0] if str(error) else repr(error)
+        raise EdgeError(
+            f"{target_name(node.target)} refuses its arguments ({reason})",
+            found=f"({found})",
+            expected="arguments that fit its schema",
+            where=node.name,
+        ) from error
+
+
+def describe(value: object) -> str:
+    """`float32[1, 8, 4, 4]` for a tensor, the type's name for anything else."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return type(value).__name__
