@@ -1,0 +1,199 @@
+"""Which nodes of an edge program go to the Neutron NPU, which of them together, and why the rest does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+from torch._subclasses import FakeTensor
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from partitioners.exir.backend import CompileSpec, Rejection
+from partitioners.exir.constants import placeholders, tag_constant_data
+from partitioners.exir.ops import GETITEM, target_name
+from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
+from partitioners.neutron.compile_spec import NOT_TO_DELEGATE, generate_neutron_compile_spec, spec_value
+from partitioners.neutron.options import CustomDelegationOptions
+from partitioners.neutron.qdq import Cluster, is_compute
+from partitioners.neutron.support.rule import Context, operand, rejection
+from partitioners.neutron.support.rules import RULES, node_rejections, operator_rejections
+from partitioners.neutron.support.stage import stage_rejections
+from partitioners.neutron.support.weights import WEIGHT_POSITION, through_permute
+from partitioners.neutron.target import NeutronTargetSpec
+
+BACKEND_ID = "NeutronBackend"
+DEFAULT_TARGET = "imxrt700"
+EXCLUDED = "operators_not_to_delegate names the operator"
+
+Reasons = dict[fx.Node, tuple[Rejection, ...]]
+
+
+class NeutronPartitioner(Partitioner):
+    """Tags the nodes that the Neutron NPU can run. After `partition`, `rejections` says why the others stay out.
+
+    compile_spec: options of the compiler, from `generate_neutron_compile_spec`; default: those for the target.
+    neutron_target_spec: the NPU; default: the compile spec's target, else imxrt700.
+    custom_delegation_options: what to let through that is refused by default.
+    post_quantization_state_dict: data of constants, by name, where the program has fake tensors only.
+    preserve_ops: operators to keep whole until partitioning, where the NPU can run them.
+    check_op_support: an additional condition on the nodes of `preserve_ops`.
+    """
+
+    def __init__(
+        self,
+        compile_spec: list[CompileSpec] | None = None,
+        neutron_target_spec: NeutronTargetSpec | None = None,
+        custom_delegation_options: CustomDelegationOptions | None = None,
+        post_quantization_state_dict: Mapping[str, torch.Tensor] | None = None,
+        preserve_ops: Sequence[OpOverload] | None = None,
+        check_op_support: Callable[[fx.Node], bool] | None = None,
+    ) -> None:
+        super().__init__()
+        if neutron_target_spec is None:
+            neutron_target_spec = NeutronTargetSpec(spec_value(compile_spec or (), "target", DEFAULT_TARGET))
+        if compile_spec is None:
+            compile_spec = generate_neutron_compile_spec(neutron_target_spec.get_name())
+        self.delegation_spec = DelegationSpec(BACKEND_ID, compile_spec)
+        self.neutron_target_spec = neutron_target_spec
+        self.custom_delegation_options = custom_delegation_options or CustomDelegationOptions()
+        self.post_quantization_state_dict = dict(post_quantization_state_dict or {})
+        self.preserve_ops = list(preserve_ops or [])
+        self.check_op_support = check_op_support
+        self.rejections: list[Rejection] = []
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag what can be delegated; constants get the tag of their users. Changes nothing else."""
+        context = self._context(exported_program)
+        patterns = self._not_to_delegate()
+        reasons: Reasons = {
+            node: _exclusion(node, patterns) + node_rejections(node, context)
+            for node in exported_program.graph.nodes
+            if is_compute(node)
+        }
+        partitions = _settled_partitions(exported_program.graph_module, reasons, context)
+        tags = [f"tag{index}" for index in range(len(partitions))]
+        for tag, nodes in zip(tags, partitions, strict=True):
+            for node in nodes:
+                node.meta[DELEGATION_TAG] = tag
+        tag_constant_data(exported_program)
+        self.rejections = _ordered_rejections(exported_program.graph, reasons, frozenset().union(*partitions))
+        return PartitionResult(exported_program, dict.fromkeys(tags, self.delegation_spec))
+
+    def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
+        """`preserve_ops`, and a filter that keeps those nodes whose operator's own rules hold."""
+        constants = self._constants(ep)
+        names = {target_name(op) for op in self.preserve_ops}
+
+        def keep(node: fx.Node) -> bool:
+            if node.op != "call_function" or target_name(node.target) not in names & RULES.keys():
+                return False
+            supported = not operator_rejections(node, self._graph_context(node.graph, constants))
+            return supported and (self.check_op_support is None or self.check_op_support(node))
+
+        return list(self.preserve_ops), keep
+
+    def _not_to_delegate(self) -> list[str]:
+        """Parts of node names; an empty value means none."""
+        text = spec_value(self.delegation_spec.compile_specs, NOT_TO_DELEGATE)
+        return text.split(",") if text else []
+
+    def _context(self, program: ExportedProgram) -> Context:
+        return self._graph_context(program.graph, self._constants(program))
+
+    def _graph_context(self, graph: fx.Graph, constants: Mapping[str, torch.Tensor | None]) -> Context:
+        target = self.neutron_target_spec
+        return Context(graph, constants, target.get_num_macs(), target.get_num_pipes(), self.custom_delegation_options)
+
+    def _constants(self, program: ExportedProgram) -> dict[str, torch.Tensor | None]:
+        """Data of constant placeholders by node name. None where only `post_quantization_state_dict` could tell."""
+        mutated = set(program.graph_signature.buffers_to_mutate.values())
+        found: dict[str, torch.Tensor | None] = {}
+        for node, spec in placeholders(program):
+            if spec.kind == InputKind.USER_INPUT or spec.target is None or spec.target in mutated:
+                continue
+            data = program.state_dict.get(spec.target, program.constants.get(spec.target))
+            if not isinstance(data, torch.Tensor) or isinstance(data, FakeTensor):
+                data = self.post_quantization_state_dict.get(spec.target)
+            found[node.name] = data
+        return found
+
+
+def _exclusion(node: fx.Node, patterns: Sequence[str]) -> tuple[Rejection, ...]:
+    """The rejection of a supported operator whose node name contains one of the patterns."""
+    matching = [pattern for pattern in patterns if pattern in node.name]
+    if not matching or target_name(node.target) not in RULES:
+        return ()
+    return (rejection(node, "excluded", f"{matching[0]!r} is in {node.name!r}", EXCLUDED),)
+
+
+class _Supported(OperatorSupportBase):
+    """The nodes that may be in a partition: accepted operators with their clusters."""
+
+    def __init__(self, nodes: frozenset[fx.Node]) -> None:
+        self.nodes = nodes
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
+        """Whether the node is one of them."""
+        return node in self.nodes
+
+
+def _settled_partitions(module: fx.GraphModule, reasons: Reasons, context: Context) -> list[frozenset[fx.Node]]:
+    """Partition, refuse what the partitions do not allow, and start again until nothing is refused.
+
+    Every round but the last refuses at least one operator, so it ends. Adds to `reasons`.
+    """
+    while True:
+        supported = frozenset(
+            member for node, found in reasons.items() if not found for member in _members(node, context)
+        )
+        partitioner = CapabilityBasedPartitioner(module, _Supported(supported), allows_single_node_partition=True)
+        proposed: list[Partition] = partitioner.propose_partitions() if supported else []
+        partitions = [frozenset(partition.nodes) for partition in proposed]
+        found = {
+            node: stage_rejections(node, partition, context)
+            for partition in partitions
+            for node in partition
+            if is_compute(node) and reasons.get(node) == ()
+        }
+        refused = {node: rejections for node, rejections in found.items() if rejections}
+        if not refused:
+            return _in_graph_order(partitions, context.graph)
+        reasons.update(refused)
+
+
+def _members(node: fx.Node, context: Context) -> tuple[fx.Node, ...]:
+    cluster: Cluster | None = context.clusters.get(node)
+    return () if cluster is None else cluster.members
+
+
+def _in_graph_order(partitions: list[frozenset[fx.Node]], graph: fx.Graph) -> list[frozenset[fx.Node]]:
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    return sorted(partitions, key=lambda nodes: min(order[node] for node in nodes))
+
+
+def _ordered_rejections(graph: fx.Graph, reasons: Reasons, tagged: frozenset[fx.Node]) -> list[Rejection]:
+    """The reasons of every operator outside all partitions, in graph order."""
+    found: list[Rejection] = []
+    for node in graph.nodes:
+        if node in tagged or not is_compute(node):
+            continue
+        decisive = _follows(node)
+        for reason in reasons[decisive]:
+            text = reason.found if decisive is node else f"{decisive.name}: {reason.found}"
+            found.append(rejection(node, reason.code, text, reason.sentence))
+    return found
+
+
+def _follows(node: fx.Node) -> fx.Node:
+    """The operator whose verdict decides on `node`: a selected result's producer, a weight's consumer, or itself."""
+    source = operand(node)
+    if target_name(node.target) == GETITEM and source is not None and target_name(source.target) in RULES:
+        return source
+    user = next(iter(node.users), node)
+    is_weight = target_name(user.target) in WEIGHT_POSITION and through_permute(user, node) is not node
+    return user if is_weight else node

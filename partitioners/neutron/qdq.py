@@ -1,0 +1,167 @@
+"""Quantised computation in an edge graph: dequantize -> operator -> quantize clusters, and their parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE, QUANTIZE_PER_TENSOR, target_name
+
+# Operators that may stand unquantised between a cluster's centre and its quantize or dequantize nodes.
+AUXILIARY = frozenset(
+    {
+        GETITEM,
+        "aten.clone.default",
+        "aten.hardtanh.default",
+        "aten.permute_copy.default",
+        "aten.relu.default",
+        "aten.sigmoid.default",
+        "aten.squeeze_copy.dims",
+        "aten.tanh.default",
+        "aten.unsqueeze_copy.default",
+        "aten.view_copy.default",
+        "dim_order_ops._clone_dim_order.default",
+    }
+)
+
+
+@dataclass(frozen=True)
+class QParams:
+    """Per-tensor quantisation as one quantize or dequantize node states it: real = scale * (code - zero_point)."""
+
+    scale: float
+    zero_point: int
+    qmin: int
+    qmax: int
+    dtype: torch.dtype
+
+    @property
+    def scale32(self) -> float:
+        """The scale as the compiled model holds it, rounded to float32 (infinite beyond its range)."""
+        return torch.tensor(self.scale, dtype=torch.float64).to(torch.float32).item()
+
+    def same_values(self, other: QParams) -> bool:
+        """Whether equal codes mean equal numbers."""
+        return (self.scale, self.zero_point, self.dtype) == (other.scale, other.zero_point, other.dtype)
+
+    def defect(self) -> str | None:
+        """Why int8 hardware cannot hold such a value, or None."""
+        if self.dtype != torch.int8:
+            return f"type {str(self.dtype).removeprefix('torch.')}"
+        if not (math.isfinite(self.scale32) and self.scale32 > 0):
+            return f"scale {self.scale}"
+        return None if -128 <= self.zero_point <= 127 else f"zero point {self.zero_point}"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One operator with the nodes that go where it goes, in graph order."""
+
+    centre: fx.Node
+    members: tuple[fx.Node, ...]
+
+
+def is_quantize(node: fx.Node) -> bool:
+    """Whether the node is a quantize, per tensor or per channel, with constant parameters."""
+    return node.op == "call_function" and target_name(node.target) in QUANTIZE
+
+
+def is_dequantize(node: fx.Node) -> bool:
+    """Whether the node is a dequantize, per tensor or per channel, with constant parameters."""
+    return node.op == "call_function" and target_name(node.target) in DEQUANTIZE
+
+
+def is_qdq(node: fx.Node) -> bool:
+    """Whether the node converts between codes and numbers."""
+    return is_quantize(node) or is_dequantize(node)
+
+
+def is_auxiliary(node: fx.Node) -> bool:
+    """Whether the node may be unquantised inside another operator's cluster."""
+    return node.op == "call_function" and target_name(node.target) in AUXILIARY
+
+
+def is_compute(node: fx.Node) -> bool:
+    """Whether the node applies an operator, other than quantize and dequantize."""
+    return node.op == "call_function" and not is_qdq(node)
+
+
+def qparams(node: object) -> QParams | None:
+    """The parameters of a per-tensor quantize or dequantize node; None for any other object."""
+    if not isinstance(node, fx.Node) or node.op != "call_function":
+        return None
+    if target_name(node.target) not in (QUANTIZE_PER_TENSOR, DEQUANTIZE_PER_TENSOR):
+        return None
+    arguments = list(node.args[1:6])
+    names = ("scale", "zero_point", "quant_min", "quant_max", "dtype")
+    arguments += [node.kwargs.get(name) for name in names[len(arguments) :]]
+    scale, zero_point, low, high, dtype = arguments
+    numbers = isinstance(scale, (int, float)) and isinstance(zero_point, int)
+    if not (numbers and isinstance(low, int) and isinstance(high, int) and isinstance(dtype, torch.dtype)):
+        return None
+    return QParams(float(scale), int(zero_point), low, high, dtype)  # type: ignore[arg-type]  # checked above
+
+
+def output_quantize(node: fx.Node) -> fx.Node | None:
+    """The first quantize that consumes the node's result, looking through the selection of result 0."""
+    for user in node.users:
+        if is_quantize(user):
+            return user
+        if target_name(user.target) == GETITEM and user.args[1] == 0:
+            return output_quantize(user)
+    return None
+
+
+def output_qparams(node: fx.Node) -> QParams | None:
+    """How the node's result is quantised, or None when it is not."""
+    return qparams(output_quantize(node))
+
+
+def find_clusters(graph: fx.Graph) -> dict[fx.Node, Cluster]:
+    """The cluster of every operator that has one, by its centre.
+
+    From the centre, operands are followed back to dequantize nodes and results forward to quantize
+    nodes; on the way there may be auxiliary operators only. Source: cluster rules of v1.3.1.
+    """
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    clusters = {}
+    for centre in filter(is_compute, graph.nodes):
+        before = _reach(centre, lambda n: n.all_input_nodes, is_dequantize)
+        after = _reach(centre, lambda n: n.users, is_quantize)
+        if before and after:
+            clusters[centre] = Cluster(centre, tuple(sorted(before | after, key=order.__getitem__)))
+    return clusters
+
+
+def _reach(
+    centre: fx.Node, neighbours: Callable[[fx.Node], Iterable[fx.Node]], is_end: Callable[[fx.Node], bool]
+) -> set[fx.Node]:
+    """Everything from `centre` to the ends; empty when the way meets anything but ends and auxiliaries."""
+    found: set[fx.Node] = set()
+    stack = [centre]
+    while stack:
+        node = stack.pop()
+        if node in found:
+            continue
+        found.add(node)
+        if is_end(node):
+            continue
+        following = list(neighbours(node))
+        if not all(is_end(n) or is_auxiliary(n) for n in following):
+            return set()
+        stack.extend(following)
+    return found
+
+
+def constant_operands(node: fx.Node, constants: Mapping[str, object]) -> bool:
+    """Whether the node's result is known at compile time: it is, or is computed from, constant placeholders."""
+    if node.op == "get_attr":
+        return True
+    if node.op == "placeholder":
+        return node.name in constants
+    inputs = node.all_input_nodes
+    return bool(inputs) and node.op == "call_function" and all(constant_operands(n, constants) for n in inputs)

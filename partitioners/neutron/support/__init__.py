@@ -1,0 +1,1 @@
+"""May this node go to the NPU? One function per rule, one list of rules per operator."""

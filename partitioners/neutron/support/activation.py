@@ -1,0 +1,111 @@
+"""Rules of activations and softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch import fx
+
+from partitioners.exir.ops import target_name
+from partitioners.neutron.formats import channel_dim
+from partitioners.neutron.qdq import is_dequantize, qparams
+from partitioners.neutron.support.common import (
+    channels_multiple,
+    output_qparams_are,
+    rank_is,
+    second_dim_multiple,
+)
+from partitioners.neutron.support.rule import Context, Rule, argument, non_negative, operand, rank, rule, shape
+
+Bounds = tuple[float, float | None]
+CLAMP_BOUNDS: Sequence[Bounds] = ((-1, 1), (0, 1), (0, 6), (0, None))
+HARDTANH_BOUNDS: Sequence[Bounds] = ((-1, 1), (0, 1), (0, 6), (0, math.inf))
+# Without rescaling these are a maximum with zero, or nothing: they cannot fill a kernel of their own.
+RELU_LIKE: Sequence[Bounds] = ((0, 6), (0, None), (0, math.inf))
+
+
+def bounds(node: fx.Node) -> tuple[object, object]:
+    """The bounds of a clamp or hardtanh; a clamp without a bound has None there."""
+    if target_name(node.target) == "aten.hardtanh.default":
+        return argument(node, 1, "min_val", -1), argument(node, 2, "max_val", 1)
+    return argument(node, 1, "min"), argument(node, 2, "max")
+
+
+def _bounds_in(allowed: Sequence[Bounds]) -> Rule:
+    def check(node: fx.Node, context: Context) -> str | None:
+        found = bounds(node)
+        return None if found in allowed else f"bounds {found}"
+
+    names = ", ".join(f"({low}, {high})" for low, high in allowed)
+    return Rule("bounds", f"the bounds must be one of {names}", check)
+
+
+def _positions(axis_is_second: bool) -> Rule:
+    """The rule on how many channel vectors there are; the channels are dimension 1 or follow the format."""
+
+    def check(node: fx.Node, context: Context) -> str | None:
+        sizes = shape(node)
+        channels = (sizes[1] if len(sizes) > 1 else 1) if axis_is_second else context.channels(node)
+        found = math.prod(sizes) // channels
+        return None if found <= 4096 else f"{found} positions"
+
+    return Rule("positions", "input size divided by channels must be at most 4096", check)
+
+
+@rule("static_weights")
+def constant_slope(node: fx.Node, context: Context) -> str | None:
+    """weights must be constant and symmetric (zero point 0), per tensor or per output"""
+    slope = operand(node, 1)
+    if slope is None or not context.is_constant(slope):
+        return "the slope is computed by the model"
+    params = qparams(slope) if is_dequantize(slope) else None
+    return f"zero point {params.zero_point}" if params is not None and params.zero_point else None
+
+
+@rule("min_rank")
+def min_rank(node: fx.Node, context: Context) -> str | None:
+    """the input must have rank 2 or more"""
+    return None if rank(operand(node)) >= 2 else f"rank {rank(operand(node))}"
+
+
+@rule("channel_dim")
+def along_channels(node: fx.Node, context: Context) -> str | None:
+    """the dimension must be the channel dimension"""
+    dim, dims = int(argument(node, 1, "dim", -1)), max(rank(node), 1)
+    expected = channel_dim(node, context.formats)
+    return None if non_negative(dim, dims) == expected else f"dimension {dim}, channels are dimension {expected}"
+
+
+@rule("max_channels")
+def max_channels(node: fx.Node, context: Context) -> str | None:
+    """the channel count must be below 4096 / pipelines * 4"""
+    limit = 4096 // context.pipes * 4
+    return None if context.channels(node) < limit else f"{context.channels(node)} channels, the limit is {limit}"
+
+
+@rule("max_size")
+def max_size(node: fx.Node, context: Context) -> str | None:
+    """the input must have at most 65536 * MAC units elements"""
+    limit, found = 65536 * context.macs, math.prod(shape(node))
+    return None if found <= limit else f"{found} elements, the limit is {limit}"
+
+
+RULES = {
+    "aten.clamp.default": (_bounds_in(CLAMP_BOUNDS),),
+    "aten.hardtanh.default": (_bounds_in(HARDTANH_BOUNDS),),
+    "aten.relu.default": (),
+    "aten.leaky_relu.default": (),
+    "aten.prelu.default": (rank_is(4), second_dim_multiple, _positions(axis_is_second=True), constant_slope),
+    "aten.sigmoid.default": (output_qparams_are(1 / 256, -128),),
+    "aten.tanh.default": (output_qparams_are(1 / 128, 0),),
+    "aten._softmax.default": (
+        min_rank,
+        along_channels,
+        channels_multiple,
+        max_channels,
+        _positions(axis_is_second=False),
+        max_size,
+        output_qparams_are(1 / 256, -128),
+    ),
+}

@@ -1,0 +1,62 @@
+"""Rules of division, which a pass turns into multiplication by constant reciprocals."""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from partitioners.neutron.qdq import is_dequantize, qparams
+from partitioners.neutron.support.common import operand_problem, result_problem
+from partitioners.neutron.support.elementwise import any_dim_multiple
+from partitioners.neutron.support.rule import Context, operand, rule, shape, size_text
+
+# Closer to zero than this, a divisor counts as zero. Source: v1.3.1.
+NEARLY_ZERO = 1e-12
+
+
+def divisor_values(node: fx.Node, context: Context) -> torch.Tensor | None:
+    """The divisor in float64: its constant tensor, or a scalar tensor for a number. None when not known."""
+    divisor = node.args[1]
+    if isinstance(divisor, (int, float)):
+        return torch.tensor(divisor, dtype=torch.float64)
+    if not isinstance(divisor, fx.Node):
+        return None
+    params = qparams(divisor) if is_dequantize(divisor) else None
+    data = context.data(divisor if params is None else divisor.args[0])
+    if data is None or params is None:
+        return None if data is None else data.to(torch.float64)
+    return (data.to(torch.float64) - params.zero_point) * params.scale32
+
+
+@rule("quantized")
+def quantized(node: fx.Node, context: Context) -> str | None:
+    """the operator must stand between dequantize and quantize nodes (static int8)"""
+    dividend = operand(node)
+    found = ["the dividend is a number" if dividend is None else operand_problem(node, dividend), result_problem(node)]
+    return "; ".join(text for text in found if text is not None) or None
+
+
+@rule("static_divisor")
+def static_divisor(node: fx.Node, context: Context) -> str | None:
+    """the divisor must be a number or a constant tensor of the dividend's shape"""
+    divisor = operand(node, 1)
+    if divisor is None:
+        return None
+    if not context.is_constant(divisor):
+        return f"the divisor {divisor.name} is computed by the model"
+    if shape(divisor) in ((), shape(operand(node))):
+        return None
+    return f"a divisor of shape {size_text(shape(divisor))} for {size_text(shape(operand(node)))}"
+
+
+@rule("nonzero_divisor")
+def nonzero_divisor(node: fx.Node, context: Context) -> str | None:
+    """no divisor may be zero"""
+    values = divisor_values(node, context)
+    if values is None:
+        return None
+    bad = values[~(torch.isfinite(values) & (values.abs() >= NEARLY_ZERO))]
+    return f"{bad.numel()} of {values.numel()} divisors are {bad[0].item():g}" if bad.numel() else None
+
+
+DIVISION_RULES = (quantized, static_divisor, nonzero_divisor, any_dim_multiple)

@@ -1,0 +1,34 @@
+"""Rules of arithmetic between tensors."""
+
+from __future__ import annotations
+
+from torch import fx
+
+from partitioners.neutron.support.common import keyword_is_one
+from partitioners.neutron.support.rule import Context, operand, rule, shape, size_text
+
+
+@rule("same_shape")
+def same_shape(node: fx.Node, context: Context) -> str | None:
+    """all tensor operands must have the same shape: no broadcasting"""
+    a, b = operand(node), operand(node, 1)
+    if a is None or b is None:
+        return f"operands {', '.join(str(argument) for argument in node.args[:2])}"
+    return None if shape(a) == shape(b) else f"{size_text(shape(a))} and {size_text(shape(b))}"
+
+
+@rule("any_dim_multiple_of")
+def any_dim_multiple(node: fx.Node, context: Context) -> str | None:
+    """some output dimension must be a multiple of the number of MAC units, or all must be 1"""
+    sizes = shape(node)
+    if all(size == 1 for size in sizes) or any(size % context.macs == 0 for size in sizes):
+        return None
+    return f"{size_text(sizes)}, {context.macs} MAC units"
+
+
+RULES = {
+    "aten.abs.default": (),
+    "aten.neg.default": (),
+    "aten.add.Tensor": (keyword_is_one("alpha"), same_shape),
+    "aten.mul.Tensor": (same_shape, any_dim_multiple),
+}

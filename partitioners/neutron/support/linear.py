@@ -1,0 +1,57 @@
+"""Rules of matrix products."""
+
+from __future__ import annotations
+
+from torch import fx
+
+from partitioners.neutron.formats import is_trivial_transposition, permuted, to_nhwc
+from partitioners.neutron.support.common import distinct_inputs, keyword_is_one
+from partitioners.neutron.support.rule import Context, Rule, operand, rank, rule, shape, size_text
+from partitioners.neutron.support.weights import static_bias, weight_zero_point
+
+
+def _ranks(expected: int, first: int) -> Rule:
+    """The rule on the rank of both matrices, which are operands `first` and `first` + 1."""
+
+    def check(node: fx.Node, context: Context) -> str | None:
+        found = [rank(operand(node, position)) for position in (first, first + 1)]
+        return None if set(found) == {expected} else f"ranks {found[0]} and {found[1]}"
+
+    return Rule("rank", f"the input must have rank {expected}", check)
+
+
+@rule("matrix_dims_multiple_of")
+def matrix_dims(node: fx.Node, context: Context) -> str | None:
+    """rows and columns of both matrices must be multiples of the number of MAC units"""
+    sizes = [shape(operand(node, position)) for position in (0, 1)]
+    if all(size % context.macs == 0 for matrix in sizes for size in matrix[1:]):
+        return None
+    return " times ".join(size_text(matrix[1:]) for matrix in sizes) + f", {context.macs} MAC units"
+
+
+@rule("transposition")
+def matrix_format(node: fx.Node, context: Context) -> str | None:
+    """this transposition is not one that the NPU can do"""
+    a, b = (operand(node, position) for position in (0, 1))
+    if a is None or b is None or rank(node) != 3:
+        return None
+    if context.is_channels_first(a) and not context.is_channels_first(b):
+        return "only the first matrix is channels-first"
+    if not context.is_channels_first(node):
+        return None
+    device = permuted(shape(node), to_nhwc(3))
+    return None if is_trivial_transposition(device, (0, 2, 1)) else f"channels-first result {size_text(shape(node))}"
+
+
+RULES = {
+    "aten.addmm.default": (
+        _ranks(2, first=1),
+        distinct_inputs(3),
+        keyword_is_one("alpha"),
+        keyword_is_one("beta"),
+        weight_zero_point,
+        static_bias,
+    ),
+    "aten.mm.default": (_ranks(2, first=0), distinct_inputs(2), weight_zero_point),
+    "aten.bmm.default": (_ranks(3, first=0), matrix_dims, distinct_inputs(2), matrix_format),
+}

@@ -1,0 +1,99 @@
+"""Rules of pooling and of the mean over height and width."""
+
+from __future__ import annotations
+
+from torch import fx
+
+from partitioners.exir.ops import GETITEM, target_name
+from partitioners.neutron.support.common import argument_is_false, rank_is, same_qparams, second_dim_multiple
+from partitioners.neutron.support.conv import batch_is_one
+from partitioners.neutron.support.rule import Context, argument, non_negative, operand, pair, rank, rule, shape
+
+
+@rule("output_divides_input")
+def output_divides_input(node: fx.Node, context: Context) -> str | None:
+    """the output height and width must divide the input's"""
+    before, after = shape(operand(node))[-2:], shape(node)[-2:]
+    if all(big % small == 0 for big, small in zip(before, after, strict=True)):
+        return None
+    return f"{before[0]}x{before[1]} to {after[0]}x{after[1]}"
+
+
+@rule("count_include_pad")
+def count_include_pad(node: fx.Node, context: Context) -> str | None:
+    """count_include_pad = False needs zero padding"""
+    padding = pair(argument(node, 3, "padding")) or (0, 0)
+    if argument(node, 5, "count_include_pad", True) or padding == (0, 0):
+        return None
+    return f"count_include_pad = False with padding {padding}"
+
+
+@rule("divisor_override")
+def divisor_override(node: fx.Node, context: Context) -> str | None:
+    """divisor_override must be left out"""
+    found = argument(node, 6, "divisor_override")
+    return None if found is None else f"divisor_override = {found}"
+
+
+@rule("dilation")
+def dilation_is_one(node: fx.Node, context: Context) -> str | None:
+    """dilation must be 1"""
+    found = pair(argument(node, 4, "dilation"))
+    return None if found in (None, (1, 1)) else f"dilation {found}"
+
+
+@rule("stride_h")
+def stride_h(node: fx.Node, context: Context) -> str | None:
+    """the vertical stride must be one of [1, 2]"""
+    # Without a stride the window is the stride.
+    found = pair(argument(node, 2, "stride")) or pair(argument(node, 1, "kernel_size"))
+    return None if found is None or found[0] in (1, 2) else f"vertical stride {found[0]}"
+
+
+@rule("indices_unused")
+def indices_unused(node: fx.Node, context: Context) -> str | None:
+    """the index output must have no consumer"""
+    for user in node.users:
+        if target_name(user.target) == GETITEM and user.args[1] != 0 and user.users:
+            return f"{next(iter(user.users)).name} uses the indices"
+    return None
+
+
+@rule("dims")
+def mean_dims(node: fx.Node, context: Context) -> str | None:
+    """the reduced dimensions must be [-1, -2]"""
+    found = argument(node, 1, "dim")
+    dims = [found] if isinstance(found, int) else list(found or [])
+    if rank(operand(node)) == 4 and sorted(non_negative(dim, 4) for dim in dims) == [2, 3]:
+        return None
+    return f"dimensions {found}"
+
+
+@rule("keepdim")
+def keepdim(node: fx.Node, context: Context) -> str | None:
+    """keepdim must be True"""
+    return None if argument(node, 2, "keepdim", False) else "keepdim = False"
+
+
+_MAX_POOL = (
+    rank_is(4),
+    dilation_is_one,
+    argument_is_false(5, "ceil_mode"),
+    second_dim_multiple,
+    batch_is_one,
+    stride_h,
+    indices_unused,
+    same_qparams,
+)
+RULES = {
+    "aten._adaptive_avg_pool2d.default": (rank_is(4), output_divides_input, same_qparams),
+    "aten.avg_pool2d.default": (
+        rank_is(4),
+        argument_is_false(4, "ceil_mode"),
+        count_include_pad,
+        divisor_override,
+        same_qparams,
+    ),
+    "aten.max_pool2d_with_indices.default": _MAX_POOL,
+    "aten.mean.dim": (rank_is(4), mean_dims, keepdim, second_dim_multiple, same_qparams),
+}

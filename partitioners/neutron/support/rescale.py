@@ -1,0 +1,146 @@
+"""Whether the device's 32-bit fixed-point arithmetic can hold an operator's numbers.
+
+A rescale multiplies a 32-bit accumulator by scale ratio = q * 2**e (1/2 <= q < 1) and first shifts it
+left by e when e > 0, so the largest possible accumulator must leave room for the shift.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import fx
+
+from partitioners.exir.ops import target_name
+from partitioners.neutron.qdq import QParams, is_dequantize, output_qparams, qparams
+from partitioners.neutron.support.activation import bounds
+from partitioners.neutron.support.rule import Context, argument, input_qparams, operand, rule, shape
+from partitioners.neutron.support.weights import BIAS_POSITION, weight_scales, weight_source
+
+LIMIT = 2.0**31
+# ADD shifts its operands left by this many bits before it adds them.
+ADD_SHIFT = 2.0**20
+# SOFTMAX needs its input scale times 2**26 to exceed 1.
+SOFTMAX_SHIFT = 2.0**26
+WEIGHT_RANGE = 128
+
+Problem = Callable[[fx.Node, QParams, QParams, Context], str | None]
+
+
+def span(params: QParams) -> int:
+    """The largest distance of a code from the zero point."""
+    return max(params.zero_point + 128, 127 - params.zero_point)
+
+
+def _overflow(largest: float, ratio: float) -> str | None:
+    """What overflows when accumulators up to `largest` are rescaled by `ratio`, or None."""
+    if not math.isfinite(ratio):
+        return f"a scale ratio of {ratio}"
+    shift = max(math.frexp(ratio)[1], 0)
+    if largest * 2.0**shift < LIMIT:
+        return None
+    return f"accumulators up to {largest:.0f} with a scale ratio of {ratio:.6g}"
+
+
+def _unary(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    return _overflow(span(x), x.scale32 / y.scale32)
+
+
+def _clamp(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    limits = [abs(b) for b in bounds(node) if isinstance(b, (int, float)) and math.isfinite(b)]
+    return _unary(node, x, y, context) or _overflow(max(limits, default=0) / y.scale32 + 128, 0)
+
+
+def _leaky(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    slope = abs(float(argument(node, 1, "negative_slope", 0.01)))
+    return _unary(node, x, y, context) or _overflow(span(x), x.scale32 * slope / y.scale32)
+
+
+def _prelu(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    slope = input_qparams(node, 1)
+    negative = None if slope is None else _overflow(span(x) * span(slope), x.scale32 * slope.scale32 / y.scale32)
+    return _unary(node, x, y, context) or negative
+
+
+def _add(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    other = input_qparams(node, 1)
+    largest = max(x.scale32, x.scale32 if other is None else other.scale32)
+    return None if 2 * largest < ADD_SHIFT * y.scale32 else f"input scale {largest:.6g}, output scale {y.scale32:.6g}"
+
+
+def _product(node: fx.Node, x: QParams, y: QParams, context: Context, terms: int = 1) -> str | None:
+    other = input_qparams(node, 1)
+    if other is None:
+        return None
+    return _overflow(terms * span(x) * span(other), x.scale32 * other.scale32 / y.scale32)
+
+
+def _bmm(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    return _product(node, x, y, context, terms=shape(operand(node))[-1])
+
+
+def _mean(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    return _overflow(math.prod(shape(operand(node))) / math.prod(shape(node)) * span(x), x.scale32 / y.scale32 / 2)
+
+
+def _softmax(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    return None if x.scale32 * SOFTMAX_SHIFT > 1 else f"input scale {x.scale32:.6g}, must be above 2**-26"
+
+
+def _weighted(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    """Convolutions and matrix products; the bias counts when its data is known."""
+    source = weight_source(node)
+    scales = weight_scales(node, context)
+    if source is None:
+        return None
+    params = qparams(source)
+    largest = float(_terms(node, source) * span(x) * (WEIGHT_RANGE if params is None else span(params)))
+    ratio = 0.0 if scales is None else x.scale32 * scales.max().item() / y.scale32
+    return _overflow(largest + _largest_bias(node, context), ratio)
+
+
+def _terms(node: fx.Node, weight: fx.Node) -> int:
+    """How many products an output sums up, at most."""
+    if target_name(node.target) != "aten.convolution.default":
+        return shape(node.args[2 if target_name(node.target) == "aten.addmm.default" else 1])[0]
+    sizes = shape(weight)
+    per_group = sizes[0] if argument(node, 6, "transposed", False) else sizes[1]
+    return int(per_group * math.prod(sizes[2:]))
+
+
+def _largest_bias(node: fx.Node, context: Context) -> float:
+    position = BIAS_POSITION.get(target_name(node.target))
+    bias = None if position is None else operand(node, position)
+    data = context.data(bias.args[0]) if bias is not None and is_dequantize(bias) else None
+    return 0.0 if data is None or not data.numel() else data.to(torch.float64).abs().max().item()
+
+
+_PROBLEMS: dict[str, Problem] = {
+    "aten.abs.default": _unary,
+    "aten.neg.default": _unary,
+    "aten.relu.default": _unary,
+    "aten.clamp.default": _clamp,
+    "aten.hardtanh.default": _clamp,
+    "aten.leaky_relu.default": _leaky,
+    "aten.prelu.default": _prelu,
+    "aten.add.Tensor": _add,
+    "aten.mul.Tensor": _product,
+    "aten.bmm.default": _bmm,
+    "aten.mean.dim": _mean,
+    "aten._softmax.default": _softmax,
+    "aten.convolution.default": _weighted,
+    "aten.addmm.default": _weighted,
+    "aten.mm.default": _weighted,
+}
+
+
+@rule("rescale")
+def rescale(node: fx.Node, context: Context) -> str | None:
+    """the scales must be ones that 32-bit fixed-point arithmetic can hold without overflow"""
+    problem = _PROBLEMS.get(target_name(node.target))
+    x = input_qparams(node, 1 if target_name(node.target) == "aten.addmm.default" else 0)
+    y = output_qparams(node)
+    if problem is None or x is None or y is None or x.defect() is not None or y.defect() is not None:
+        return None
+    return problem(node, x, y, context)

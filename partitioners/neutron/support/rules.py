@@ -1,0 +1,58 @@
+"""All rules, by operator, and the judgement of one node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import fx
+
+from partitioners.exir.backend import Rejection
+from partitioners.exir.ops import target_name
+from partitioners.neutron.support import activation, conv, elementwise, layout, linear, pieces, pool
+from partitioners.neutron.support.common import fused_activation, quantized, static_shape
+from partitioners.neutron.support.division import DIVISION_RULES
+from partitioners.neutron.support.rescale import rescale
+from partitioners.neutron.support.rule import Context, Rule, rejection
+
+COMMON: tuple[Rule, ...] = (fused_activation, quantized)
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    **activation.RULES,
+    **conv.RULES,
+    **elementwise.RULES,
+    **layout.RULES,
+    **linear.RULES,
+    **pieces.RULES,
+    **pool.RULES,
+}
+# Operators that a pass rewrites unless one of these rules stops it.
+REWRITTEN: Mapping[str, tuple[Rule, ...]] = {"aten.div.Tensor": DIVISION_RULES}
+UNSUPPORTED = "the operator is not in the support table"
+
+
+def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
+    """Every reason why `node` alone cannot be delegated; empty when it can.
+
+    A shape that is not known leaves nothing else to judge than quantisation.
+    """
+    name = target_name(node.target)
+    if name not in RULES:
+        return _rewritten(node, name, context)
+    found = _broken(node, context, (*COMMON, static_shape))
+    if any(rejected.code == static_shape.code for rejected in found):
+        return found
+    return found + operator_rejections(node, context) + _broken(node, context, (rescale,))
+
+
+def operator_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
+    """The reasons that the operator's own rules give, whatever stands around the node."""
+    return _broken(node, context, RULES.get(target_name(node.target), ()))
+
+
+def _rewritten(node: fx.Node, name: str, context: Context) -> tuple[Rejection, ...]:
+    found = _broken(node, context, (static_shape,)) or _broken(node, context, REWRITTEN.get(name, ()))
+    return found or (rejection(node, "unsupported", name, UNSUPPORTED),)
+
+
+def _broken(node: fx.Node, context: Context, rules: tuple[Rule, ...]) -> tuple[Rejection, ...]:
+    found = (one(node, context) for one in rules)
+    return tuple(rejected for rejected in found if rejected is not None)

@@ -1,0 +1,187 @@
+"""Rules that depend on which nodes share a partition."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from partitioners.exir.backend import Rejection
+from partitioners.exir.ops import GETITEM, target_name
+from partitioners.neutron.formats import supported_transposition, to_nchw, to_nhwc
+from partitioners.neutron.qdq import is_compute, is_dequantize, is_qdq, qparams
+from partitioners.neutron.support.activation import RELU_LIKE, bounds
+from partitioners.neutron.support.common import channel_count_problem
+from partitioners.neutron.support.layout import is_plain_layout
+from partitioners.neutron.support.pieces import cat_dim, cat_operands, device_dim, device_shape
+from partitioners.neutron.support.rule import Context, operand, rank, rejection, shape, size_text
+from partitioners.neutron.support.weights import ADDMM, MM, WEIGHT_POSITION
+
+Partition = frozenset[fx.Node]
+StageCheck = Callable[[fx.Node, Partition, Context], str | None]
+DATA_ONLY = frozenset({"aten.view_copy.default", "aten.clone.default", "dim_order_ops._clone_dim_order.default"})
+NEUTRAL = {"aten.add.Tensor": 0, "aten.mul.Tensor": 1}
+
+
+@dataclass(frozen=True)
+class StageRule:
+    """One limit on a node inside a partition: code, sentence and what finds a violation."""
+
+    code: str
+    sentence: str
+    check: StageCheck
+
+    def __call__(self, node: fx.Node, partition: Partition, context: Context) -> Rejection | None:
+        """The rejection of `node`, or None."""
+        found = self.check(node, partition, context)
+        return None if found is None else rejection(node, self.code, found, self.sentence)
+
+
+def stage_rule(code: str) -> Callable[[StageCheck], StageRule]:
+    """Make a rule of a function whose docstring is the limit as a sentence."""
+    return lambda check: StageRule(code, inspect.getdoc(check) or code, check)
+
+
+def computing(partition: Partition) -> list[fx.Node]:
+    """The operators of a partition, without quantize and dequantize."""
+    return [node for node in partition if is_compute(node)]
+
+
+def computing_users(node: fx.Node) -> list[fx.Node]:
+    """The nearest operators, or the graph output, that use a result, looking through quantisation."""
+    users: list[fx.Node] = []
+    for user in node.users:
+        users += computing_users(user) if is_qdq(user) else [user]
+    return users
+
+
+def producer(node: fx.Node) -> fx.Node:
+    """What computes a value, looking back through quantisation."""
+    while is_qdq(node):
+        node = node.all_input_nodes[0]
+    return node
+
+
+# ------------------------------------------------------------------------------------ whole partition
+
+
+def is_no_op(node: fx.Node, context: Context) -> bool:
+    """Whether the operator computes nothing: a reshape, a copy, or arithmetic with a known neutral constant."""
+    name = target_name(node.target)
+    if name in DATA_ONLY:
+        return True
+    if name not in NEUTRAL:
+        return False
+    return any(_is_filled_with(operand(node, i), NEUTRAL[name], context) for i in (0, 1))
+
+
+def _is_filled_with(node: fx.Node | None, number: int, context: Context) -> bool:
+    params = qparams(node)
+    data = None if node is None or params is None else context.data(node.args[0])
+    if data is None or params is None:
+        return False
+    return bool(((data.to(torch.float64) - params.zero_point) * params.scale == number).all())
+
+
+@stage_rule("not_alone")
+def not_alone(node: fx.Node, partition: Partition, context: Context) -> str | None:
+    """it computes nothing, so it must share its partition with an operator that does"""
+    if context.options.allow_no_op_partitions or not is_no_op(node, context):
+        return None
+    others = computing(partition)
+    if any(target_name(n.target) != GETITEM and not is_no_op(n, context) for n in others):
+        return None
+    return "alone in its partition" if len(others) == 1 else f"one of {len(others)} that compute nothing"
+
+
+@stage_rule("quantized")
+def exclusive_dequantize(node: fx.Node, partition: Partition, context: Context) -> str | None:
+    """the operator must stand between dequantize and quantize nodes (static int8)"""
+    members = context.clusters[node].members if node in context.clusters else ()
+    for source in filter(is_dequantize, members):
+        outside = next((user for user in source.users if user not in partition), None)
+        if outside is not None:
+            return f"{source.name} also feeds {outside.name}, outside the partition"
+    return None
+
+
+# ------------------------------------------------------------------------------------ one operator
+
+
+@stage_rule("alone_channels_multiple_of")
+def alone_channels(node: fx.Node, partition: Partition, context: Context) -> str | None:
+    """alone in its partition, the channel count must be a multiple of the number of MAC units"""
+    if target_name(node.target) != "aten.relu.default" and bounds(node) not in RELU_LIKE:
+        return None
+    return channel_count_problem(context.channels(node), context) if computing(partition) == [node] else None
+
+
+@stage_rule("dim_before_axis")
+def dim_before_axis(node: fx.Node, partition: Partition, context: Context) -> str | None:
+    """concatenating values from outside the partition needs a dimension other than 1 before the axis"""
+    sources = cat_operands(node)
+    if all(producer(source) in partition for source in sources):
+        return None
+    axis = device_dim(cat_dim(node), node, context)
+    for source in sources:
+        if all(size == 1 for size in device_shape(node, shape(source), context)[:axis]):
+            return f"{source.name} of shape {size_text(shape(source))}, axis {cat_dim(node)}"
+    return None
+
+
+@stage_rule("memory_format")
+def copy_at_border(node: fx.Node, partition: Partition, context: Context) -> str | None:
+    """the copy must keep or set the contiguous dim order"""
+    x = operand(node)
+    if x is not None and producer(x) not in partition and not is_plain_layout(x):
+        return f"{x.name} from outside the partition is neither contiguous nor channels-last"
+    outside = any(user not in partition for user in computing_users(node))
+    return "the result is neither contiguous nor channels-last" if outside and not is_plain_layout(node) else None
+
+
+@stage_rule("transposition")
+def reshaped_format(node: fx.Node, partition: Partition, context: Context) -> str | None:
+    """this transposition is not one that the NPU can do"""
+    x = operand(node)
+    if x is None:
+        return None
+    enters, leaves = context.is_channels_first(x), context.is_channels_first(node)
+    if enters and not (not leaves and _flattens_into_product(node, partition)):
+        sizes = device_shape(x, shape(x), context)
+        if not supported_transposition(sizes, to_nchw(len(sizes)), context.macs):
+            return f"channels-first input {size_text(shape(x))}"
+    if leaves and not supported_transposition(shape(node), to_nhwc(rank(node)), context.macs):
+        return f"channels-first result {size_text(shape(node))}"
+    return None
+
+
+def _flattens_into_product(node: fx.Node, partition: Partition) -> bool:
+    """Whether a matrix product with as many rows as weights takes the flattened image."""
+    users, sizes = computing_users(node), shape(node)
+    if len(users) != 1 or users[0] not in partition or target_name(users[0].target) not in (ADDMM, MM):
+        return False
+    weight = operand(users[0], WEIGHT_POSITION[target_name(users[0].target)])
+    x = shape(operand(node))
+    return len(sizes) == 2 and x[:1] == sizes[:1] and sizes[1:] == shape(weight)[:1]
+
+
+_COPY = (copy_at_border,)
+STAGE_RULES: Mapping[str, tuple[StageRule, ...]] = {
+    "aten.relu.default": (alone_channels,),
+    "aten.clamp.default": (alone_channels,),
+    "aten.hardtanh.default": (alone_channels,),
+    "aten.cat.default": (dim_before_axis,),
+    "aten.clone.default": _COPY,
+    "dim_order_ops._clone_dim_order.default": _COPY,
+    "aten.view_copy.default": (reshaped_format,),
+}
+
+
+def stage_rejections(node: fx.Node, partition: Partition, context: Context) -> tuple[Rejection, ...]:
+    """Every reason why `node` cannot be delegated together with exactly these nodes."""
+    rules = (not_alone, exclusive_dequantize, *STAGE_RULES.get(target_name(node.target), ()))
+    found = (one(node, partition, context) for one in rules)
+    return tuple(rejected for rejected in found if rejected is not None)
