@@ -42,7 +42,7 @@ def conv2d(
 
     Padded cells hold the zero point. The number of groups follows from the input's channels.
     """
-    out_channels, kh, kw, in_channels = weights.shape
+    out_channels, kh, kw, group_channels = weights.shape
     flat = weights.reshape(out_channels, -1)
     dtype = exact_dtype(accumulator_bound(flat, bias, x))
     matrix = flat.to(dtype).t().contiguous()
@@ -51,14 +51,42 @@ def conv2d(
     pointwise = (kh, kw) == (1, 1) and stride == (1, 1)
 
     def apply(codes: Tensor) -> Tensor:
-        value = pad_hw(codes.to(dtype).sub_(x.zero_point), padding)
-        n, h, w, _ = value.shape
+        value = pad_hw(codes.to(dtype).sub_(x.zero_point), padding).contiguous()
+        n, h, w, channels = value.shape
         oh, ow = output_size((h, w), (kh, kw), stride, dilation)
-        taps = value if pointwise else windows(value.contiguous(), (kh, kw), stride, dilation)
-        acc = torch.addmm(offset, taps.reshape(-1, matrix.shape[0]), matrix)
+        groups = _groups(channels, group_channels, out_channels)
+        taps = value if pointwise else windows(value, (kh, kw), stride, dilation)
+        acc = _grouped(offset, taps, matrix, groups) if groups > 1 else _dense(offset, taps, matrix)
         return finish(acc).view(n, oh, ow, out_channels)
 
     return apply
+
+
+def _dense(offset: Tensor, taps: Tensor, matrix: Tensor) -> Tensor:
+    return torch.addmm(offset, taps.reshape(-1, matrix.shape[0]), matrix)
+
+
+def _grouped(offset: Tensor, taps: Tensor, matrix: Tensor, groups: int) -> Tensor:
+    """taps [..., KH, KW, C] and matrix [KH * KW * C / groups, O]: one product per group, columns in order."""
+    each, outputs = taps.shape[-1] // groups, matrix.shape[1] // groups
+    return torch.cat(
+        [
+            _dense(offset[g * outputs :][:outputs], taps[..., g * each : (g + 1) * each], part)
+            for g, part in enumerate(matrix.chunk(groups, dim=1))
+        ],
+        dim=1,
+    )
+
+
+def _groups(channels: int, group_channels: int, out_channels: int) -> int:
+    """Raises ValueError unless the weights' input channels divide the input's into equal groups."""
+    groups = channels // group_channels
+    if channels % group_channels or not groups or out_channels % groups:
+        raise ValueError(
+            f"CONV_2D: found {channels} input channels, expected a multiple of the weights' {group_channels} "
+            f"in groups that divide the {out_channels} output channels"
+        )
+    return groups
 
 
 def depthwise_conv2d(
@@ -95,6 +123,51 @@ def depthwise_conv2d(
         return finish(acc)
 
     return apply
+
+
+def transpose_conv(
+    weights: Tensor,
+    bias: Tensor | None,
+    output_shape: Sequence[int],
+    x: Affine,
+    w_scales: Sequence[float],
+    y: Affine,
+    stride: Pair = (1, 1),
+    crop: Pair = (0, 0),
+    activation: Bounds | None = None,
+) -> Kernel:
+    """weights [O, KH, KW, I]; returns x [N, H, W, I] -> y of `output_shape` [N, OH, OW, O].
+
+    Input pixel (h, w) adds its products to rows h * stride - crop + (0..KH-1), columns likewise. What falls
+    outside is dropped; cells that nothing reaches hold the bias. VALID padding is a crop of 0.
+    """
+    out_channels, kh, kw, in_channels = weights.shape
+    dtype = exact_dtype(accumulator_bound(weights.reshape(out_channels, -1), bias, x))
+    matrix = weights.to(dtype).permute(3, 1, 2, 0).reshape(in_channels, -1)
+    offset = torch.zeros(out_channels, dtype=dtype) if bias is None else bias.to(dtype)
+    finish = double_round_stage(_parameters(x, w_scales, y, out_channels), y, activation)
+    _, oh, ow, _ = output_shape
+
+    def apply(codes: Tensor) -> Tensor:
+        n, h, w, _ = codes.shape
+        value = codes.reshape(-1, in_channels).to(dtype).sub_(x.zero_point)
+        products = (value @ matrix).view(n, h, w, kh, kw, out_channels)
+        acc = _scatter(products, stride)[:, crop[0] :, crop[1] :][:, :oh, :ow]
+        missing = ((0, oh - acc.shape[1]), (0, ow - acc.shape[2]))
+        return finish(pad_hw(acc, missing) + offset)
+
+    return apply
+
+
+def _scatter(products: Tensor, stride: Pair) -> Tensor:
+    """Add up products [N, H, W, KH, KW, O] at (h * stride + kh, w * stride + kw)."""
+    n, h, w, kh, kw, channels = products.shape
+    rows, columns = (h - 1) * stride[0], (w - 1) * stride[1]
+    acc = products.new_zeros((n, rows + kh, columns + kw, channels))
+    for i in range(kh):
+        for j in range(kw):
+            acc[:, i : i + rows + 1 : stride[0], j : j + columns + 1 : stride[1]] += products[:, :, :, i, j]
+    return acc
 
 
 def _parameters(x: Affine, w_scales: Sequence[float], y: Affine, channels: int) -> list[tuple[int, int]]:

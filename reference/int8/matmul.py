@@ -1,0 +1,79 @@
+"""FULLY_CONNECTED and BATCH_MATMUL of TensorFlow Lite on int8.
+
+FULLY_CONNECTED rescales by `tflite_float64`: LiteRT multiplies the accumulator by a float64 ratio where
+older TensorFlow Lite kernels use the fixed-point scheme. BATCH_MATMUL uses `tflite_double_round`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from reference.affine import Affine, check_scale, float32
+from reference.int8.accumulate import accumulator_bound, exact_dtype, largest_input
+from reference.int8.output import Bounds, Kernel, Kernel2, double_round_stage, float64_stage
+from reference.rescale import quantize_multiplier
+
+
+def fully_connected(
+    weights: Tensor,
+    bias: Tensor | None,
+    x: Affine,
+    w_scales: Sequence[float],
+    y: Affine,
+    w_zero_point: int = 0,
+    keep_dims: bool = False,
+    activation: Bounds | None = None,
+) -> Kernel:
+    """weights [O, I] int8, bias [O] int32; returns x [..., I] -> y [batch, O], or [..., O] with keep_dims.
+
+    w_scales: one, or one per output. Raises ValueError for another number of scales.
+    """
+    centred = weights.to(torch.int32) - w_zero_point
+    dtype = exact_dtype(accumulator_bound(centred, bias, x))
+    matrix = centred.to(dtype).t().contiguous()
+    offset = torch.zeros(matrix.shape[1], dtype=dtype) if bias is None else bias.to(dtype)
+    finish = float64_stage(_ratios(x, w_scales, y, matrix.shape[1]), y, activation)
+
+    def apply(codes: Tensor) -> Tensor:
+        value = codes.reshape(-1, matrix.shape[0]).to(dtype).sub_(x.zero_point)
+        result = finish(torch.addmm(offset, value, matrix))
+        return result.view(*codes.shape[:-1], matrix.shape[1]) if keep_dims else result
+
+    return apply
+
+
+def fully_connected_dynamic(
+    x: Affine, w: Affine, y: Affine, bias: Tensor | None = None, keep_dims: bool = False
+) -> Kernel2:
+    """FULLY_CONNECTED whose weights [O, I] are an activation: f(x [..., I], w [O, I])."""
+
+    def apply(codes: Tensor, weights: Tensor) -> Tensor:
+        return fully_connected(weights, bias, x, (w.scale,), y, w.zero_point, keep_dims)(codes)
+
+    return apply
+
+
+def batch_matmul(a: Affine, b: Affine, y: Affine, adj_x: bool = False, adj_y: bool = False) -> Kernel2:
+    """f(a [..., M, K], b [..., K, N]) -> [..., M, N]; adj_* swap the last two dims of an input first."""
+    ratio = float32(a.scale32 * b.scale32) / y.scale32
+    finish = double_round_stage([quantize_multiplier(ratio)], y)
+    largest = largest_input(a) * largest_input(b)
+
+    def apply(left: Tensor, right: Tensor) -> Tensor:
+        left = left.mT if adj_x else left
+        right = right.mT if adj_y else right
+        dtype = exact_dtype(left.shape[-1] * largest)
+        return finish((left.to(dtype) - a.zero_point) @ (right.to(dtype) - b.zero_point))
+
+    return apply
+
+
+def _ratios(x: Affine, w_scales: Sequence[float], y: Affine, outputs: int) -> list[float]:
+    if len(w_scales) not in (1, outputs):
+        raise ValueError(f"weight scales: found {len(w_scales)}, expected 1 or {outputs}, one per output")
+    for scale in w_scales:
+        check_scale(scale, "weight scale")
+    return [x.scale32 * float32(scale) / y.scale32 for scale in w_scales]
