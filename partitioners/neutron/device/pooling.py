@@ -1,0 +1,81 @@
+"""Pools, means and resizes: operators over height and width, NHWC.
+
+Shape rules: TFLite kernels/{pooling,reduce,resize_bilinear,resize_nearest_neighbor}.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from partitioners.neutron.device.site import SIDE_LIMIT, Kernel, Site, Step
+from partitioners.neutron.device.window import Window, fits_memory, window
+from reference.int8 import pool, resize
+
+
+def average_pool_2d(site: Site) -> Step:
+    """AVERAGE_POOL_2D: the mean of the cells that lie in the image; one quantisation."""
+    geometry = _pooled(site)
+    return Step(pool.avg_pool2d(geometry.kernel, geometry.stride, site.affine(site.x), geometry.padding))
+
+
+def max_pool_2d(site: Site) -> Step:
+    """MAX_POOL_2D: the largest of the cells that lie in the image; one quantisation."""
+    geometry = _pooled(site)
+    return Step(pool.max_pool2d(geometry.kernel, geometry.stride, geometry.padding))
+
+
+def _pooled(site: Site) -> Window:
+    site.rank(site.x, 4)
+    batch, height, width, channels = site.x.shape
+    geometry = window(site, (height, width), (site.option("filter_height"), site.option("filter_width")))
+    fits_memory(site, site.x.shape, geometry, channels)
+    site.output_shape((batch, *geometry.out, channels))
+    site.affine(site.x)
+    site.same_quantisation(site.x, site.y)
+    site.no_fused_activation()
+    return geometry
+
+
+def mean(site: Site) -> Step:
+    """MEAN over constant axes; the output may have another scale."""
+    rank = len(site.x.shape)
+    axes = _axes(site, rank)
+    kept = site.option("keep_dims")
+    sizes = ((axis, size) for axis, size in enumerate(site.x.shape) if kept or axis not in axes)
+    site.output_shape([1 if axis in axes else size for axis, size in sizes])
+    site.accumulator(prod(site.x.shape[axis] for axis in axes))
+    x, y = site.affine(site.x), site.affine(site.y)
+    site.ratio(x.scale / y.scale)
+    return Step(pool.mean(axes, kept, x, y))
+
+
+def _axes(site: Site, rank: int) -> tuple[int, ...]:
+    """The reduced axes, ascending; given as one number or a vector, none of them twice."""
+    values = site.constant(1, "int32")
+    site.require(values.dim() <= 1, "shape of axes", list(values.shape), "rank 0 or 1")
+    axes = [site.axis(axis, rank) for axis in values.reshape(-1).tolist()]
+    site.require(len(set(axes)) == len(axes), "axes", axes, "no axis twice")
+    return tuple(sorted(axes))
+
+
+def resize_bilinear(site: Site) -> Step:
+    """RESIZE_BILINEAR to a constant size; one quantisation."""
+    return _resize(site, resize.resize_bilinear)
+
+
+def resize_nearest_neighbor(site: Site) -> Step:
+    """RESIZE_NEAREST_NEIGHBOR to a constant size; one quantisation."""
+    return _resize(site, resize.resize_nearest)
+
+
+def _resize(site: Site, factory: Callable[..., Kernel]) -> Step:
+    site.rank(site.x, 4)
+    height, width = size = site.integers(1, 2)
+    site.require(max(size) <= SIDE_LIMIT, "size", list(size), f"at most {SIDE_LIMIT} each")
+    site.output_shape((site.x.shape[0], height, width, site.x.shape[3]))
+    site.affine(site.x)
+    site.same_quantisation(site.x, site.y)
+    align, half = site.option("align_corners"), site.option("half_pixel_centers")
+    site.require(not (align and half), "align_corners and half_pixel_centers", "both set", "at most one")
+    return Step(factory((height, width), align, half))

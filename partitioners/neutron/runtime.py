@@ -1,0 +1,166 @@
+"""The simulated Neutron NPU: loads a TFLite flatbuffer and runs it with integer kernels.
+
+The numbers are those of TensorFlow Lite's reference kernels. `load` reads and checks everything once:
+shapes, quantisation, options, memory; what it returns is a list of prepared kernel calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import torch
+
+from partitioners.exir.backend import CompileSpec
+from partitioners.neutron import neutron_io, tflite
+from partitioners.neutron.device.operators import prepare
+from partitioners.neutron.device.site import ELEMENT_LIMIT, DeviceError, Kernel, Site
+from partitioners.neutron.tflite_model import Model, Operator, Tensor
+
+MEMORY_LIMIT: Final = 2**26
+"""Elements of all tensors of a model together."""
+
+
+class InputError(ValueError):
+    """Inputs that do not fit the loaded model."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input or output as the caller sees it: `perm` brings it to (or from) the device's format."""
+
+    name: str
+    tensor: int
+    shape: tuple[int, ...]
+    perm: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel call on values by tensor index."""
+
+    kernel: Kernel
+    arguments: tuple[int, ...]
+    result: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """A loaded model: the handle that `execute` takes."""
+
+    constants: tuple[torch.Tensor | None, ...]
+    calls: tuple[Call, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+class NeutronRuntime:
+    """The device's `Runtime`: int8 in, int8 out, in the order of the delegated subgraph."""
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> Program:
+        """Parse and check a blob once.
+
+        Raises FormatError for bytes that are not a TFLite model, and its subclass DeviceError for a model
+        that breaks a rule of the device.
+        """
+        return load_model(tflite.read(bytes(processed_bytes)))
+
+    def execute(self, handle: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Run a program on int8 tensors of the model's input shapes, which stay as they are.
+
+        Raises InputError for another number of inputs, another dtype or another shape.
+        """
+        return run_program(handle, inputs)
+
+
+def load_model(model: Model) -> Program:
+    """Prepare a model that `tflite.check` accepts. Raises DeviceError for what the device cannot run."""
+    _check_memory(model)
+    flags = neutron_io.decode(model.metadata.get(neutron_io.KEY), len(model.inputs), len(model.outputs))
+    calls = tuple(_call(model, position, operator) for position, operator in enumerate(model.operators))
+    return Program(
+        constants=_constants(model, calls),
+        calls=calls,
+        inputs=tuple(_input(model, i, flag) for i, flag in zip(model.inputs, flags[0], strict=True)),
+        outputs=tuple(_output(model, i, flag) for i, flag in zip(model.outputs, flags[1], strict=True)),
+    )
+
+
+def run_program(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Run the prepared calls in order. The outputs are fresh, contiguous tensors."""
+    if len(inputs) != len(program.inputs):
+        raise InputError(f"device inputs: found {len(inputs)}, expected {len(program.inputs)}")
+    values = list(program.constants)
+    for port, tensor in zip(program.inputs, inputs, strict=True):
+        values[port.tensor] = _accepted(port, tensor)
+    for call in program.calls:
+        values[call.result] = call.kernel(*(values[index] for index in call.arguments))
+    return [_returned(port, values[port.tensor]) for port in program.outputs]
+
+
+def _check_memory(model: Model) -> None:
+    for index, tensor in enumerate(model.tensors):
+        if not 1 <= prod(tensor.shape) <= ELEMENT_LIMIT:
+            expected = f"1 to {ELEMENT_LIMIT}"
+            raise DeviceError("number of elements", prod(tensor.shape), expected, f"tensor {index} {tensor.name!r}")
+    total = sum(prod(tensor.shape) for tensor in model.tensors)
+    if total > MEMORY_LIMIT:
+        raise DeviceError("number of elements of all tensors", total, f"at most {MEMORY_LIMIT}", "model")
+
+
+def _call(model: Model, position: int, operator: Operator) -> Call:
+    site = Site(
+        operator,
+        tuple(None if index < 0 else model.tensors[index] for index in operator.inputs),
+        tuple(model.tensors[index] for index in operator.outputs),
+        f"operator {position} {operator.code}",
+    )
+    step = prepare(site)
+    return Call(step.kernel, tuple(operator.inputs[p] for p in step.arguments), operator.outputs[0])
+
+
+def _constants(model: Model, calls: Sequence[Call]) -> tuple[torch.Tensor | None, ...]:
+    """Values that kernels take as arguments or that are outputs; parameters are in the kernels already."""
+    used = {index for call in calls for index in call.arguments} | set(model.outputs)
+    return tuple(
+        torch.from_numpy(tensor.data.copy()) if index in used and tensor.data is not None else None
+        for index, tensor in enumerate(model.tensors)
+    )
+
+
+def _input(model: Model, index: int, channels_first: bool) -> Port:
+    tensor = _int8(model, index)
+    if not channels_first:
+        return Port(tensor.name, index, tensor.shape, None)
+    rank = len(tensor.shape)
+    shape = tuple(tensor.shape[axis] for axis in neutron_io.to_channels_first(rank))
+    return Port(tensor.name, index, shape, neutron_io.to_channels_last(rank))
+
+
+def _output(model: Model, index: int, channels_first: bool) -> Port:
+    tensor = _int8(model, index)
+    perm = neutron_io.to_channels_first(len(tensor.shape)) if channels_first else None
+    return Port(tensor.name, index, tensor.shape, perm)
+
+
+def _int8(model: Model, index: int) -> Tensor:
+    tensor = model.tensors[index]
+    if tensor.dtype != "int8":
+        raise DeviceError("dtype", tensor.dtype, "int8", f"model input or output {tensor.name!r}")
+    return tensor
+
+
+def _accepted(port: Port, tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dtype != torch.int8 or tuple(tensor.shape) != port.shape:
+        found, expected = f"{tensor.dtype} {list(tensor.shape)}", f"torch.int8 {list(port.shape)}"
+        raise InputError(f"device input {port.name!r}: found {found}, expected {expected}")
+    return tensor.contiguous() if port.perm is None else tensor.permute(port.perm).contiguous()
+
+
+def _returned(port: Port, value: torch.Tensor | None) -> torch.Tensor:
+    if value is None:
+        raise InputError(f"device output {port.name!r}: found no value, expected one from a kernel")
+    value = value if port.perm is None else value.permute(port.perm)
+    return value.clone(memory_format=torch.contiguous_format)
