@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -58,21 +58,15 @@ class Rejection:
     sentence: str
 
 
-class ProgramPass(ABC):
-    """A pass that reads or adds constants, and so needs the whole program; edits it in place."""
+class ConstantPass(ABC):
+    """A pass that also reads constants. Tensors that it attaches to the module, for get_attr, become buffers."""
 
     @abstractmethod
-    def __call__(self, program: ExportedProgram) -> None:
-        """Rewrite the program; graph, signature and state_dict stay consistent."""
+    def __call__(self, module: torch.fx.GraphModule, constants: Mapping[str, torch.Tensor]) -> Any:
+        """Edit the module. `constants` holds parameters and buffers that are never written, by placeholder name."""
 
 
-Pass = Callable[[torch.fx.GraphModule], Any] | ProgramPass
-
-
-def run_passes(program: ExportedProgram, passes: Sequence[Pass]) -> None:
-    """Apply the passes in order to the program itself."""
-    for edge_pass in passes:
-        edge_pass(program if isinstance(edge_pass, ProgramPass) else program.graph_module)  # type: ignore[arg-type]
+Pass = Callable[[torch.fx.GraphModule], Any] | ConstantPass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import count
 from typing import Any
@@ -20,12 +20,13 @@ from torch.export.graph_signature import (
 )
 from torch.fx.passes.infra.pass_base import PassResult
 
-from partitioners.exir.constants import placeholders
+from partitioners.exir.backend import ConstantPass, Pass
+from partitioners.exir.constants import constant_nodes, placeholders
 from partitioners.exir.errors import EdgeError, ExirError
 from partitioners.exir.program import EdgeProgram, argument, copy_program, output_values, renamed_call_graph
 from partitioners.exir.values import fake_like, fake_mode_of, fill_values
 
-GraphPass = Callable[[fx.GraphModule], Any]
+GraphPass = Pass
 LIFTED = "_lifted_tensor_constant"
 
 
@@ -39,16 +40,24 @@ def transform_program(program: ExportedProgram, passes: Sequence[GraphPass]) -> 
     """
     twin = copy_program(program)
     module: fx.GraphModule = twin.graph_module
+    constants = constant_data(twin)
     for graph_pass in passes:
-        module = _run_pass(graph_pass, module)
+        module = _run_pass(graph_pass, module, constants)
     return rebuild(twin, module)
 
 
-def _run_pass(graph_pass: GraphPass, module: fx.GraphModule) -> fx.GraphModule:
+def constant_data(program: ExportedProgram) -> dict[str, torch.Tensor]:
+    """The tensors of the program's constants, by placeholder name."""
+    targets = {node.name: str(spec.target) for node, spec in placeholders(program)}
+    stored = {**program.constants, **program.state_dict}
+    return {n.name: stored[targets[n.name]] for n in constant_nodes(program) if targets[n.name] in stored}
+
+
+def _run_pass(graph_pass: GraphPass, module: fx.GraphModule, constants: Mapping[str, torch.Tensor]) -> fx.GraphModule:
     name = getattr(graph_pass, "__name__", type(graph_pass).__name__)
     if not callable(graph_pass):
         raise ExirError("not a pass", found=name, expected="a callable that takes a GraphModule", where="passes")
-    result = graph_pass(module)
+    result = graph_pass(module, constants) if isinstance(graph_pass, ConstantPass) else graph_pass(module)
     if isinstance(result, PassResult):
         result = result.graph_module
     if result is None:
