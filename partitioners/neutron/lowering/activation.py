@@ -1,0 +1,118 @@
+"""Activation functions, each a standalone operator."""
+
+from __future__ import annotations
+
+import math
+
+from torch import fx
+
+from partitioners.neutron.lowering.arguments import axis_of, bind
+from partitioners.neutron.lowering.context import Context
+from partitioners.neutron.lowering.errors import refusal, require
+from partitioners.neutron.lowering.layout import Layout
+from partitioners.neutron.lowering.quantisation import (
+    LOGISTIC_OUTPUT,
+    TANH_OUTPUT,
+    Quantisation,
+    float32,
+    output_quantisation,
+)
+
+# Bounds in real numbers that have an operator of their own.
+BOUNDED = {(0.0, math.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
+
+
+def relu(ctx: Context, node: fx.Node) -> None:
+    """aten.relu -> RELU."""
+    _unary(ctx, node, "RELU", node.args[0])
+
+
+def clamp(ctx: Context, node: fx.Node) -> None:
+    """aten.clamp with known bounds -> RELU, RELU6, RELU_N1_TO_1 or RELU_0_TO_1; no bound is an infinite one."""
+    bound = bind(node)
+    low, high = bound["min"], bound["max"]
+    _bounded(ctx, node, -math.inf if low is None else low, math.inf if high is None else high)
+
+
+def hardtanh(ctx: Context, node: fx.Node) -> None:
+    """aten.hardtanh -> as clamp; the bounds are -1 and 1 unless given."""
+    bound = bind(node)
+    _bounded(ctx, node, bound["min_val"], bound["max_val"])
+
+
+def leaky_relu(ctx: Context, node: fx.Node) -> None:
+    """aten.leaky_relu -> LEAKY_RELU."""
+    layout = ctx.layout(node)
+    options = {"alpha": float32(bind(node)["negative_slope"])}
+    ctx.emit(node, "LEAKY_RELU", [ctx.tensor(ctx.value(node.args[0], node), layout)], options, layout=layout)
+
+
+def prelu(ctx: Context, node: fx.Node) -> None:
+    """aten.prelu -> PRELU, whose slopes broadcast along torch's axis 1, wherever the device holds that."""
+    value, slopes = ctx.value(node.args[0], node), ctx.constant(node.args[1], node, "slopes")
+    layout = ctx.layout(node)
+    assert slopes.codes is not None
+    sizes = [1] * value.rank
+    if value.rank > 1:
+        sizes[1] = slopes.codes.size
+    alpha = slopes.codes.reshape(sizes).transpose(layout)
+    # Without the batch axis, as TFLite's own converters write it.
+    alpha = alpha.reshape(alpha.shape[1:]) if value.rank > 1 else alpha
+    tensors = [ctx.tensor(value, layout), ctx.model.constant(slopes.name, alpha, slopes.quantisation)]
+    ctx.emit(node, "PRELU", tensors, layout=layout)
+
+
+def sigmoid(ctx: Context, node: fx.Node) -> None:
+    """aten.sigmoid -> LOGISTIC, whose output has scale 1/256 and zero point -128."""
+    _require_output(node, LOGISTIC_OUTPUT)
+    _unary(ctx, node, "LOGISTIC", node.args[0])
+
+
+def tanh(ctx: Context, node: fx.Node) -> None:
+    """aten.tanh -> TANH, whose output has scale 1/128 and zero point 0."""
+    _require_output(node, TANH_OUTPUT)
+    _unary(ctx, node, "TANH", node.args[0])
+
+
+def softmax(ctx: Context, node: fx.Node) -> None:
+    """aten._softmax -> SOFTMAX, which works on the device's last axis.
+
+    A softmax along another axis than the last in the node's layout is computed with the two exchanged.
+    """
+    bound = bind(node)
+    require(not bound["half_to_float"], node, "half_to_float", True, False)
+    _require_output(node, LOGISTIC_OUTPUT)
+    value = ctx.value(node.args[0], node)
+    layout = _last(ctx.layout(node), axis_of(node, bound["dim"], value.rank))
+    ctx.emit(node, "SOFTMAX", [ctx.tensor(value, layout)], {"beta": 1.0}, layout=layout)
+
+
+def _last(layout: Layout, axis: int) -> Layout:
+    """`layout` with `axis` exchanged with the last one."""
+    swapped = list(layout)
+    position = layout.index(axis)
+    swapped[position], swapped[-1] = swapped[-1], swapped[position]
+    return tuple(swapped)
+
+
+def _unary(ctx: Context, node: fx.Node, code: str, operand: object) -> None:
+    layout = ctx.layout(node)
+    ctx.emit(node, code, [ctx.tensor(ctx.value(operand, node), layout)], layout=layout)
+
+
+def _bounded(ctx: Context, node: fx.Node, low: float, high: float) -> None:
+    code = BOUNDED.get((float(low), float(high)))
+    if code is None:
+        raise refusal(node, "bounds", (low, high), f"one of {[*BOUNDED]}")
+    _unary(ctx, node, code, node.args[0])
+
+
+def _require_output(node: fx.Node, wanted: Quantisation) -> None:
+    found = output_quantisation(node)
+    require(
+        found == wanted,
+        node,
+        "output scale and zero point",
+        (found.scale, found.zero_point),
+        (wanted.scale, wanted.zero_point),
+    )

@@ -1,0 +1,44 @@
+"""Biases: int32 codes in steps of input scale * weight scale."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from torch import fx
+
+from partitioners.neutron.lowering.context import Context
+from partitioners.neutron.lowering.errors import require
+from partitioners.neutron.lowering.quantisation import Quantisation, float32
+from partitioners.neutron.lowering.values import Value
+
+
+def bias_tensor(
+    ctx: Context, node: fx.Node, argument: object, x: Quantisation, weights: Quantisation, channels: int
+) -> int:
+    """The constant int32 bias of `channels` elements; zeros when the node has none (`argument` None).
+
+    Raises CompileError when it is not an int32 constant, or its scale is not the product of the
+    others (within 1e-5 of it, as float32 products differ).
+    """
+    scales = tuple(float32(x.scale * scale) for scale in weights.scales)
+    quantisation = Quantisation(scales, (0,) * len(scales))
+    if argument is None:
+        return ctx.model.constant(f"{node.name}_bias", np.zeros(channels, np.int32), quantisation)
+    bias = ctx.constant(argument, node, "bias")
+    assert bias.codes is not None
+    require(bias.codes.dtype == np.int32, node, "type of the bias", bias.codes.dtype, "int32")
+    require(bias.codes.size == channels, node, "size of the bias", bias.codes.size, channels)
+    _require_scales(node, bias, scales)
+    return ctx.model.constant(bias.name, bias.codes.reshape(channels), quantisation)
+
+
+def _require_scales(node: fx.Node, bias: Value, scales: tuple[float, ...]) -> None:
+    found = bias.quantisation.scales
+    if len(found) == 1:
+        found = found * len(scales)
+    equal = len(found) == len(scales) and all(
+        math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-8) for a, b in zip(found, scales, strict=True)
+    )
+    require(equal, node, "scale of the bias", found, scales)
+    require(not any(bias.quantisation.zero_points), node, "zero point of the bias", bias.quantisation.zero_points, 0)

@@ -1,0 +1,68 @@
+"""Arithmetic on one or two tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import fx
+
+from partitioners.neutron.lowering.arguments import bind
+from partitioners.neutron.lowering.context import Context, reshaped
+from partitioners.neutron.lowering.errors import require
+from partitioners.neutron.lowering.layout import Layout
+
+
+def abs_(ctx: Context, node: fx.Node) -> None:
+    """aten.abs -> ABS."""
+    layout = ctx.layout(node)
+    ctx.emit(node, "ABS", [ctx.tensor(ctx.value(node.args[0], node), layout)], layout=layout)
+
+
+def neg(ctx: Context, node: fx.Node) -> None:
+    """aten.neg -> SUB from a scalar that stands for 0; TFLite has no NEG for int8."""
+    value, layout = ctx.value(node.args[0], node), ctx.layout(node)
+    zero = np.full((), value.quantisation.zero_point, np.int8)
+    zeros = ctx.model.constant(f"{node.name}_zero", zero, value.quantisation)
+    ctx.emit(node, "SUB", [zeros, ctx.tensor(value, layout)], layout=layout)
+
+
+def add(ctx: Context, node: fx.Node) -> None:
+    """aten.add with alpha 1 -> ADD."""
+    _require_alpha_one(node)
+    _binary(ctx, node, "ADD")
+
+
+def sub(ctx: Context, node: fx.Node) -> None:
+    """aten.sub with alpha 1 -> SUB."""
+    _require_alpha_one(node)
+    _binary(ctx, node, "SUB")
+
+
+def mul(ctx: Context, node: fx.Node) -> None:
+    """aten.mul -> MUL."""
+    _binary(ctx, node, "MUL")
+
+
+def _require_alpha_one(node: fx.Node) -> None:
+    alpha = bind(node)["alpha"]
+    require(alpha == 1, node, "alpha", alpha, 1)
+
+
+def _binary(ctx: Context, node: fx.Node, code: str) -> None:
+    layout = ctx.layout(node)
+    ctx.emit(node, code, [operand(ctx, node, argument, layout) for argument in node.args[:2]], layout=layout)
+
+
+def operand(ctx: Context, node: fx.Node, argument: Any, layout: Layout) -> int:
+    """The tensor of an operand that broadcasts to a result held in `layout`.
+
+    Torch aligns shapes at the last axis in its own order, TFLite in the device's: an operand with
+    fewer axes gets leading axes of size 1 before it is permuted.
+    """
+    value = ctx.value(argument, node)
+    if value.rank == 0:
+        return ctx.tensor(value)
+    if value.rank < len(layout):
+        value = reshaped(node, value, (1,) * (len(layout) - value.rank) + value.shape)
+    return ctx.tensor(value, layout)

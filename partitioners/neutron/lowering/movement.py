@@ -1,0 +1,78 @@
+"""Operators that move codes without computing: their input and output have the same quantisation."""
+
+from __future__ import annotations
+
+from torch import fx
+
+from partitioners.neutron.lowering.arguments import axis_of, bind
+from partitioners.neutron.lowering.context import Context, reshaped, shape_of
+from partitioners.neutron.lowering.errors import require
+from partitioners.neutron.lowering.layout import arranged, identity
+from partitioners.neutron.lowering.padding import pad
+from partitioners.neutron.lowering.quantisation import output_quantisation
+
+
+def view(ctx: Context, node: fx.Node) -> None:
+    """aten.view_copy, squeeze_copy, unsqueeze_copy -> RESHAPE of the tensor in torch's axis order."""
+    ctx.values[node] = reshaped(node, ctx.value(node.args[0], node), shape_of(node))
+
+
+def permute(ctx: Context, node: fx.Node) -> None:
+    """aten.permute_copy -> one TRANSPOSE together with the layouts on both sides, or nothing."""
+    value = ctx.value(node.args[0], node)
+    ctx.permuted(node, value, tuple(axis_of(node, dim, value.rank) for dim in bind(node)["dims"]))
+
+
+def clone(ctx: Context, node: fx.Node) -> None:
+    """A copy of the same numbers in any memory format -> nothing."""
+    value = ctx.value(node.args[0], node)
+    ctx.permuted(node, value, identity(value.rank))
+
+
+def cat(ctx: Context, node: fx.Node) -> None:
+    """aten.cat -> CONCATENATION along the axis where the device holds the dimension."""
+    bound, layout = bind(node), ctx.layout(node)
+    wanted = output_quantisation(node)
+    values = [ctx.requantised(ctx.value(operand, node), wanted) for operand in bound["tensors"]]
+    axis = layout.index(axis_of(node, bound["dim"], len(layout)))
+    options = {"axis": axis, "fused_activation_function": "NONE"}
+    ctx.emit(node, "CONCATENATION", [ctx.tensor(v, layout) for v in values], options, layout=layout)
+
+
+def slice_(ctx: Context, node: fx.Node) -> None:
+    """aten.slice_copy with step 1 -> SLICE; negative bounds count from the end, others are clipped."""
+    bound, shape, layout = bind(node), shape_of(node), ctx.layout(node)
+    require(bound["step"] == 1, node, "step", bound["step"], 1)
+    value = ctx.requantised(ctx.value(node.args[0], node), output_quantisation(node))
+    axis = axis_of(node, bound["dim"], value.rank)
+    size = value.shape[axis]
+    start = 0 if bound["start"] is None else bound["start"]
+    begin = [0] * value.rank
+    begin[axis] = min(max(start + size if start < 0 else start, 0), size)
+    inputs = [
+        ctx.tensor(value, layout),
+        ctx.model.integers(f"{node.name}_begin", arranged(begin, layout)),
+        ctx.model.integers(f"{node.name}_size", arranged(shape, layout)),
+    ]
+    ctx.emit(node, "SLICE", inputs, layout=layout)
+
+
+def constant_pad(ctx: Context, node: fx.Node) -> None:
+    """aten.constant_pad_nd -> PAD, or PADV2 when the constant is not 0. The last dimension's pair comes first."""
+    bound, layout = bind(node), ctx.layout(node)
+    value = ctx.requantised(ctx.value(node.args[0], node), output_quantisation(node))
+    amounts = list(bound["pad"])
+    require(
+        len(amounts) % 2 == 0 and len(amounts) <= 2 * value.rank,
+        node,
+        "padding",
+        amounts,
+        f"up to {value.rank} pairs",
+    )
+    require(all(amount >= 0 for amount in amounts), node, "padding", amounts, "no negative amounts")
+    pairs = [(0, 0)] * value.rank
+    for index in range(len(amounts) // 2):
+        pairs[value.rank - 1 - index] = (amounts[2 * index], amounts[2 * index + 1])
+    arranged_pairs = [pairs[axis] for axis in layout]
+    tensor = pad(ctx.model, ctx.tensor(value, layout), arranged_pairs, node.name, float(bound["value"]))
+    ctx.define(node, tensor, layout)

@@ -1,0 +1,105 @@
+"""Pools, means over axes and resizing: channels-last operators over positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import fx
+
+from partitioners.neutron.formats import to_nhwc
+from partitioners.neutron.lowering.arguments import axis_of, bind, pair
+from partitioners.neutron.lowering.context import Context, shape_of
+from partitioners.neutron.lowering.errors import require
+from partitioners.neutron.lowering.padding import LOWEST, pad_spatial
+from partitioners.neutron.lowering.quantisation import output_quantisation
+
+NHWC = to_nhwc(4)
+
+
+def avg_pool2d(ctx: Context, node: fx.Node) -> None:
+    """aten.avg_pool2d -> PAD and AVERAGE_POOL_2D, so that padding counts as zeros."""
+    bound = bind(node)
+    padding = pair(bound["padding"])
+    require(not bound["ceil_mode"], node, "ceil_mode", True, False)
+    require(bound["divisor_override"] is None, node, "divisor_override", bound["divisor_override"], None)
+    require(bound["count_include_pad"] or padding == (0, 0), node, "count_include_pad", False, "True with padding")
+    kernel = pair(bound["kernel_size"])
+    tensor = pad_spatial(ctx.model, _input(ctx, node), padding, node.name)
+    _pool(ctx, node, "AVERAGE_POOL_2D", tensor, kernel, _stride(bound["stride"], kernel))
+
+
+def adaptive_avg_pool2d(ctx: Context, node: fx.Node) -> None:
+    """aten._adaptive_avg_pool2d -> AVERAGE_POOL_2D, when the output size divides the input size."""
+    tensor = _input(ctx, node)
+    sizes, wanted = ctx.model.shape(tensor)[1:3], shape_of(node)[2:]
+    divides = all(out > 0 and size % out == 0 for size, out in zip(sizes, wanted, strict=True))
+    require(divides, node, "output size", wanted, f"a divisor of {sizes}")
+    kernel = (sizes[0] // wanted[0], sizes[1] // wanted[1])
+    _pool(ctx, node, "AVERAGE_POOL_2D", tensor, kernel, kernel)
+
+
+def max_pool2d(ctx: Context, node: fx.Node) -> None:
+    """aten.max_pool2d(_with_indices) -> PADV2 with the lowest code and MAX_POOL_2D; no indices."""
+    bound = bind(node)
+    require(not bound["ceil_mode"], node, "ceil_mode", True, False)
+    require(pair(bound["dilation"]) == (1, 1), node, "dilation", bound["dilation"], 1)
+    kernel = pair(bound["kernel_size"])
+    tensor = pad_spatial(ctx.model, _input(ctx, node), pair(bound["padding"]), node.name, LOWEST)
+    _pool(ctx, node, "MAX_POOL_2D", tensor, kernel, _stride(bound["stride"], kernel))
+
+
+def mean(ctx: Context, node: fx.Node) -> None:
+    """aten.mean.dim -> MEAN over the device's axes; no dims means all of them."""
+    bound = bind(node)
+    value = ctx.value(node.args[0], node)
+    source = ctx.layout(node.args[0], value.rank)  # type: ignore[arg-type]  # value() proved it a node
+    dims = bound["dim"] if bound["dim"] else range(value.rank)
+    reduced = {axis_of(node, dim, value.rank) for dim in dims}
+    axes = sorted(source.index(axis) for axis in reduced)
+    kept = [axis for axis in source if bound["keepdim"] or axis not in reduced]
+    order = sorted(kept)
+    layout = tuple(order.index(axis) for axis in kept)
+    inputs = [ctx.tensor(value, source), ctx.model.integers(f"{node.name}_axes", axes)]
+    ctx.emit(node, "MEAN", inputs, {"keep_dims": bool(bound["keepdim"])}, layout=layout)
+
+
+def resize_bilinear(ctx: Context, node: fx.Node) -> None:
+    """aten.upsample_bilinear2d -> RESIZE_BILINEAR; torch samples at half-pixel centres unless corners align."""
+    aligned = bool(bind(node)["align_corners"])
+    _resize(ctx, node, "RESIZE_BILINEAR", {"align_corners": aligned, "half_pixel_centers": not aligned})
+
+
+def resize_nearest(ctx: Context, node: fx.Node) -> None:
+    """aten.upsample_nearest2d -> RESIZE_NEAREST_NEIGHBOR; both round the source position down."""
+    _resize(ctx, node, "RESIZE_NEAREST_NEIGHBOR", {"align_corners": False, "half_pixel_centers": False})
+
+
+def _input(ctx: Context, node: fx.Node) -> int:
+    """The NHWC tensor of the first operand, with the result's quantisation, which the operator keeps."""
+    value = ctx.value(node.args[0], node)
+    require(value.rank == 4, node, "rank of the input", value.rank, 4)
+    return ctx.tensor(ctx.requantised(value, output_quantisation(node)), NHWC)
+
+
+def _stride(stride: Any, kernel: tuple[int, int]) -> tuple[int, int]:
+    """No stride means the kernel size."""
+    return kernel if stride is None or stride == [] else pair(stride)
+
+
+def _pool(
+    ctx: Context, node: fx.Node, code: str, tensor: int, kernel: tuple[int, int], stride: tuple[int, int]
+) -> None:
+    options = {
+        "padding": "VALID",
+        "stride_h": stride[0],
+        "stride_w": stride[1],
+        "filter_height": kernel[0],
+        "filter_width": kernel[1],
+        "fused_activation_function": "NONE",
+    }
+    ctx.emit(node, code, [tensor], options, layout=NHWC)
+
+
+def _resize(ctx: Context, node: fx.Node, code: str, options: dict[str, bool]) -> None:
+    size = ctx.model.integers(f"{node.name}_size", shape_of(node)[2:])
+    ctx.emit(node, code, [_input(ctx, node), size], options, layout=NHWC)

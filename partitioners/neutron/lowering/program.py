@@ -1,0 +1,107 @@
+"""A delegated edge program as a TFLite model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
+from partitioners.neutron import neutron_io
+from partitioners.neutron.formats import infer_formats
+from partitioners.neutron.lowering.context import Context, shape_of
+from partitioners.neutron.lowering.errors import refusal, require
+from partitioners.neutron.lowering.layout import Layout, arranged, identity
+from partitioners.neutron.lowering.model import UNQUANTISED
+from partitioners.neutron.lowering.quantisation import per_tensor
+from partitioners.neutron.lowering.registry import LOWERINGS
+from partitioners.neutron.lowering.values import Value
+from partitioners.neutron.tflite import Model
+
+
+def lower(
+    program: ExportedProgram, convert_formats: bool = True, description: str = "", metadata: Mapping[str, bytes] = {}
+) -> Model:
+    """The TFLite model of a delegated program, whose inputs and outputs are int8.
+
+    With `convert_formats`, the model's inputs and outputs have torch's axis order; without it
+    channels-first ones are channels-last, and the metadata say which (see `neutron_io`). Raises CompileError.
+    """
+    graph = program.graph
+    constants = constant_placeholders(program)
+    ctx = Context(infer_formats(graph), constants)
+    inputs = [n for n in graph.nodes if n.op == "placeholder" and n not in constants]
+    layouts = [identity(len(shape_of(n))) if convert_formats else ctx.layout(n) for n in inputs]
+    tensors = [_input(ctx, node, layout) for node, layout in zip(inputs, layouts, strict=True)]
+    for node in graph.nodes:
+        if node.op == "call_function":
+            ctx.walk(node, LOWERINGS)
+        elif node.op not in ("placeholder", "output"):
+            raise refusal(node, "node", node.op, "a function call")
+    returned = _returned(graph)
+    out_layouts = [identity(len(shape_of(n))) if convert_formats else ctx.layout(n) for n in returned]
+    outputs = _outputs(ctx, returned, out_layouts, set(tensors))
+    if not convert_formats:
+        metadata = {**metadata, neutron_io.KEY: neutron_io.encode(_moved(layouts), _moved(out_layouts))}
+    return ctx.model.model(tensors, outputs, description, metadata)
+
+
+def constant_placeholders(program: ExportedProgram) -> dict[fx.Node, torch.Tensor]:
+    """The data of every placeholder that the signature calls a parameter, buffer or constant."""
+    placeholders = (node for node in program.graph.nodes if node.op == "placeholder")
+    found: dict[fx.Node, torch.Tensor] = {}
+    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+        if spec.kind == InputKind.USER_INPUT:
+            continue
+        store = program.state_dict if spec.target in program.state_dict else program.constants
+        data = store.get(str(spec.target))
+        if not isinstance(data, torch.Tensor):
+            raise refusal(node, "constant", f"no data under {spec.target}", "a tensor in the program's state")
+        found[node] = data
+    return found
+
+
+def _input(ctx: Context, node: fx.Node, layout: Layout) -> int:
+    """The model's input tensor for a placeholder, quantised as its dequantize node says."""
+    dtype = node.meta["val"].dtype
+    require(dtype == torch.int8, node, "type of an input", dtype, torch.int8)
+    readers = [user for user in node.users if target_name(user.target) == DEQUANTIZE_PER_TENSOR]
+    shape = shape_of(node)
+    quantisation = per_tensor(readers[0]) if readers else UNQUANTISED
+    tensor = ctx.model.tensor(node.name, arranged(shape, layout), quantisation)
+    ctx.values[node] = Value(node.name, shape, quantisation, {layout: tensor})
+    return tensor
+
+
+def _returned(graph: fx.Graph) -> list[fx.Node]:
+    """The nodes that the program returns, each a quantize node."""
+    output = graph.output_node()
+    returned = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
+    nodes = []
+    for node in returned:
+        if not isinstance(node, fx.Node) or target_name(node.target) not in QUANTIZE:
+            raise refusal(output, "output", node, "the result of a quantize node")
+        nodes.append(node)
+    if not nodes:
+        raise refusal(output, "outputs", "none", "one or more")
+    return nodes
+
+
+def _outputs(ctx: Context, nodes: list[fx.Node], layouts: list[Layout], taken: set[int]) -> list[int]:
+    """A tensor of its own for every output: inputs, constants and outputs given before are copied."""
+    outputs = []
+    for node, layout in zip(nodes, layouts, strict=True):
+        tensor = ctx.tensor(ctx.values[node], layout)
+        if tensor in taken or ctx.model.tensors[tensor].data is not None:
+            tensor = ctx.model.reshape(tensor, ctx.model.shape(tensor), f"{node.name}_copy")
+        taken.add(tensor)
+        outputs.append(tensor)
+    return outputs
+
+
+def _moved(layouts: list[Layout]) -> list[bool]:
+    """Whether each layout differs from torch's axis order."""
+    return [layout != identity(len(layout)) for layout in layouts]

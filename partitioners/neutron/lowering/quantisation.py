@@ -1,0 +1,122 @@
+"""Scales and zero points: read from quantize and dequantize nodes, and found for values between them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_TENSOR, target_name
+from partitioners.neutron.lowering.errors import refusal, require
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """real = scale * (code - zero point). One scale, or one per index of `axis`; all are float32 numbers."""
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int = 0
+
+    @property
+    def scale(self) -> float:
+        """The scale of a per-tensor quantisation."""
+        return self.scales[0]
+
+    @property
+    def zero_point(self) -> int:
+        """The zero point of a per-tensor quantisation."""
+        return self.zero_points[0]
+
+    @property
+    def per_channel(self) -> bool:
+        """Whether there is a scale for each index of `axis`."""
+        return len(self.scales) > 1
+
+    def moved(self, axis: int) -> Quantisation:
+        """The same scales along another axis."""
+        return Quantisation(self.scales, self.zero_points, axis)
+
+
+LOGISTIC_OUTPUT = Quantisation((1 / 256,), (-128,))
+TANH_OUTPUT = Quantisation((1 / 128,), (0,))
+
+# Results that hold nothing but numbers of their (first) operand.
+_MOVING = frozenset(
+    {
+        GETITEM,
+        "aten.clone.default",
+        "aten.permute_copy.default",
+        "aten.squeeze_copy.default",
+        "aten.squeeze_copy.dim",
+        "aten.squeeze_copy.dims",
+        "aten.unsqueeze_copy.default",
+        "aten.view_copy.default",
+        "dim_order_ops._clone_dim_order.default",
+    }
+)
+_NARROWING = frozenset({"aten.relu.default", "aten.hardtanh.default", "aten.clamp.default"})
+_FIXED = {"aten.sigmoid.default": LOGISTIC_OUTPUT, "aten.tanh.default": TANH_OUTPUT}
+
+
+def float32(number: float) -> float:
+    """The nearest float32 (ties to even), as a Python float: what a flatbuffer stores."""
+    return float(struct.unpack("<f", struct.pack("<f", number))[0])
+
+
+def per_tensor(node: fx.Node) -> Quantisation:
+    """The parameters of a per-tensor quantize or dequantize node. Raises CompileError for odd ones."""
+    scale, zero_point = node.args[1], node.args[2]
+    if not isinstance(scale, (int, float)) or not isinstance(zero_point, int):
+        raise refusal(node, "quantisation that is not constant", f"{scale}, {zero_point}", "numbers")
+    stored = float32(scale)
+    require(0 < stored < float("inf"), node, "scale", scale, "a positive finite float32")
+    return Quantisation((stored,), (zero_point,))
+
+
+def activation(node: fx.Node) -> Quantisation:
+    """The parameters of a quantize node, whose codes must be full-range int8."""
+    low, high, dtype = node.args[3:6]
+    require(
+        dtype == torch.int8 and (low, high) == (-128, 127),
+        node,
+        "quantised type",
+        f"{dtype} in [{low}, {high}]",
+        "torch.int8 in [-128, 127]",
+    )
+    return per_tensor(node)
+
+
+def output_quantisation(node: fx.Node) -> Quantisation:
+    """The parameters of a float result.
+
+    They are those of the quantize node behind it. A value between two operators without a
+    quantize node has the parameters of the dequantize node it comes from, when only moves and
+    activations that narrow the range lie between, else those of the next quantize node.
+    """
+    for user in node.users:
+        if target_name(user.target) == QUANTIZE_PER_TENSOR:
+            return activation(user)
+    source = _source(node)
+    if source is not None:
+        return source
+    for user in node.users:
+        if user.op == "call_function":
+            return output_quantisation(user)
+    raise refusal(node, "result without quantisation", "no quantize node behind it", "a quantize node")
+
+
+def _source(node: Any) -> Quantisation | None:
+    """The parameters of the dequantize node that moves and activations before `node` start from."""
+    if not isinstance(node, fx.Node):
+        return None
+    name = target_name(node.target)
+    if name == DEQUANTIZE_PER_TENSOR:
+        return per_tensor(node)
+    if name in _MOVING or name in _NARROWING or name in _FIXED:
+        source = _source(node.args[0])
+        return source if source is None else _FIXED.get(name, source)
+    return None
