@@ -2,6 +2,7 @@
 
 from partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection, Runtime
 from partitioners.exir.constants import tag_constant_data, tag_mutated_buffer
+from partitioners.exir.edge import EdgeCompileConfig, to_edge
 from partitioners.exir.errors import BackendError, ContractError, EdgeError, ExirError, InputError
 from partitioners.exir.lowered import LoweredBackendModule
 from partitioners.exir.lowering import to_backend
@@ -19,6 +20,7 @@ __all__ = [
     "CompileSpec",
     "ContractError",
     "DelegationSpec",
+    "EdgeCompileConfig",
     "EdgeError",
     "EdgeProgram",
     "EdgeProgramManager",
@@ -39,5 +41,6 @@ __all__ = [
     "tag_constant_data",
     "tag_mutated_buffer",
     "to_backend",
+    "to_edge",
     "transform_program",
 ]

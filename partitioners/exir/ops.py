@@ -8,7 +8,7 @@ whose targets are plain `torch.ops` overloads or another implementation's edge o
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -95,8 +95,16 @@ def _to_dim_order_copy(
     return copied
 
 
+def _empty_dim_order(
+    size: Sequence[int], *, dtype: torch.dtype | None = None, dim_order: list[int] | None = None
+) -> torch.Tensor:
+    order = None if dim_order is None else dim_order_format(dim_order, len(size))
+    return torch.empty(size, dtype=dtype, memory_format=order)
+
+
 _DIM_ORDER_OPS: dict[str, Callable[..., Any]] = {
     "dim_order_ops._clone_dim_order.default": _clone_dim_order,
+    "dim_order_ops._empty_dim_order.default": _empty_dim_order,
     "dim_order_ops._to_dim_order_copy.default": _to_dim_order_copy,
 }
 

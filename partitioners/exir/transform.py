@@ -79,7 +79,7 @@ def rebuild(program: ExportedProgram, module: fx.GraphModule) -> EdgeProgram:
     """
     graph = module.graph
     state, constants = dict(program.state_dict), dict(program.constants)
-    lifted = lift_constants(module, state)
+    lifted = lift_constants(program, module, state)
     known = {node.name: spec for node, spec in placeholders(program)} | lifted
     _drop_unused(graph, program, known)
     fill_values(graph)
@@ -99,36 +99,41 @@ def rebuild(program: ExportedProgram, module: fx.GraphModule) -> EdgeProgram:
     )
 
 
-def lift_constants(module: fx.GraphModule, state: dict[str, Any]) -> dict[str, InputSpec]:
+def lift_constants(program: ExportedProgram, module: fx.GraphModule, state: dict[str, Any]) -> dict[str, InputSpec]:
     """Turn tensors that the graph reads with get_attr into buffers; return their records by placeholder name.
 
-    The tensors are added to `state`. Their placeholders, `_lifted_tensor_constant<n>`, come before
-    the placeholders that there were.
+    The tensors are added to `state`. Their placeholders, `_lifted_tensor_constant<number of buffers before>`,
+    come right before the first user input.
     """
     graph = module.graph
-    mode = fake_mode_of(graph)
-    before = next(iter(graph.nodes))
+    mode = fake_mode_of(graph) or FakeTensorMode()
+    numbers = count(len(program.graph_signature.buffers))
+    before = _first_user_input(program, graph)
     lifted: dict[str, InputSpec] = {}
     twins: dict[str, fx.Node] = {}
     for node in [n for n in graph.nodes if n.op == "get_attr"]:
-        tensor = operator.attrgetter(str(node.target))(module)
+        target = str(node.target)
+        tensor = operator.attrgetter(target)(module)
         if not isinstance(tensor, torch.Tensor):
             continue
-        if str(node.target) not in twins:
-            name = _free_name(state)
+        if target not in twins:
+            name = next(n for n in (f"{LIFTED}{number}" for number in numbers) if n not in state)
             with graph.inserting_before(before):
                 twin = graph.create_node("placeholder", name, name=name)
-            twin.meta = {**node.meta, "val": fake_like(tensor, mode or FakeTensorMode())}
-            twins[str(node.target)] = twin
+            twin.meta = {**node.meta, "val": fake_like(tensor, mode)}
+            twins[target] = twin
             lifted[twin.name] = InputSpec(InputKind.BUFFER, argument(twin), name, persistent=True)
             state[name] = tensor.detach()
-        node.replace_all_uses_with(twins[str(node.target)])
+        node.replace_all_uses_with(twins[target])
         graph.erase_node(node)
     return lifted
 
 
-def _free_name(state: Mapping[str, Any]) -> str:
-    return next(name for name in (f"{LIFTED}{n}" for n in count()) if name not in state)
+def _first_user_input(program: ExportedProgram, graph: fx.Graph) -> fx.Node:
+    """The node before which constants go; the first operator if there is no user input."""
+    users = {s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
+    nodes: list[fx.Node] = list(graph.nodes)
+    return next(n for n in nodes if n.op != "placeholder" or n.name in users)
 
 
 def _drop_unused(graph: fx.Graph, program: ExportedProgram, specs: Mapping[str, InputSpec]) -> None:

@@ -61,6 +61,8 @@ def _elementwise_dtype(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     """Result type of a well-formed quantize or dequantize in its usual spelling, else None."""
     if kwargs or len(args) < 6 or not isinstance(args[0], FakeTensor):
         return None
+    if args[0]._has_symbolic_sizes_strides:
+        return None
     if not torch._prims_common.is_non_overlapping_and_dense_or_false(args[0]):
         return None
     if name in QUANTIZE and args[0].dtype == torch.float32:
@@ -86,7 +88,7 @@ def fill_values(
         if node.op == "placeholder":
             node.meta["val"] = _placeholder_value(node, tensors, mode)
         else:
-            node.meta["val"] = _checked_value(node, mode)
+            node.meta["val"] = checked_value(node, mode)
 
 
 def _placeholder_value(node: fx.Node, tensors: Mapping[str, torch.Tensor], mode: FakeTensorMode) -> FakeTensor:
@@ -100,7 +102,8 @@ def _placeholder_value(node: fx.Node, tensors: Mapping[str, torch.Tensor], mode:
     return fake_like(tensors[node.name], mode)
 
 
-def _checked_value(node: fx.Node, mode: FakeTensorMode) -> Any:
+def checked_value(node: fx.Node, mode: FakeTensorMode) -> Any:
+    """`node_value`, with an EdgeError that names the node when its operator refuses the arguments."""
     try:
         return node_value(node, mode)
     except (RuntimeError, TypeError, ValueError, IndexError, AssertionError) as error:
