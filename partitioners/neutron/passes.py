@@ -1,0 +1,235 @@
+"""Rewrites of an edge graph that make more of it run on the NPU. They keep its meaning.
+
+Splits become slices, squeeze and unsqueeze become reshapes, division becomes multiplication by constant
+reciprocals, and operators that share one quantisation get one each. A node that replaces another keeps
+its meta. Source: the edge passes and the quantizer's preparation in v1.3.1; what they do there before
+quantisation (splits, division) is done here on the quantised graph.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses import FakeTensor
+
+from partitioners.exir.backend import ConstantPass, Pass
+from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_TENSOR, edge_op, node_name, target_name
+from partitioners.exir.values import fake_like
+from partitioners.neutron.qdq import is_dequantize, is_quantize, qparams
+from partitioners.neutron.support.division import DIVISION_RULES, divisor_values
+from partitioners.neutron.support.rule import Context, argument, non_negative, operand, rank, shape, value
+
+VIEW = "aten.view_copy.default"
+SPLITS = frozenset({"aten.split_with_sizes_copy.default", "aten.split_copy.Tensor"})
+RESHAPES = frozenset(
+    {
+        "aten.squeeze_copy.default",
+        "aten.squeeze_copy.dim",
+        "aten.squeeze_copy.dims",
+        "aten.unsqueeze_copy.default",
+    }
+)
+COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.default"})
+CLAMPS = frozenset({"aten.relu.default", "aten.hardtanh.default", "aten.clamp.default"})
+# Operator -> position of its data operand, and what may stand unquantised before it.
+LEADING: Mapping[str, tuple[int, frozenset[str]]] = {
+    "aten.convolution.default": (0, frozenset({VIEW})),
+    "aten.addmm.default": (1, frozenset({VIEW})),
+    "aten.mm.default": (0, frozenset({VIEW})),
+    "aten.avg_pool2d.default": (0, frozenset({VIEW})),
+    "aten.max_pool2d_with_indices.default": (0, frozenset({VIEW})),
+    VIEW: (0, COPIES),
+}
+# Operator -> what may stand unquantised behind it. sigmoid and tanh are missing: with their
+# quantisation in front of them, the values they need would be cut off.
+TRAILING: Mapping[str, frozenset[str]] = {
+    "aten.convolution.default": CLAMPS | {VIEW},
+    "aten.addmm.default": CLAMPS | {VIEW},
+    "aten.mm.default": CLAMPS | {VIEW},
+    "aten.avg_pool2d.default": frozenset({VIEW}),
+    GETITEM: frozenset({VIEW}),
+    VIEW: COPIES,
+}
+
+
+def calls(graph: fx.Graph, names: Iterable[str]) -> Iterator[fx.Node]:
+    """The nodes, at the time of the call, that apply one of the named operators."""
+    wanted = frozenset(names)
+    return iter([n for n in graph.nodes if n.op == "call_function" and target_name(n.target) in wanted])
+
+
+def insert_after(node: fx.Node, op: str, args: Sequence[Any], val: object) -> fx.Node:
+    """A new application of the edge operator `op` right after `node`, with its value."""
+    with node.graph.inserting_after(node):
+        new = node.graph.create_node("call_function", edge_op(op), tuple(args), {}, name=node_name(op))
+    new.meta["val"] = val
+    return new
+
+
+def replace(node: fx.Node, op: str, args: Sequence[Any]) -> fx.Node:
+    """Put one application of `op` in the place of `node`, with its meta and users, and erase it."""
+    new = insert_after(node, op, args, None)
+    new.meta = dict(node.meta)
+    node.replace_all_uses_with(new)
+    node.graph.erase_node(node)
+    return new
+
+
+def retyped(like: fx.Node, dtype: torch.dtype) -> FakeTensor:
+    """A value of `like`'s shape and another type."""
+    found = value(like)
+    if not isinstance(found, FakeTensor):
+        raise TypeError(f"{like.name} has meta['val'] {found!r}, expected a FakeTensor")
+    return fake_like(found, found.fake_mode, dtype)
+
+
+def has_static_shape(node: fx.Node) -> bool:
+    """Whether every dimension is a number."""
+    return all(isinstance(size, int) for size in shape(node))
+
+
+# ------------------------------------------------------------------------------------ splits
+
+
+def split_to_slice(module: fx.GraphModule) -> None:
+    """Every used piece of a split becomes a slice of the input, with a dequantize of its own."""
+    for node in calls(module.graph, SPLITS):
+        x = operand(node)
+        pieces = [user for user in node.users if target_name(user.target) == GETITEM]
+        if x is None or len(pieces) != len(node.users) or not has_static_shape(x):
+            continue
+        dim = non_negative(int(argument(node, 2, "dim", 0)), rank(x))
+        limits = [0, *itertools.accumulate(_sizes(node, shape(x)[dim]))]
+        for piece in pieces:
+            start, end = limits[argument(piece, 1, "index")], limits[argument(piece, 1, "index") + 1]
+            replace(piece, "aten.slice_copy.Tensor", (own_dequantize(x, node), dim, start, end))
+        module.graph.erase_node(node)
+
+
+def _sizes(node: fx.Node, length: int) -> list[int]:
+    """The sizes of the pieces; a number means equal pieces, the last one maybe shorter."""
+    sizes = node.args[1]
+    if isinstance(sizes, int):
+        return [min(sizes, length - start) for start in range(0, length, sizes)]
+    return [int(size) for size in sizes]  # type: ignore[union-attr, arg-type]  # a list of numbers
+
+
+def own_dequantize(x: fx.Node, user: fx.Node) -> fx.Node:
+    """`x`, or its copy if it is a dequantize that others than `user` have as well."""
+    if not is_dequantize(x) or all(other is user for other in x.users):
+        return x
+    with x.graph.inserting_after(x):
+        return x.graph.node_copy(x)
+
+
+# ------------------------------------------------------------------------------------ reshapes
+
+
+def reshape_to_view(module: fx.GraphModule) -> None:
+    """squeeze and unsqueeze become view_copy with the output's shape."""
+    for node in calls(module.graph, RESHAPES):
+        if has_static_shape(node):
+            replace(node, VIEW, (node.args[0], list(shape(node))))
+
+
+# ------------------------------------------------------------------------------------ division
+
+
+class DivideToMultiply(ConstantPass):
+    """Division by constants becomes multiplication by reciprocals in int8: scale = max |1/d| / 127, zero point 0.
+
+    Only where the support rules of division hold, so that what stays in the model stays exact.
+    """
+
+    def __call__(self, module: fx.GraphModule, constants: Mapping[str, torch.Tensor]) -> None:
+        """Rewrite the divisions of the module."""
+        context = Context(module.graph, constants)
+        for node in calls(module.graph, ("aten.div.Tensor",)):
+            divisor = divisor_values(node, context)
+            if divisor is not None and all(one(node, context) is None for one in DIVISION_RULES):
+                replace(node, "aten.mul.Tensor", (node.args[0], _reciprocals(module, node, divisor)))
+
+
+def reciprocal_codes(divisor: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """int8 codes of 1 / divisor (float64), rounded half to even, and their scale, a float32 number."""
+    reciprocal = 1.0 / divisor
+    scale = (reciprocal.abs().max() / 127).to(torch.float32).item()
+    return torch.round(reciprocal / scale).clamp(-127, 127).to(torch.int8), scale
+
+
+def _reciprocals(module: fx.GraphModule, node: fx.Node, divisor: torch.Tensor) -> fx.Node:
+    """A dequantized constant of the quotient's shape, placed before `node`."""
+    codes, scale = reciprocal_codes(divisor)
+    name = next(name for name in (f"_reciprocals_{n}" for n in itertools.count()) if not hasattr(module, name))
+    module.register_buffer(name, codes.expand(shape(node)).contiguous())
+    with node.graph.inserting_before(node):
+        constant = node.graph.create_node("get_attr", name, name=name.strip("_"))
+    constant.meta["val"] = retyped(node, torch.int8)
+    args = (constant, scale, 0, -127, 127, torch.int8)
+    return insert_after(constant, DEQUANTIZE_PER_TENSOR, args, retyped(node, torch.float32))
+
+
+# ------------------------------------------------------------------------------------ own quantisation
+
+
+def split_leading(module: fx.GraphModule) -> None:
+    """A reshape or copy between dequantize and an operator gets the dequantize's parameters behind it.
+
+    Moved codes are codes of the same parameters, so the numbers stay exactly the same.
+    """
+    for node in calls(module.graph, LEADING):
+        position, auxiliaries = LEADING[target_name(node.target)]
+        auxiliary = operand(node, position)
+        if auxiliary is None or not _applies(auxiliary, auxiliaries) or list(auxiliary.users) != [node]:
+            continue
+        source = operand(auxiliary)
+        if source is not None and is_dequantize(source) and _has_plain_params(source):
+            requantize(auxiliary, source.args[1:])
+
+
+def split_trailing(module: fx.GraphModule) -> None:
+    """A reshape, copy or clamp between an operator and quantize gets the quantize's parameters before it.
+
+    A code that a clamp changes is one beyond the bound's code, and rounding is monotone, so the
+    numbers stay exactly the same.
+    """
+    for node in calls(module.graph, TRAILING):
+        auxiliary = next(iter(node.users), None)
+        if auxiliary is None or len(node.users) != 1 or not _applies(auxiliary, TRAILING[target_name(node.target)]):
+            continue
+        ends = list(auxiliary.users)
+        plain = all(is_quantize(end) and _has_plain_params(end) for end in ends)
+        if plain and len({end.args[1:] for end in ends}) == 1:
+            requantize(node, ends[0].args[1:])
+
+
+def _has_plain_params(node: fx.Node) -> bool:
+    """Whether a quantize or dequantize is per tensor and has its five parameters by position."""
+    return qparams(node) is not None and len(node.args) == 6 and not node.kwargs
+
+
+def _applies(node: fx.Node, names: frozenset[str]) -> bool:
+    return node.op == "call_function" and target_name(node.target) in names
+
+
+def requantize(node: fx.Node, params: Sequence[Any]) -> None:
+    """Put quantize and dequantize with these arguments between `node` and its users."""
+    users = list(node.users)
+    codes = insert_after(node, QUANTIZE_PER_TENSOR, (node, *params), retyped(node, params[4]))
+    number = insert_after(codes, DEQUANTIZE_PER_TENSOR, (codes, *params), retyped(node, torch.float32))
+    for user in users:
+        user.replace_input_with(node, number)
+
+
+NEUTRON_EDGE_PASSES: tuple[Pass, ...] = (
+    split_to_slice,
+    reshape_to_view,
+    DivideToMultiply(),
+    split_leading,
+    split_trailing,
+)
+"""What runs before partitioning, in this order. Running it again changes nothing."""
