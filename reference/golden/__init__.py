@@ -1,0 +1,34 @@
+"""The float golden: what an operator's numbers must be, in float64, with a bound for every element.
+
+`run` propagates bounds through an operator, `device` says how far a named integer arithmetic may be
+from the real result before it rounds, and `quantised` rounds to an output's grid. Inputs that are
+codes are exact, so behind one operator the bound is half a step plus the slack.
+"""
+
+from reference.golden.aten import bound, canonical
+from reference.golden.bounded import ZERO, Bounded, GoldenError
+from reference.golden.float32 import quantise_float32, run_float32
+from reference.golden.grid import Codes, dequantised, legal_codes, quantised
+from reference.golden.operators import OPERATORS, run
+from reference.golden.slack import Slack, device, excess, on_grid, reciprocal_scale
+
+__all__ = [
+    "OPERATORS",
+    "ZERO",
+    "Bounded",
+    "Codes",
+    "GoldenError",
+    "Slack",
+    "bound",
+    "canonical",
+    "dequantised",
+    "device",
+    "excess",
+    "legal_codes",
+    "on_grid",
+    "quantise_float32",
+    "quantised",
+    "reciprocal_scale",
+    "run",
+    "run_float32",
+]

@@ -1,0 +1,67 @@
+"""ATen operators by name: as plain float64 functions, and their arguments by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from reference.golden.bounded import GoldenError
+
+CLONE = "dim_order_ops._clone_dim_order.default"
+
+# Names that the vendors' tables print for operators which are named otherwise.
+ALIASES = MappingProxyType({f"aten.{CLONE}": CLONE})
+
+
+def canonical(op: str) -> str:
+    """The operator's own name for a table's name."""
+    return ALIASES.get(op, op)
+
+
+def _same_numbers(self: Tensor, **_: Any) -> Tensor:
+    """A copy in another dim order holds the same numbers at the same indices."""
+    return self
+
+
+@cache
+def aten(op: str) -> Callable[..., Any]:
+    """The function behind an operator's canonical name.
+
+    Raises GoldenError when torch has no such operator.
+    """
+    if op == CLONE:
+        return _same_numbers
+    try:
+        namespace, name, overload = op.split(".")
+        found: Callable[..., Any] = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+    except (AttributeError, ValueError) as error:
+        raise GoldenError(f"operator: found {op!r}, expected namespace.name.overload of a torch operator") from error
+    return found
+
+
+@cache
+def _parameters(op: str) -> tuple[tuple[str, bool, Any], ...]:
+    """(name, keyword only, default) of each argument in the operator's schema."""
+    function = aten(op)
+    if not isinstance(function, OpOverload):
+        return (("self", False, None), ("dim_order", True, None), ("non_blocking", True, False))
+    return tuple((a.name, bool(a.kwarg_only), a.default_value) for a in function._schema.arguments)
+
+
+def bound(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """An operator's arguments by their schema names, defaults filled in.
+
+    Raises GoldenError for arguments that the schema does not have.
+    """
+    parameters = _parameters(canonical(op))
+    names = [name for name, keyword_only, _ in parameters if not keyword_only]
+    unknown = sorted(kwargs.keys() - {name for name, _, _ in parameters})
+    if unknown or len(args) > len(names):
+        raise GoldenError(f"{op}: found arguments {unknown or args[len(names) :]}, expected {names}")
+    return {name: default for name, _, default in parameters} | dict(zip(names, args, strict=False)) | dict(kwargs)

@@ -1,0 +1,81 @@
+"""From reals to an output's grid: the saturated range, half a step, and the arithmetic's slack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from reference.affine import Affine
+from reference.golden.bounded import Bounded, Scale
+from reference.golden.slack import Slack
+
+
+def dequantised(codes: Tensor, scale: Scale, zero_point: int, axis: int | None = None) -> Bounded:
+    """The reals behind codes: exact, in float64, with the scale as file formats keep it (float32).
+
+    scale: one number, or one per index of `axis`.
+    """
+    if isinstance(scale, tuple):
+        steps = torch.tensor(scale, dtype=torch.float32).to(torch.float64)
+        shape = [-1 if d == (axis or 0) else 1 for d in range(codes.dim())]
+        held = tuple(steps.tolist())
+        return Bounded((codes.to(torch.float64) - zero_point) * steps.reshape(shape), scale=held, axis=axis)
+    step = Affine(scale, 0).scale32
+    return Bounded((codes.to(torch.float64) - zero_point) * step, scale=step)
+
+
+def quantised(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> Bounded:
+    """What a correct quantised output may be: b within the representable range, half a step further.
+
+    slack: in steps, as `slack.device` gives it. on_grid: the reals are multiples of the step already, so
+    that nothing is rounded. Both ends of the range are on the grid, so saturation never adds an error.
+    """
+    step = y.scale32
+    low, high = (y.qmin - y.zero_point) * step, (y.qmax - y.zero_point) * step
+    value = b.value.clamp(low, high)
+    if on_grid and b.exact:
+        return Bounded(value, scale=step)
+    reach = b.error if on_grid else b.error + (0.5 + slack) * step
+    above = (b.value + reach).clamp_(low, high).sub_(value)
+    below = value - (b.value - reach).clamp_(low, high)
+    return Bounded(value, torch.maximum(above, below), scale=step)
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The codes that a correct output may hold: nearest is the real result's, low and high the legal ends.
+
+    All are float64 tensors of whole numbers within [qmin, qmax]. They differ where the slack reaches over a
+    tie.
+    """
+
+    nearest: Tensor
+    low: Tensor
+    high: Tensor
+
+    def ambiguous(self) -> Tensor:
+        """How far a correct code may be from the nearest, in LSB."""
+        return torch.maximum(self.high - self.nearest, self.nearest - self.low)
+
+    def real(self, y: Affine) -> Bounded:
+        """The reals behind the nearest codes, with the legal ends as their bound."""
+        reach = self.ambiguous()
+        value = (self.nearest - y.zero_point) * y.scale32
+        if not bool(reach.any()):
+            return Bounded(value, scale=y.scale32)
+        return Bounded(value, reach * y.scale32, scale=y.scale32)
+
+
+def legal_codes(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> Codes:
+    """All codes that rounding anything within b's error and the slack can give. Nearest: ties to even."""
+    step = y.scale32
+    steps = b.value / step + y.zero_point
+    nearest = steps.round().clamp_(y.qmin, y.qmax)
+    if on_grid and b.exact:
+        return Codes(nearest, nearest, nearest)
+    reach = b.error / step + (0.0 if on_grid else slack)
+    low = (steps - reach).round_().clamp_(y.qmin, y.qmax)
+    high = (steps + reach).round_().clamp_(y.qmin, y.qmax)
+    return Codes(nearest, torch.minimum(low, nearest), torch.maximum(high, nearest))

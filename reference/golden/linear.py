@@ -1,0 +1,126 @@
+"""Sums of products: convolutions, matrix products, and element-wise arithmetic.
+
+For y = sum a_i * b_i with errors da, db the bound is sum da_i * (|b_i| + db_i) + |a_i| * db_i: the same
+operator, run on errors and absolute values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reference.golden.aten import aten
+from reference.golden.bounded import ZERO, Bounded, GoldenError, as_bounded
+
+
+def _product_error(product: Callable[[Tensor, Tensor], Tensor], a: Bounded, b: Bounded) -> Tensor:
+    """The bound of a bilinear operator without negative coefficients of its own."""
+    if a.exact and b.exact:
+        return ZERO
+    error = ZERO
+    if not a.exact:
+        error = product(a.spread().contiguous(), b.magnitude)
+    return error if b.exact else error + product(a.value.abs(), b.spread().contiguous())
+
+
+def _plus(error: Tensor, other: Tensor, factor: float = 1.0) -> Tensor:
+    """Adds bounds, and keeps `ZERO` when both are exact."""
+    if other is ZERO or factor == 0:
+        return error
+    scaled = other if factor == 1 else other * abs(factor)
+    return scaled if error is ZERO else error + scaled
+
+
+def convolution(x: Bounded, weight: Bounded, bias: Bounded | None, *rest: Any) -> Bounded:
+    """aten.convolution.default: x [N, C, ...], weight [O, C / groups, ...], bias [O] or None."""
+    function = aten("aten.convolution.default")
+    value = function(x.value, weight.value, None if bias is None else bias.value, *rest)
+    error = _product_error(lambda a, b: function(a, b, None, *rest), x, weight)
+    if bias is not None and not bias.exact:
+        error = _plus(error, bias.spread().reshape(-1, *[1] * (value.dim() - 2)))
+    return Bounded(value, error)
+
+
+def conv(x: Bounded, weight: Bounded, bias: Bounded | None = None, *rest: Any, **options: Any) -> Bounded:
+    """aten.conv1d.default and aten.conv2d.default: stride, padding, dilation, groups, all optional."""
+    defaults = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
+    given = defaults | dict(zip(defaults, rest, strict=False)) | options
+    rank = x.value.dim() - 2
+    lists = [_spread(given[name], rank) for name in ("stride", "padding", "dilation")]
+    return convolution(x, weight, bias, *lists, False, [0] * rank, given["groups"])
+
+
+def _spread(option: Any, rank: int) -> list[int]:
+    """One number per spatial axis, from a number or a list of one or `rank` numbers."""
+    if isinstance(option, str):
+        raise GoldenError(f"padding: found {option!r}, expected numbers")
+    numbers = [option] if isinstance(option, int) else list(option)
+    return numbers * rank if len(numbers) == 1 else numbers
+
+
+def matmul(a: Bounded, b: Bounded) -> Bounded:
+    """aten.mm.default, aten.bmm.default, aten.matmul.default."""
+    return Bounded(a.value @ b.value, _product_error(torch.matmul, a, b))
+
+
+def linear(x: Bounded, weight: Bounded, bias: Bounded | None = None) -> Bounded:
+    """aten.linear.default: x [..., I], weight [O, I], bias [O]."""
+    product = matmul(x, Bounded(weight.value.t(), weight.error if weight.exact else weight.spread().t()))
+    return product if bias is None else add(product, bias)
+
+
+def addmm(bias: Bounded, a: Bounded, b: Bounded, *, beta: float = 1, alpha: float = 1) -> Bounded:
+    """aten.addmm.default: beta * bias + alpha * (a @ b)."""
+    product = matmul(a, b)
+    value = torch.addmm(bias.value, a.value, b.value, beta=beta, alpha=alpha)
+    error = product.error if product.exact else product.error * abs(alpha)
+    return Bounded(value, _plus(error, bias.error, beta))
+
+
+def add(a: Any, b: Any, *, alpha: float = 1) -> Bounded:
+    """aten.add.Tensor: a + alpha * b, with broadcasting."""
+    a, b = as_bounded(a), as_bounded(b)
+    return Bounded(torch.add(a.value, b.value, alpha=alpha), _plus(a.error, b.error, alpha))
+
+
+def sub(a: Any, b: Any, *, alpha: float = 1) -> Bounded:
+    """aten.sub.Tensor: a - alpha * b, with broadcasting."""
+    return add(a, b, alpha=-alpha)
+
+
+def mul(a: Any, b: Any) -> Bounded:
+    """aten.mul.Tensor, with broadcasting."""
+    a, b = as_bounded(a), as_bounded(b)
+    return Bounded(a.value * b.value, _product_error(torch.mul, a, b))
+
+
+def div(a: Any, b: Any) -> Bounded:
+    """aten.div.Tensor. The bound is infinite where the divisor's bounds include zero."""
+    a, b = as_bounded(a), as_bounded(b)
+    if b.exact:
+        return Bounded(a.value / b.value, a.error if a.exact else a.error / b.value.abs())
+    least = (b.value.abs() - b.error).clamp_min_(0)
+    numerator = a.error * b.value.abs() + a.value.abs() * b.error
+    return Bounded(a.value / b.value, numerator / (least * b.value.abs()))
+
+
+TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
+    {
+        "aten.convolution.default": convolution,
+        "aten.conv1d.default": conv,
+        "aten.conv2d.default": conv,
+        "aten.mm.default": matmul,
+        "aten.bmm.default": matmul,
+        "aten.matmul.default": matmul,
+        "aten.linear.default": linear,
+        "aten.addmm.default": addmm,
+        "aten.add.Tensor": add,
+        "aten.sub.Tensor": sub,
+        "aten.mul.Tensor": mul,
+        "aten.div.Tensor": div,
+    }
+)

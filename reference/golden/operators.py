@@ -1,0 +1,26 @@
+"""One entry for every operator that has a float golden."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reference.golden import elementwise, linear, weighted
+from reference.golden.aten import canonical
+from reference.golden.bounded import Bounded, GoldenError
+
+_TABLE = {**linear.TABLE, **elementwise.TABLE}
+OPERATORS = frozenset(_TABLE) | weighted.WEIGHTED
+
+
+def run(op: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> tuple[Bounded, ...]:
+    """An operator on bounded operands: `op` and its arguments are spelled as in ATen, layout NCHW.
+
+    Tensors in `args` are Bounded, or sequences of them. Raises GoldenError for an operator that has
+    no golden; torch's own errors for operands that the operator refuses.
+    """
+    name = canonical(op)
+    if name in weighted.WEIGHTED:
+        return weighted.weighted(name, args, kwargs or {})
+    if name not in _TABLE:
+        raise GoldenError(f"operator: found {op!r}, expected one of the {len(OPERATORS)} that have a float golden")
+    return (_TABLE[name](*args, **(kwargs or {})),)

@@ -1,0 +1,279 @@
+"""How far an arithmetic may be from the real result before its last rounding: derived, never chosen.
+
+Two arithmetics. On the device a result is an integer accumulator times a ratio M, in output steps, and
+the rescale scheme rounds; `device` gives its excess over one correct rounding, in output steps.
+Fallback runs in float32 between dequantize and quantize; `float32_inputs` and `float32_output` give its
+error by backward analysis.
+
+tflite_double_round: with M = f * 2**e, 0.5 <= f < 1, the accumulator is first rounded to multiples of
+2**e output steps (half of that, 2**(e-1), at most) and then to a whole step. For e >= 0 the second
+rounding is void. The other schemes round once.
+
+Every device term also holds `RELATIVE` of the operands' size in steps: a ratio is kept in 31 bits, made of
+at most four float32 roundings, and applied in float32 by one scheme (two more); 2**-24 each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reference.affine import float32
+from reference.golden.aten import bound, canonical
+from reference.golden.bounded import Bounded, Scale, operands
+from reference.golden.weighted import MOVEMENT, PAD, POOLS
+
+UNIT = 2.0**-24
+"""Half the distance between float32 numbers at 1: the relative error of one rounding."""
+
+RELATIVE = 8 * UNIT
+
+Slack = float | Tensor
+Excess = Callable[[float], float]
+Given = Mapping[str, Any]  # arguments by their schema names
+
+
+def _double_round(ratio: float) -> float:
+    exponent = math.frexp(ratio)[1]
+    if exponent < -31:
+        return 0.5  # the ratio is kept as 0
+    return math.ldexp(1.0, exponent - 1) if exponent < 0 else 0.0
+
+
+def _single_round(_: float) -> float:
+    return 0.0
+
+
+EXCESS: Mapping[str, Excess] = MappingProxyType(
+    {
+        "tflite_double_round": _double_round,
+        "tflite_single_round": _single_round,
+        "tosa_single_round": _single_round,
+        "xnnpack_fp32": _single_round,
+        "tflite_float64": _single_round,
+    }
+)
+"""Rescale scheme -> excess over half a step, in output steps, for a ratio."""
+
+
+def excess(scheme: str | None) -> Excess:
+    """The excess of a scheme; without a name the largest of all.
+
+    Raises ValueError for a name that is not a scheme.
+    """
+    if scheme is None:
+        return _double_round
+    if scheme not in EXCESS:
+        raise ValueError(f"rescale scheme: found {scheme!r}, expected one of {sorted(EXCESS)}")
+    return EXCESS[scheme]
+
+
+def device(
+    op: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Bounded, step: float, scheme: str | None
+) -> Slack:
+    """The device's slack in output steps, broadcasting to the result, beside half a step.
+
+    step: the output scale. Operands whose `scale` is None (real numbers) need no rescale.
+    """
+    name, found = canonical(op), operands(args)
+    given = bound(op, args, kwargs)
+    size = result.value.abs() / step * RELATIVE
+    integers = found[:1] if name == "aten.div.Tensor" else found[:2]  # a divisor is made into codes here
+    if not integers or any(x.scale is None for x in integers):
+        return size
+    rule = _RULES.get(name, _one_ratio)
+    return size + rule(given, step, excess(scheme))
+
+
+def on_grid(op: str, args: Sequence[Any], kwargs: Mapping[str, Any], step: float) -> bool:
+    """Whether the results of exact operands are multiples of the output step already: nothing is rounded."""
+    found = operands(args)
+    if not found or any(x.scale != step for x in found):
+        return False
+    if canonical(op) == PAD:
+        return bool(bound(op, args, kwargs)["value"] == 0)
+    return canonical(op) in _ON_GRID
+
+
+_ON_GRID = MOVEMENT | POOLS | {"aten.abs.default", "aten.neg.default", "aten.relu.default"}
+
+
+def _per_channel(scale: Scale | None) -> tuple[float, ...]:
+    """An operand's scales: one, or one per channel; a real operand counts as scale 1."""
+    return scale if isinstance(scale, tuple) else (1.0 if scale is None else scale,)
+
+
+def _excess_of_product(a: Scale | None, b: Scale | None, step: float, over: Excess) -> Slack:
+    """The excess for the ratio a * b / step: a number, or [channels] when a scale is per channel."""
+    first, second = _per_channel(a), _per_channel(b)
+    channels = max(len(first), len(second))
+    pairs = zip(first * (channels // len(first)), second * (channels // len(second)), strict=True)
+    found = [over(s * t / step) for s, t in pairs]
+    return found[0] if channels == 1 else torch.tensor(found, dtype=torch.float64)
+
+
+def _one_ratio(given: Given, step: float, over: Excess) -> Slack:
+    """Each operand's code times its own scale / step (nothing to rescale when they are equal)."""
+    return max(over(s / step) for x in _tensors(given) for s in _per_channel(x.scale))
+
+
+def _tensors(given: Given) -> list[Bounded]:
+    return operands(list(given.values()))
+
+
+def _sum(given: Given, step: float, over: Excess) -> Slack:
+    """add, sub: both operands are first rescaled to T * 2**-20, T = 2 * max(scales); their sum once more."""
+    scales = [float(x.scale) for x in _tensors(given) if isinstance(x.scale, float)]
+    total = 2 * max(scales)
+    unit = total / 2.0**20 / step
+    sizes = sum((x.magnitude for x in _tensors(given)), torch.zeros((), dtype=torch.float64))
+    return over(unit) + unit * sum(0.5 + over(s / total) for s in scales) + sizes / step * RELATIVE
+
+
+def _negation(given: Given, step: float, over: Excess) -> Slack:
+    """neg: a subtraction from a constant of the operand's own scale."""
+    return _sum({"self": given["self"], "other": given["self"]}, step, over)
+
+
+def _product(given: Given, step: float, over: Excess) -> Slack:
+    """mul, mm, bmm, linear: the accumulator's ratio is a product; per-channel weights are the last axis."""
+    a, b = _tensors(given)[:2]
+    return _add_bias(_excess_of_product(a.scale, b.scale, step, over), _tensors(given)[2:], step)
+
+
+def _addmm(given: Given, step: float, over: Excess) -> Slack:
+    """addmm: like `_product`, with the bias first."""
+    bias, a, b = _tensors(given)[:3]
+    return _add_bias(_excess_of_product(a.scale, b.scale, step, over), [bias], step)
+
+
+def _convolution(given: Given, step: float, over: Excess) -> Slack:
+    """convolution: like `_product`, output channels along axis 1."""
+    x, weight = _tensors(given)[:2]
+    slack = _add_bias(_excess_of_product(x.scale, weight.scale, step, over), _tensors(given)[2:], step)
+    return slack.reshape(-1, *[1] * (x.value.dim() - 2)) if isinstance(slack, Tensor) else slack
+
+
+def _add_bias(slack: Slack, bias: Sequence[Bounded], step: float) -> Slack:
+    """The bias is in the accumulator's steps: its own scale, rounded to float32, may differ from them."""
+    return slack + bias[0].magnitude / step * RELATIVE if bias else slack
+
+
+def _quotient(given: Given, step: float, over: Excess) -> Slack:
+    """div: a product with the reciprocals, which are held as int8 codes of `reciprocal_scale`."""
+    x, divisor = given["self"], given["other"]
+    reciprocal = 1.0 / (divisor.value if isinstance(divisor, Bounded) else torch.tensor(divisor, dtype=torch.float64))
+    held = reciprocal_scale(reciprocal)
+    error = (torch.round(reciprocal / held) * held - reciprocal).abs() + reciprocal.abs() * UNIT
+    return _excess_of_product(x.scale, held, step, over) + x.magnitude * error / step
+
+
+def reciprocal_scale(reciprocals: Tensor) -> float:
+    """The symmetric int8 scale that reciprocals of divisors are held in: max |1/d| / 127, as float32."""
+    return float32(float(reciprocals.abs().max()) / 127)
+
+
+def _leaky(given: Given, step: float, over: Excess) -> Slack:
+    """leaky_relu: its negative side has a ratio of its own."""
+    slope, ratio = given["negative_slope"], given["self"].scale / step
+    return max(over(ratio), over(ratio * abs(slope)) if slope else 0.0)
+
+
+def _prelu(given: Given, step: float, over: Excess) -> Slack:
+    """prelu: the same, with the slopes' scale."""
+    x, slopes = given["self"], given["weight"]
+    return max(over(x.scale / step), over(x.scale * slopes.scale / step))
+
+
+def _mean(given: Given, step: float, over: Excess) -> Slack:
+    """mean: the multiplier takes in 1 / n, with floor(log2 n) more bits of shift; it keeps 29 bits."""
+    x, dims = given["self"], given["dim"]
+    axes = [dims] if isinstance(dims, int) else dims or range(x.value.dim())
+    count = math.prod(x.value.shape[axis] for axis in axes)
+    return over(math.ldexp(x.scale / step, 1 - math.frexp(count)[1]))
+
+
+def _table(given: Given, step: float, over: Excess) -> Slack:
+    """sigmoid, tanh: a table made in float32; its few roundings are within `RELATIVE`, for x * f'(x) <= f(x)."""
+    return 0.0
+
+
+def _average(given: Given, step: float, over: Excess) -> Slack:
+    """avg_pool: the sum over the count, rounded once; then a rescale where the scales differ.
+
+    Two roundings then, the first to a step of the input's.
+    """
+    scale = given["self"].scale
+    return 0.0 if scale == step else float(0.5 * scale / step + over(scale / step))
+
+
+def _softmax(given: Given, step: float, over: Excess) -> Slack:
+    """softmax in fixed point. Relative to an output p <= 1:
+
+    each exp, a fourth-order series on an interval of 1/4, is good to 2**-22 (1/8**5 / 120) and used twice;
+    the other roundings, of 2**-26 and less, fill that up to 2**-20. The sum, which is 1 or more, takes n
+    terms rounded to multiples of 2**-19.
+    """
+    x, dim = given["self"], given["dim"]
+    count = x.value.shape[dim]
+    return torch.softmax(x.value, dim) * (2.0**-20 * (1 + count) / step) + over(2.0**-23)
+
+
+def _bilinear(given: Given, step: float, over: Excess) -> Slack:
+    """upsample_bilinear2d: positions are multiples of i * round(1024 * ratio) / 1024, so that output row i
+    is up to i / 2048 input rows off; times the steepest change between neighbouring rows. Likewise columns.
+
+    Without align_corners the ratio of a factor that is a power of 2 is exact.
+    """
+    x, size, factors = given["input"], given["output_size"], given["scale_factors"]
+    same = over(x.scale / step)
+    height, width = x.value.shape[-2:]
+    out = list(size) if size else [int(n * f) for n, f in zip((height, width), factors, strict=True)]
+    if not given["align_corners"] and all(1024 * n % m == 0 for n, m in zip((height, width), out, strict=True)):
+        return same
+    rows = torch.arange(out[0], dtype=torch.float64).reshape(-1, 1) / 2048 * _steepest(x.value, -2)
+    columns = torch.arange(out[1], dtype=torch.float64) / 2048 * _steepest(x.value, -1)
+    return (rows + columns) / step + same
+
+
+def _steepest(x: Tensor, axis: int) -> Tensor:
+    """The largest absolute difference of neighbours along an axis of each image: [N, C, 1, 1]."""
+    if x.shape[axis] < 2:
+        return torch.zeros((), dtype=torch.float64)
+    return x.diff(dim=axis).abs().amax((-2, -1), keepdim=True)
+
+
+_RULES: Mapping[str, Callable[[Given, float, Excess], Slack]] = MappingProxyType(
+    {
+        "aten.add.Tensor": _sum,
+        "aten.sub.Tensor": _sum,
+        "aten.neg.default": _negation,
+        "aten.mul.Tensor": _product,
+        "aten.mm.default": _product,
+        "aten.bmm.default": _product,
+        "aten.matmul.default": _product,
+        "aten.linear.default": _product,
+        "aten.addmm.default": _addmm,
+        "aten.convolution.default": _convolution,
+        "aten.conv1d.default": _convolution,
+        "aten.conv2d.default": _convolution,
+        "aten.div.Tensor": _quotient,
+        "aten.leaky_relu.default": _leaky,
+        "aten.prelu.default": _prelu,
+        "aten.mean.dim": _mean,
+        "aten.sigmoid.default": _table,
+        "aten.tanh.default": _table,
+        "aten.avg_pool1d.default": _average,
+        "aten.avg_pool2d.default": _average,
+        "aten._adaptive_avg_pool2d.default": _average,
+        "aten.adaptive_avg_pool2d.default": _average,
+        "aten._softmax.default": _softmax,
+        "aten.softmax.int": _softmax,
+        "aten.upsample_bilinear2d.vec": _bilinear,
+    }
+)
