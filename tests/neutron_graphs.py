@@ -24,7 +24,7 @@ from partitioners.exir.program import edge_program
 from partitioners.exir.transform import transform_program
 from partitioners.exir.values import fill_values
 from partitioners.neutron.partitioner import NeutronPartitioner
-from partitioners.neutron.passes import NEUTRON_EDGE_PASSES
+from partitioners.neutron.passes import PASSES
 
 ACTIVATION = (0.05, 3, -128, 127, torch.int8)
 UNIT = (1 / 256, -128, -128, 127, torch.int8)
@@ -138,7 +138,7 @@ def partitioned(
 ) -> Verdict:
     """Run the passes and the partitioner."""
     chosen = NeutronPartitioner() if partitioner is None else partitioner
-    program = transform_program(program, NEUTRON_EDGE_PASSES if passes else ())
+    program = transform_program(program, PASSES if passes else ())
     result = chosen(program)
     operators = [n for n in program.graph.nodes if n.op == "call_function" and "quantize" not in target_name(n.target)]
     tags = {n.meta[DELEGATION_TAG] for n in program.graph.nodes if n.meta.get(DELEGATION_TAG)}

@@ -225,7 +225,7 @@ def requantize(node: fx.Node, params: Sequence[Any]) -> None:
         user.replace_input_with(node, number)
 
 
-NEUTRON_EDGE_PASSES: tuple[Pass, ...] = (
+PASSES: tuple[Pass, ...] = (
     split_to_slice,
     reshape_to_view,
     DivideToMultiply(),
