@@ -79,8 +79,9 @@ def rebuild(program: ExportedProgram, module: fx.GraphModule) -> EdgeProgram:
     """
     graph = module.graph
     state, constants = dict(program.state_dict), dict(program.constants)
-    lifted = lift_constants(program, module, state)
-    known = {node.name: spec for node, spec in placeholders(program)} | lifted
+    # Before lifting: it adds placeholders, maybe to the program's own graph.
+    known = {node.name: spec for node, spec in placeholders(program)}
+    known |= lift_constants(program, module, state)
     _drop_unused(graph, program, known)
     fill_values(graph)
     inputs = [_input_spec(n, known) for n in graph.nodes if n.op == "placeholder"]
