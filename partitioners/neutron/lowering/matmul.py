@@ -13,7 +13,7 @@ from partitioners.neutron.lowering.errors import require
 from partitioners.neutron.lowering.layout import arranged, identity
 from partitioners.neutron.lowering.values import Value
 
-OPTIONS = {"fused_activation_function": "NONE", "weights_format": "DEFAULT", "keep_num_dims": False}
+OPTIONS = {"fused_activation_function": "NONE", "weights_format": 0, "keep_num_dims": False}
 SWAPPED = (1, 0)
 
 
