@@ -62,8 +62,9 @@ def relu_bounds(lo: float | None, hi: float | None, y: Affine) -> Bounds:
 
 
 def requantize(x: Affine, y: Affine) -> Kernel:
-    """The same reals in another quantisation: QUANTIZE from int8 to int8."""
-    return table_kernel(_shifted(x, y), bounds(y, None))
+    """The same reals in another quantisation: QUANTIZE from int8 to int8. Its ratio is a float64 quotient."""
+    codes = _rescale(ALL_CODES - x.zero_point, x.scale32 / y.scale32) + y.zero_point
+    return table_kernel(codes, bounds(y, None))
 
 
 def leaky_relu(alpha: float, x: Affine, y: Affine) -> Kernel:
