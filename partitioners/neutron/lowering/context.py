@@ -70,9 +70,9 @@ class Context:
         require(value.codes is not None, node, what, f"{value.name}, computed at run time", "a constant")
         return value
 
-    def layout(self, node: fx.Node, rank: int | None = None) -> Layout:
+    def layout(self, node: fx.Node) -> Layout:
         """The layout that the node's format asks for: channels last for channels-first nodes."""
-        rank = len(shape_of(node)) if rank is None else rank
+        rank = len(shape_of(node))
         return to_nhwc(rank) if self._formats.get(node) is Format.CHANNELS_FIRST else identity(rank)
 
     def tensor(self, value: Value, layout: Layout | None = None) -> int:

@@ -51,8 +51,8 @@ def max_pool2d(ctx: Context, node: fx.Node) -> None:
 def mean(ctx: Context, node: fx.Node) -> None:
     """aten.mean.dim -> MEAN over the device's axes; no dims means all of them."""
     bound = bind(node)
-    value = ctx.value(node.args[0], node)
-    source = ctx.layout(node.args[0], value.rank)  # type: ignore[arg-type]  # value() proved it a node
+    value = ctx.value(bound["self"], node)
+    source = ctx.layout(bound["self"])
     dims = bound["dim"] if bound["dim"] else range(value.rank)
     reduced = {axis_of(node, dim, value.rank) for dim in dims}
     axes = sorted(source.index(axis) for axis in reduced)
