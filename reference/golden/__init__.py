@@ -6,7 +6,7 @@ codes are exact, so behind one operator the bound is half a step plus the slack.
 """
 
 from reference.golden.aten import bound, canonical
-from reference.golden.bounded import ZERO, Bounded, GoldenError
+from reference.golden.bounded import ZERO, Bounded, GoldenError, values
 from reference.golden.float32 import quantise_float32, run_float32
 from reference.golden.grid import Codes, dequantised, legal_codes, quantised
 from reference.golden.operators import OPERATORS, run
@@ -31,4 +31,5 @@ __all__ = [
     "reciprocal_scale",
     "run",
     "run_float32",
+    "values",
 ]

@@ -170,7 +170,8 @@ def _quotient(given: Given, step: float, over: Excess) -> Slack:
     reciprocal = 1.0 / (divisor.value if isinstance(divisor, Bounded) else torch.tensor(divisor, dtype=torch.float64))
     held = reciprocal_scale(reciprocal)
     error = (torch.round(reciprocal / held) * held - reciprocal).abs() + reciprocal.abs() * UNIT
-    return _excess_of_product(x.scale, held, step, over) + x.magnitude * error / step
+    missed: Tensor = x.magnitude * error / step
+    return missed + _excess_of_product(x.scale, held, step, over)
 
 
 def reciprocal_scale(reciprocals: Tensor) -> float:
@@ -204,12 +205,14 @@ def _table(given: Given, step: float, over: Excess) -> Slack:
 
 
 def _average(given: Given, step: float, over: Excess) -> Slack:
-    """avg_pool: the sum over the count, rounded once; then a rescale where the scales differ.
+    """avg_pool: the sum over the count, rounded once."""
+    return _rounded_before(given["self"], step, over)
 
-    Two roundings then, the first to a step of the input's.
-    """
-    scale = given["self"].scale
-    return 0.0 if scale == step else float(0.5 * scale / step + over(scale / step))
+
+def _rounded_before(x: Bounded, step: float, over: Excess) -> float:
+    """Results are rounded to the operand's own steps, and rescaled where the output's differ."""
+    scale = max(_per_channel(x.scale))
+    return 0.0 if scale == step else 0.5 * scale / step + over(scale / step)
 
 
 def _softmax(given: Given, step: float, over: Excess) -> Slack:
@@ -219,9 +222,10 @@ def _softmax(given: Given, step: float, over: Excess) -> Slack:
     the other roundings, of 2**-26 and less, fill that up to 2**-20. The sum, which is 1 or more, takes n
     terms rounded to multiples of 2**-19.
     """
-    x, dim = given["self"], given["dim"]
-    count = x.value.shape[dim]
-    return torch.softmax(x.value, dim) * (2.0**-20 * (1 + count) / step) + over(2.0**-23)
+    x: Bounded = given["self"]
+    dim: int = given["dim"]
+    relative = 2.0**-20 * (1 + x.value.shape[dim])
+    return torch.softmax(x.value, dim) * (relative / step) + over(2.0**-23)
 
 
 def _bilinear(given: Given, step: float, over: Excess) -> Slack:
@@ -231,14 +235,14 @@ def _bilinear(given: Given, step: float, over: Excess) -> Slack:
     Without align_corners the ratio of a factor that is a power of 2 is exact.
     """
     x, size, factors = given["input"], given["output_size"], given["scale_factors"]
-    same = over(x.scale / step)
+    rounding = _rounded_before(x, step, over)
     height, width = x.value.shape[-2:]
     out = list(size) if size else [int(n * f) for n, f in zip((height, width), factors, strict=True)]
     if not given["align_corners"] and all(1024 * n % m == 0 for n, m in zip((height, width), out, strict=True)):
-        return same
+        return rounding
     rows = torch.arange(out[0], dtype=torch.float64).reshape(-1, 1) / 2048 * _steepest(x.value, -2)
     columns = torch.arange(out[1], dtype=torch.float64) / 2048 * _steepest(x.value, -1)
-    return (rows + columns) / step + same
+    return (rows + columns) / step + rounding
 
 
 def _steepest(x: Tensor, axis: int) -> Tensor:
