@@ -1,0 +1,80 @@
+"""Finding the backend under test: an entry point's name, or `module:attribute`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformance.constraints import nearest
+
+if TYPE_CHECKING:
+    from partitioners.exir.backend import Backend
+
+GROUP = "npu_assay.backends"
+
+
+class BackendSpecError(ValueError):
+    """A backend that cannot be loaded; the message says what was asked for and what is wrong."""
+
+
+def registered() -> dict[str, EntryPoint]:
+    """Installed backends by name, sorted. Loads none of them."""
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+
+
+def load_backend(spec: str) -> Backend:
+    """Load a backend by entry-point name or `module:attribute`.
+
+    Modules beside the current directory can be named too. Raises BackendSpecError.
+    """
+    module, _, attribute = target(spec).partition(":")
+    found = _attribute(spec, _module(spec, module), attribute)
+    from partitioners.exir.backend import Backend
+
+    if not isinstance(found, Backend):
+        raise BackendSpecError(f"backend {spec!r}: {attribute} is a {type(found).__name__}, expected a Backend")
+    return found
+
+
+def target(spec: str) -> str:
+    """`module:attribute` of a backend's name or spec. Raises BackendSpecError for an unknown name."""
+    if ":" in spec:
+        return spec
+    known = registered()
+    if spec not in known:
+        raise BackendSpecError(f"no backend {spec!r}{nearest(spec, known)} (or give module:attribute)")
+    return known[spec].value
+
+
+def source_files(spec: str) -> list[Path]:
+    """The Python files of the package (or the single module) that a loaded backend stands in."""
+    module = importlib.import_module(target(spec).partition(":")[0])
+    file = Path(str(module.__file__))
+    if file.name == "__init__.py" or (file.parent / "__init__.py").is_file():
+        return sorted(file.parent.rglob("*.py"))
+    return [file]
+
+
+def _module(spec: str, name: str) -> object:
+    if not name:
+        raise BackendSpecError(f"backend {spec!r}: expected module:attribute")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise BackendSpecError(f"backend {spec!r}: cannot import {name}: {error}") from error
+
+
+def _attribute(spec: str, module: object, name: str) -> object:
+    if not name:
+        raise BackendSpecError(f"backend {spec!r}: expected module:attribute, found no attribute")
+    if not hasattr(module, name):
+        public = [key for key in vars(module) if not key.startswith("_")]
+        raise BackendSpecError(f"backend {spec!r}: its module has no {name!r}{nearest(name, public)}")
+    found: object = getattr(module, name)
+    return found

@@ -1,0 +1,203 @@
+"""Assay one case: tag, compile, run, judge. Whatever the backend does becomes a verdict with a reason."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+
+from conformance.graph import Case
+from conformance.numerics import GateResult, golden, judge
+from conformance.programs import model_inputs
+from conformance.results import (
+    METRICS,
+    CaseResult,
+    Failure,
+    Number,
+    Reason,
+    program_sha256,
+    rounded,
+    status_of,
+    tag_failures,
+)
+from conformance.table import Row, Table
+from conformance.tagging import NO_WORK, STEP, Recorder, Tags, prepare, tagging_of
+from partitioners.exir import Backend, CompileSpec, LoweredBackendModule, Runtime, run_program, to_backend
+from partitioners.exir.ops import CALL_DELEGATE, target_name
+
+COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.default"})
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
+
+
+@dataclass
+class _Observation:
+    """What is known about a case so far; `stage` names what is running, for a crash's message."""
+
+    stage: str = "build"
+    verdict: str = "error"
+    reasons: tuple[Reason, ...] | None = ()
+    failures: list[Failure] = field(default_factory=list)
+    metrics: dict[str, Number] = field(default_factory=lambda: dict.fromkeys(METRICS))
+    blobs: list[str] = field(default_factory=list)
+
+    def fail(self, check: str, message: str) -> None:
+        self.failures.append(Failure(check, message))
+
+
+def run_case(case: Case, backend: Backend, table: Table) -> CaseResult:
+    """Everything that one case shows about a backend. Never raises: a crash is a failure of the case."""
+    seen = _Observation()
+    try:
+        _observe(case, backend, table, seen)
+    except Exception as error:  # noqa: BLE001  (a backend may raise anything; the report says what and where)
+        seen.fail("crash", f"{seen.stage}: {describe(error)}")
+    return _result(case, seen)
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line: type, message without addresses, and the function that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" (in {frames[-1].name}, {Path(frames[-1].filename).name})" if frames else ""
+    message = _ADDRESS.sub("0x...", " ".join(str(error).split()))
+    return f"{type(error).__name__}: {message}{place}"
+
+
+def died(case: Case, how: str) -> CaseResult:
+    """The result of a case whose process ended before it answered."""
+    seen = _Observation()
+    seen.fail("crash", how)
+    return _result(case, seen)
+
+
+def _result(case: Case, seen: _Observation) -> CaseResult:
+    failures = tuple(seen.failures)
+    return CaseResult(
+        case=case.id,
+        row=case.row,
+        constraint=case.constraint,
+        side=case.side,
+        expect=case.expect,
+        reason=case.reason,
+        program=program_sha256(case.graph),
+        verdict=seen.verdict,
+        reasons=seen.reasons,
+        status=status_of(case.expect, failures),
+        failures=failures,
+        metrics=seen.metrics,
+        partitions=len(seen.blobs),
+        blobs=tuple(seen.blobs),
+    )
+
+
+def _observe(case: Case, backend: Backend, table: Table, seen: _Observation) -> None:
+    inputs = model_inputs(case.graph)
+    seen.stage = "passes"
+    program = prepare(case, backend)
+    seen.stage = "partition"
+    lowered, tags = _lower(case, backend, table.row(case.row), program, seen)
+    seen.stage = "run"
+    outputs = _run(backend, lowered, inputs, seen)
+    seen.stage = "judge"
+    _judge(case, outputs, table.rescale or None, seen.verdict == "accept" and not _falls_back(lowered), seen)
+    seen.stage = "partition again"
+    _check_tags_again(backend, program, tags, seen)
+    seen.stage = "compile again"
+    for delegate in delegates(lowered):
+        _check_delegate(backend, delegate, seen)
+
+
+def _lower(
+    case: Case, backend: Backend, row: Row, program: ExportedProgram, seen: _Observation
+) -> tuple[ExportedProgram, Tags]:
+    """Tag and compile. The tags are judged as soon as the partitioner answers, even if compiling fails."""
+
+    def answered() -> None:
+        tagging = tagging_of(case, row, recorder, program)
+        seen.verdict, seen.reasons = tagging.verdict, tagging.reasons
+        seen.failures += tag_failures(case, tagging.verdict, tagging.reasons)
+        seen.stage = "compile"
+
+    recorder = Recorder(backend.partitioner(), answered)
+    lowered: ExportedProgram = to_backend(program, recorder, details={backend.details.__name__: backend.details})
+    seen.blobs += [hashlib.sha256(delegate.processed_bytes).hexdigest() for delegate in delegates(lowered)]
+    return lowered, recorder.tags
+
+
+def _check_tags_again(backend: Backend, program: ExportedProgram, tags: Tags, seen: _Observation) -> None:
+    """A second, fresh partitioner tags the same. Comes last: it writes its tags on the program."""
+    again = Recorder(backend.partitioner())
+    again(program)
+    differing = sorted({name for name, _ in tags.items() ^ again.tags.items()})
+    if differing:
+        seen.fail("determinism", f"the same program was tagged differently twice: {', '.join(differing)}")
+
+
+def delegates(program: ExportedProgram) -> Iterator[LoweredBackendModule]:
+    """The delegates that a lowered program calls, in order."""
+    for node in program.graph.nodes:
+        if node.op == "call_function" and target_name(node.target) == CALL_DELEGATE:
+            yield program.graph_module.get_submodule(node.args[0].target)
+
+
+def _check_delegate(backend: Backend, delegate: LoweredBackendModule, seen: _Observation) -> None:
+    """A delegate computes something, and compiles to the same bytes again."""
+    program = delegate.original_module
+    if not any(map(_computes, program.graph.nodes)):
+        seen.fail("empty", "a partition computes nothing: it holds only quantize, dequantize and copies")
+    again = backend.details.preprocess(program, delegate.compile_specs)
+    if again.processed_bytes != delegate.processed_bytes:
+        seen.fail("determinism", "the same partition compiled to different bytes twice")
+
+
+def _computes(node: torch.fx.Node) -> bool:
+    return node.op == "call_function" and target_name(node.target) not in NO_WORK | COPIES
+
+
+def _falls_back(lowered: ExportedProgram) -> bool:
+    """Whether torch, not a delegate, computes some step of the lowered program."""
+    return any(STEP in node.meta and _computes(node) for node in lowered.graph.nodes)
+
+
+@dataclass
+class _Watched:
+    """A runtime that is not trusted with its inputs: notes when it changes them."""
+
+    inner: Runtime
+    changed: bool = False
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
+        return self.inner.load(processed_bytes, compile_specs)
+
+    def execute(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+        given = [tensor.clone() for tensor in inputs]
+        outputs = self.inner.execute(handle, inputs)
+        self.changed |= not all(map(torch.equal, given, inputs))
+        return outputs
+
+
+def _run(backend: Backend, lowered: ExportedProgram, inputs: Sequence[Tensor], seen: _Observation) -> list[Tensor]:
+    """Run the whole program: delegates on the backend's runtime, which must not write its inputs, the rest in torch."""
+    runtime = _Watched(backend.runtime)
+    outputs: list[Tensor] = run_program(lowered, inputs, {d.backend_id: runtime for d in delegates(lowered)})
+    if runtime.changed:
+        seen.fail("mutation", "the runtime changed the tensors that it was given")
+    return outputs
+
+
+def _judge(case: Case, outputs: Sequence[Tensor], scheme: str | None, delegated: bool, seen: _Observation) -> None:
+    for gate in judge(golden(case.graph), outputs, scheme, delegated=delegated):
+        _record(gate, seen)
+
+
+def _record(gate: GateResult, seen: _Observation) -> None:
+    for message in gate.messages:
+        seen.fail(gate.gate, message)
+    seen.metrics.update({key: rounded(value) for key, value in gate.metrics.items() if key in METRICS})

@@ -1,0 +1,61 @@
+"""Where and with what a certificate was made: versions, platform, and a digest of every source file."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+SUITE = ("conformance", "reference", "partitioners.exir")
+LIBRARIES = ("torch", "numpy", "onnx", "flatbuffers")
+
+
+def environment() -> dict[str, str]:
+    """Python, platform and the libraries that compute."""
+    return {
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        **{name: installed_version(name) for name in LIBRARIES},
+    }
+
+
+def installed_version(distribution: str) -> str:
+    """Version of an installed distribution, or "not installed"."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def suite_sources() -> dict[str, str]:
+    """sha256 of every file of the suite, by path from its top folder. Imports nothing that loads torch."""
+    digests: dict[str, str] = {}
+    for package in SUITE:
+        folder = _folder(package)
+        files = (f for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts)
+        digests |= digest_files(files, folder, package.replace(".", "/"))
+    return digests
+
+
+def digest_files(files: Iterable[Path], folder: Path, prefix: str) -> dict[str, str]:
+    """sha256 of files, by `prefix/` and the path below `folder`, in that order."""
+    named = {f"{prefix}/{file.relative_to(folder).as_posix()}": file for file in files}
+    return {name: hashlib.sha256(named[name].read_bytes()).hexdigest() for name in sorted(named)}
+
+
+def digest_of(sources: Mapping[str, str]) -> str:
+    """One digest of many: of the lines `sha256  path`."""
+    text = "".join(f"{digest}  {name}\n" for name, digest in sorted(sources.items()))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _folder(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"the suite's package {package} is not installed")
+    return Path(spec.origin).parent

@@ -1,0 +1,147 @@
+"""What was observed for one case, its verdict, and the one line of JSON that records it.
+
+The line is the same for the same observation: keys sorted, numbers rounded to six significant
+digits. This module knows neither torch nor a backend, so a record can be checked without both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+from conformance.graph import Case, Graph
+
+METRICS = ("max_lsb", "bias", "off_by_one_rate", "sqnr_db", "sqnr_floor_db", "worst_ratio_to_bound")
+VERDICTS = ("accept", "reject", "partial", "absent", "error")
+STATUSES = ("pass", "fail", "unspecified")
+DIGITS = 6
+
+Number = float | int | str | None
+
+
+class ResultError(ValueError):
+    """A recorded result that cannot be what a run wrote."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why the subject was left out: the constraint's code, what was found, the rule in words."""
+
+    code: str
+    found: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One broken promise. `check` is what noticed it: tag, reason, crash, gate1, ..., see docs."""
+
+    check: str
+    message: str
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What one case showed.
+
+    program: sha256 of the case's graph, so that a record also pins what was asked.
+    verdict: accept or reject; partial when only some nodes of the subject were tagged, absent when
+    the passes removed it, error when the partitioner did not answer.
+    reasons: of the rejection, as the partitioner gave them; None when it never gives any. metrics: see
+    METRICS, None where a gate did not apply. partitions: delegates in the lowered program. blobs: sha256
+    of each.
+    """
+
+    case: str
+    row: str
+    constraint: str
+    side: str
+    expect: str
+    reason: str | None
+    program: str
+    verdict: str
+    reasons: tuple[Reason, ...] | None
+    status: str
+    failures: tuple[Failure, ...]
+    metrics: Mapping[str, Number]
+    partitions: int
+    blobs: tuple[str, ...]
+
+
+def rounded(value: float | int | None) -> Number:
+    """A metric as it is recorded: six significant digits; "inf", "-inf" or "nan" as text."""
+    if value is None or isinstance(value, int):
+        return value
+    if not math.isfinite(value):
+        return str(value)
+    return float(f"{value:.{DIGITS}g}")
+
+
+@lru_cache(maxsize=8192)
+def program_sha256(graph: Graph) -> str:
+    """Digest of a case's graph: values, fills, steps, outputs."""
+    return hashlib.sha256(repr(graph).encode()).hexdigest()
+
+
+def status_of(expect: str, failures: tuple[Failure, ...]) -> str:
+    """A failure always fails; without one, a case on which the table is silent stays unspecified."""
+    if failures:
+        return "fail"
+    return "unspecified" if expect == "unspecified" else "pass"
+
+
+def tag_failures(case: Case, verdict: str, reasons: tuple[Reason, ...] | None) -> tuple[Failure, ...]:
+    """Compare a verdict with what the table promises. `reasons` None: the partitioner gives none."""
+    if case.expect == "unspecified":
+        return ()
+    if verdict != case.expect:
+        return (Failure("tag", f"{verdict}, expected {_promise(case)}{_because(reasons or ())}"),)
+    if verdict == "reject" and reasons is not None and case.reason not in [r.code for r in reasons]:
+        found = ", ".join(r.code for r in reasons) if reasons else "no reason"
+        return (Failure("reason", f"rejected for {found}, expected {case.reason}{_because(reasons)}"),)
+    return ()
+
+
+def _promise(case: Case) -> str:
+    return case.expect if case.reason is None else f"{case.expect} for {case.reason}"
+
+
+def _because(reasons: tuple[Reason, ...]) -> str:
+    return "".join(f"; {r.code}: found {r.found}, but {r.sentence}" for r in reasons)
+
+
+def to_line(result: CaseResult) -> str:
+    """One line of results.jsonl, without the newline."""
+    return json.dumps(asdict(result), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def from_line(line: str) -> CaseResult:
+    """Read a line that `to_line` wrote. Raises ResultError for any other text."""
+    try:
+        data = json.loads(line)
+        result = _result(data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ResultError(f"not a result record ({error})") from error
+    if to_line(result) != line:
+        raise ResultError("not written as a run writes it (keys, order or spacing differ)")
+    return result
+
+
+def _result(data: Mapping[str, Any]) -> CaseResult:
+    names = {field.name for field in fields(CaseResult)}
+    if set(data) != names:
+        raise ValueError(f"keys {sorted(set(data) ^ names)} are missing or unknown")
+    if data["verdict"] not in VERDICTS or data["status"] not in STATUSES:
+        raise ValueError(f"verdict {data['verdict']!r} or status {data['status']!r} does not exist")
+    rest = {key: value for key, value in data.items() if key not in ("reasons", "failures", "blobs")}
+    return CaseResult(
+        **rest,
+        reasons=None if data["reasons"] is None else tuple(Reason(**reason) for reason in data["reasons"]),
+        failures=tuple(Failure(**failure) for failure in data["failures"]),
+        blobs=tuple(data["blobs"]),
+    )

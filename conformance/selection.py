@@ -1,0 +1,96 @@
+"""Which cases to run: `-k` expressions over case ids, as in pytest, and the smoke subset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from conformance.graph import Case
+
+Predicate = Callable[[str], bool]
+
+_TOKEN = re.compile(r"[()]|[^\s()]+")
+_WORDS = {"and", "or", "not", "(", ")"}
+
+
+class SelectionError(ValueError):
+    """A `-k` expression that cannot be read; the message shows it and what was expected."""
+
+
+def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:
+    """The cases whose id matches. An expression that is a case's whole id selects that case alone."""
+    cases = tuple(cases)
+    exact = tuple(case for case in cases if case.id == expression)
+    if exact:
+        return exact
+    matches = compile_expression(expression)
+    return tuple(case for case in cases if matches(case.id))
+
+
+def smoke(cases: Iterable[Case]) -> tuple[Case, ...]:
+    """The first case of every (row, constraint, expectation): a quick look that certifies nothing."""
+    first: dict[tuple[str, str, str], Case] = {}
+    for case in cases:
+        first.setdefault((case.row, case.constraint, case.expect), case)
+    return tuple(first.values())
+
+
+def compile_expression(expression: str) -> Predicate:
+    """`and`, `or`, `not`, parentheses, and substrings that are compared without regard to case."""
+    parser = _Parser(expression, _TOKEN.findall(expression))
+    predicate = parser.alternatives()
+    if parser.peek() is not None:
+        raise parser.error("'and', 'or' or the end")
+    return predicate
+
+
+class _Parser:
+    """Recursive descent; each method reads one rule of the grammar and returns its predicate."""
+
+    def __init__(self, text: str, tokens: Sequence[str]) -> None:
+        self._text = text
+        self._tokens: Iterator[str] = iter(tokens)
+        self._next = next(self._tokens, None)
+
+    def peek(self) -> str | None:
+        return self._next
+
+    def error(self, expected: str) -> SelectionError:
+        found = "the end" if self._next is None else repr(self._next)
+        return SelectionError(f"-k {self._text!r}: found {found}, expected {expected}")
+
+    def _take(self, token: str) -> bool:
+        if self._next != token:
+            return False
+        self._next = next(self._tokens, None)
+        return True
+
+    def alternatives(self) -> Predicate:
+        parts = [self._conjunction()]
+        while self._take("or"):
+            parts.append(self._conjunction())
+        return lambda text: any(part(text) for part in parts)
+
+    def _conjunction(self) -> Predicate:
+        parts = [self._negation()]
+        while self._take("and"):
+            parts.append(self._negation())
+        return lambda text: all(part(text) for part in parts)
+
+    def _negation(self) -> Predicate:
+        if self._take("not"):
+            inner = self._negation()
+            return lambda text: not inner(text)
+        if self._take("("):
+            group = self.alternatives()
+            if not self._take(")"):
+                raise self.error("')'")
+            return group
+        return self._word()
+
+    def _word(self) -> Predicate:
+        word = self._next
+        if word is None or word in _WORDS:
+            raise self.error("part of a case id, 'not' or '('")
+        self._next = next(self._tokens, None)
+        return lambda text: word.lower() in text.lower()

@@ -1,0 +1,101 @@
+"""What a partitioner did with the operator under test: its tags, mapped back to the case's step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from torch import fx
+from torch.export import ExportedProgram
+
+from conformance.graph import Case
+from conformance.programs import build
+from conformance.results import Reason
+from conformance.table import Row
+from partitioners.exir import Backend, Partitioner, PartitionResult, transform_program
+from partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
+from partitioners.exir.partitioner import DELEGATION_TAG
+
+STEP = "step"  # the key in node.meta under which `programs.build` writes the step's name
+NO_WORK = QUANTIZE | DEQUANTIZE | {GETITEM}
+
+Tags = Mapping[str, str]  # node name -> delegation tag
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """One answer of a partitioner. `reasons` is None when it does not report any."""
+
+    verdict: str
+    reasons: tuple[Reason, ...] | None
+    tags: Tags
+
+
+def prepare(case: Case, backend: Backend) -> ExportedProgram:
+    """The case's edge program after the vendor's passes."""
+    program = build(case.graph)
+    return transform_program(program, backend.passes) if backend.passes else program
+
+
+def tag(case: Case, backend: Backend, row: Row, program: ExportedProgram) -> Tagging:
+    """Ask a fresh partitioner about a prepared program, which it may write its tags on."""
+    recorder = Recorder(backend.partitioner())
+    recorder(program)
+    return tagging_of(case, row, recorder, program)
+
+
+class Recorder(Partitioner):
+    """Passes everything on to a partitioner, keeps the tags of its last answer and calls `answered`."""
+
+    def __init__(self, inner: Partitioner, answered: Callable[[], None] = lambda: None) -> None:
+        super().__init__(inner.spec)
+        self.inner = inner
+        self.answered = answered
+        self.tags: Tags = {}
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """The inner partitioner's answer."""
+        result = self.inner(exported_program)
+        self.tags = tags_of(result.tagged_exported_program.graph)
+        self.answered()
+        return result
+
+
+def tagging_of(case: Case, row: Row, recorder: Recorder, program: ExportedProgram) -> Tagging:
+    """What a recorded answer about `program` means for the case's subject."""
+    subject = subject_nodes(case, row, program.graph)
+    return Tagging(verdict(subject, recorder.tags), _reasons(recorder.inner, subject), recorder.tags)
+
+
+def tags_of(graph: fx.Graph) -> dict[str, str]:
+    """The tagged nodes of a graph, by name."""
+    return {node.name: str(node.meta[DELEGATION_TAG]) for node in graph.nodes if node.meta.get(DELEGATION_TAG)}
+
+
+def subject_nodes(case: Case, row: Row, graph: fx.Graph) -> tuple[fx.Node, ...]:
+    """The nodes that decide the verdict.
+
+    Of the nodes that the subject became, those of the row's own operator, in any of its spellings;
+    when no node has one of these names, all that compute something.
+    """
+    nodes = [n for n in graph.nodes if n.op == "call_function" and n.meta.get(STEP) == case.subject]
+    names = {row.name, row.operator, row.rewritten_to, *(s.op for s in case.graph.steps if s.name == case.subject)}
+    named = tuple(node for node in nodes if target_name(node.target) in names)
+    return named or tuple(node for node in nodes if target_name(node.target) not in NO_WORK)
+
+
+def verdict(subject: tuple[fx.Node, ...], tags: Tags) -> str:
+    """accept: every node of the subject is tagged; reject: none; partial: some; absent: there is no node."""
+    if not subject:
+        return "absent"
+    tagged = sum(node.name in tags for node in subject)
+    return "accept" if tagged == len(subject) else "partial" if tagged else "reject"
+
+
+def _reasons(partitioner: Partitioner, subject: tuple[fx.Node, ...]) -> tuple[Reason, ...] | None:
+    rejections = getattr(partitioner, "rejections", None)
+    if rejections is None:
+        return None
+    names = {node.name for node in subject}
+    found = {Reason(r.code, str(r.found), r.sentence): None for r in rejections if r.node in names}
+    return tuple(found)

@@ -1,0 +1,169 @@
+"""A backend as an outsider writes one: abs and neg, a JSON blob, and faulty copies of it.
+
+Load it as `fake_backend:backend`, with the table in tests/data.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+
+from partitioners.exir import (
+    Backend,
+    BackendDetails,
+    CompileSpec,
+    DelegationSpec,
+    Partitioner,
+    PartitionResult,
+    PreprocessResult,
+    Rejection,
+)
+from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+from reference.affine import Affine
+from reference.int8.elementwise import abs_, neg
+
+OPERATORS = ("aten.abs.default", "aten.neg.default")
+TAG = "delegation_tag"
+
+
+def _name(node: Any) -> str:
+    return target_name(node.target) if isinstance(node, fx.Node) else ""
+
+
+def _is_supported(node: fx.Node) -> bool:
+    before = all(_name(argument) in DEQUANTIZE for argument in node.all_input_nodes)
+    return before and all(_name(user) in QUANTIZE for user in node.users)
+
+
+class FakePartitioner(Partitioner):
+    """One partition for each quantised abs or neg."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rejections: list[Rejection] = []
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        self.rejections = []
+        tags: dict[str, DelegationSpec] = {}
+        for node in exported_program.graph.nodes:
+            if _name(node) in OPERATORS and self.takes(node):
+                tag = f"fake_{len(tags)}"
+                tags[tag] = DelegationSpec(FakeBackend.__name__, [])
+                for member in (node, *node.all_input_nodes, *node.users):
+                    member.meta[TAG] = tag
+        return PartitionResult(exported_program, tags)
+
+    def takes(self, node: fx.Node) -> bool:
+        if not _is_supported(node):
+            self.rejections.append(Rejection(node.name, _name(node), "quantized", "a float operand", "float"))
+            return False
+        return True
+
+
+class FakeBackend(BackendDetails):
+    """Writes operator and quantisation as JSON."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        nodes = [n for n in edge_program.graph.nodes if n.op == "call_function"]
+        (node,) = [n for n in nodes if _name(n) in OPERATORS]
+        x, y = (n.args[1:3] for n in (node.args[0], *node.users))
+        return PreprocessResult(json.dumps({"op": _name(node), "x": x, "y": y}).encode())
+
+
+class FakeRuntime:
+    """Executes the JSON with the reference kernels."""
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
+        blob = json.loads(processed_bytes)
+        x, y = Affine(*blob["x"]), Affine(*blob["y"])
+        return abs_(x, y) if blob["op"] == "aten.abs.default" else neg(x)
+
+    def execute(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [handle(inputs[0])]
+
+
+backend = Backend("fake", "tests/data/fake@1.0.toml", FakePartitioner, FakeBackend, FakeRuntime())
+
+# ------------------------------------------------------------------------------------ faulty copies
+
+
+class Refuses(FakePartitioner):
+    """Rejects neg with a reason that the table does not know."""
+
+    def takes(self, node: fx.Node) -> bool:
+        if _name(node) == "aten.neg.default":
+            self.rejections.append(Rejection(node.name, _name(node), "mood", "a bad one", "the mood must be good"))
+            return False
+        return super().takes(node)
+
+
+class Crashes(FakePartitioner):
+    """Raises on neg."""
+
+    def takes(self, node: fx.Node) -> bool:
+        if _name(node) == "aten.neg.default":
+            raise KeyError(f"no rule at {hex(id(node))}")
+        return super().takes(node)
+
+
+class Dies(FakePartitioner):
+    """Ends its process on neg."""
+
+    def takes(self, node: fx.Node) -> bool:
+        if _name(node) == "aten.neg.default":
+            os._exit(3)
+        return super().takes(node)
+
+
+class Wavers(FakePartitioner):
+    """Takes neg every second time."""
+
+    turns = itertools.count()
+
+    def takes(self, node: fx.Node) -> bool:
+        return super().takes(node) and (_name(node) == "aten.abs.default" or next(self.turns) % 2 == 0)
+
+
+class Drifts(FakeRuntime):
+    """Off by one LSB on every output."""
+
+    def execute(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [torch.where(output < 127, output + 1, output) for output in super().execute(handle, inputs)]
+
+
+class Scribbles(FakeRuntime):
+    """Overwrites its input."""
+
+    def execute(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+        outputs = super().execute(handle, inputs)
+        inputs[0].zero_()
+        return outputs
+
+
+class Unsteady(FakeBackend):
+    """Never writes the same blob twice."""
+
+    serial = itertools.count()
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        blob = json.loads(FakeBackend.preprocess(edge_program, compile_specs).processed_bytes)
+        return PreprocessResult(json.dumps(blob | {"serial": next(Unsteady.serial)}).encode())
+
+
+refuses = replace(backend, partitioner=Refuses)
+crashes = replace(backend, partitioner=Crashes)
+dies = replace(backend, partitioner=Dies)
+wavers = replace(backend, partitioner=Wavers)
+drifts = replace(backend, runtime=Drifts())
+scribbles = replace(backend, runtime=Scribbles())
+unsteady = replace(backend, details=Unsteady)
