@@ -4,7 +4,7 @@ from partitioners.exir.backend import Backend, BackendDetails, CompileSpec, Prep
 from partitioners.exir.constants import tag_constant_data, tag_mutated_buffer
 from partitioners.exir.edge import EdgeCompileConfig, to_edge
 from partitioners.exir.errors import BackendError, ContractError, EdgeError, ExirError, InputError
-from partitioners.exir.lowered import LoweredBackendModule
+from partitioners.exir.lowered import LoweredBackendModule, delegates
 from partitioners.exir.lowering import to_backend
 from partitioners.exir.manager import EdgeProgramManager
 from partitioners.exir.partitioner import DelegationSpec, Partitioner, PartitionResult
@@ -34,6 +34,7 @@ __all__ = [
     "Rejection",
     "Runtime",
     "copy_program",
+    "delegates",
     "edge_program",
     "fill_values",
     "register_runtime",

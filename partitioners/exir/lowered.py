@@ -157,3 +157,9 @@ def add_lowered(root: torch.nn.Module, lowered: LoweredBackendModule) -> str:
     name = f"lowered_module_{number}"
     root.add_module(name, lowered)
     return name
+
+
+def delegates(program: ExportedProgram) -> dict[str, LoweredBackendModule]:
+    """The delegates that the program calls, by the name of the calling node, in the order of the calls."""
+    calls = [n for n in program.graph.nodes if n.target is executorch_call_delegate]
+    return {n.name: operator.attrgetter(str(n.args[0].target))(program.graph_module) for n in calls}

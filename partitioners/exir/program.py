@@ -118,6 +118,12 @@ class EdgeProgram(ExportedProgram):
         self._guards_code: list[str] = []
         check_program(self)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> EdgeProgram:
+        twin = copy_program(self)
+        twin._state_dict = copy.deepcopy(self._state_dict, memo)
+        twin._constants = copy.deepcopy(self._constants, memo)
+        return twin
+
 
 def check_program(program: ExportedProgram) -> None:
     """Run the program's verifiers; raise EdgeError when they refuse it."""
@@ -126,7 +132,10 @@ def check_program(program: ExportedProgram) -> None:
         EdgeVerifier().check(program)
     except SpecViolationError as error:
         raise EdgeError(
-            str(error).splitlines()[0], found="an invalid program", expected="valid edge dialect", where="edge program"
+            str(error).splitlines()[0].rstrip(". "),
+            found="an invalid program",
+            expected="valid edge dialect",
+            where="edge program",
         ) from error
 
 
@@ -188,6 +197,7 @@ def edge_program(
     root: torch.nn.Module = torch.nn.Module()
     if isinstance(graph, fx.GraphModule):
         root, graph = graph, graph.graph
+    check_operators(graph)
     constants = {} if constants is None else dict(constants)
     fill_values(graph, {**constants, **(inputs or {})})
     placeholders = [n for n in graph.nodes if n.op == "placeholder"]

@@ -13,6 +13,7 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 from partitioners.exir.errors import EdgeError
 from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 
+_CODES = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32})
 _CPU = torch.device("cpu")
 
 
@@ -58,18 +59,28 @@ def node_value(node: fx.Node, mode: FakeTensorMode) -> Any:
 
 
 def _elementwise_dtype(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.dtype | None:
-    """Result type of a well-formed quantize or dequantize in its usual spelling, else None."""
-    if kwargs or len(args) < 6 or not isinstance(args[0], FakeTensor):
+    """Result type of a quantize or dequantize in its usual spelling, else None. Raises ValueError for wrong codes."""
+    if (name not in QUANTIZE and name not in DEQUANTIZE) or kwargs or len(args) < 6 or not _is_dense(args[0]):
         return None
-    if args[0]._has_symbolic_sizes_strides:
+    *_, low, high, codes = args
+    if codes not in _CODES:
         return None
-    if not torch._prims_common.is_non_overlapping_and_dense_or_false(args[0]):
+    if low < torch.iinfo(codes).min or high > torch.iinfo(codes).max:
+        raise ValueError(f"codes {low}..{high} do not fit {codes}")
+    if name in DEQUANTIZE and args[0].dtype != codes:
+        raise ValueError(f"{args[0].dtype} tensor given, {codes} named")
+    if name in QUANTIZE and args[0].dtype != torch.float32:
         return None
-    if name in QUANTIZE and args[0].dtype == torch.float32:
-        return args[-1] if isinstance(args[-1], torch.dtype) else None
-    if name in DEQUANTIZE and args[0].dtype == args[-1]:
-        return torch.float32
-    return None
+    return codes if name in QUANTIZE else torch.float32
+
+
+def _is_dense(value: object) -> bool:
+    """Whether it is a tensor of static shape whose elements fill their memory."""
+    return (
+        isinstance(value, FakeTensor)
+        and not value._has_symbolic_sizes_strides
+        and torch._prims_common.is_non_overlapping_and_dense_or_false(value)
+    )
 
 
 def fill_values(
