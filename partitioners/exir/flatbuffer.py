@@ -41,6 +41,7 @@ _CODES: Final = {
 }
 _STRUCTS: Final = {name: struct.Struct(code) for name, code in _CODES.items()}
 _DTYPES: Final = {name: np.dtype(code) for name, code in _CODES.items()}
+_LIMITS: Final = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _CODES if "int" in name}
 _UINT16, _INT32, _UINT32 = _STRUCTS["uint16"], _STRUCTS["int32"], _STRUCTS["uint32"]
 _FLAGS: Final = {name: getattr(flatbuffers.number_types, f"{name.title()}Flags") for name in _CODES}
 
@@ -165,27 +166,31 @@ def _put_offsets(builder: Any, offsets: list[int]) -> int:
 
 
 def _put_numbers(builder: Any, kind: Numbers, value: Any) -> int:
-    array = np.asarray(value)
-    dtype = _DTYPES[kind.type]
-    if array.size and array.dtype != dtype:
-        for number in (array.min(), array.max()):
-            _fitting(number, kind.type, "vector element")
-    raw = array.astype(dtype).tobytes()
-    builder.StartVector(dtype.itemsize, array.size, max(kind.align, dtype.itemsize))
+    array = _vector(value, kind.type)
+    raw = array.tobytes()
+    builder.StartVector(array.itemsize, array.size, max(kind.align, array.itemsize))
     builder.head -= len(raw)
     builder.Bytes[builder.head : builder.head + len(raw)] = raw
     return int(builder.EndVector())
 
 
-def _fitting(number: Any, type_: str, where: str) -> float:
-    if type_ == "bool":
-        return bool(number)
-    if type_ in ("float32", "float64"):
-        return float(number)
-    limits = np.iinfo(type_)
-    if int(number) != number or not limits.min <= number <= limits.max:
-        raise FormatError("number", number, f"an integer from {limits.min} to {limits.max}", where)
-    return int(number)
+def _vector(value: Any, type_: str) -> np.ndarray[Any, Any]:
+    """The numbers in the vector's type; an array that has it already is taken as it is."""
+    dtype = _DTYPES[type_]
+    if isinstance(value, np.ndarray) and value.dtype == dtype:
+        return value
+    numbers = value.tolist() if isinstance(value, np.ndarray) else value
+    return np.array([_fitting(number, type_, "vector element") for number in numbers], dtype)
+
+
+def _fitting(number: Any, type_: str, where: str) -> Any:
+    """`number` as the type stores it. Raises FormatError for an integer that does not fit."""
+    if type_ in _LIMITS:
+        low, high = _LIMITS[type_]
+        if (isinstance(number, float) and not number.is_integer()) or not low <= number <= high:
+            raise FormatError("number", number, f"an integer from {low} to {high}", where)
+        return int(number)
+    return bool(number) if type_ == "bool" else float(number)
 
 
 # ------------------------------------------------------------------------------------------------ reading
