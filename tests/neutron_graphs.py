@@ -105,12 +105,16 @@ class Builder:
         node = self.call("aten.convolution.default", x, weight, bias, *{**options, **kwargs}.values())
         return node if q is None else self.quantised(node, q)
 
+    def item(self, node: fx.Node, index: int) -> fx.Node:
+        """One result of an operator with several, unquantised."""
+        item = self.graph.call_function(operator.getitem, (node, index))
+        fill_values(self.graph)
+        return item
+
     def max_pool(self, x: fx.Node, *args: Any, q: Params = ACTIVATION) -> fx.Node:
         """A max pool with its indices left alone."""
         pooled = self.call("aten.max_pool2d_with_indices.default", x, *args)
-        item = self.graph.call_function(operator.getitem, (pooled, 0))
-        fill_values(self.graph)
-        return self.quantised(item, q)
+        return self.quantised(self.item(pooled, 0), q)
 
     def program(self, *outputs: fx.Node) -> ExportedProgram:
         """Close the graph."""

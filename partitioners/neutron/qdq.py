@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -41,8 +42,11 @@ class QParams:
 
     @property
     def scale32(self) -> float:
-        """The scale as the compiled model holds it, rounded to float32 (infinite beyond its range)."""
-        return torch.tensor(self.scale, dtype=torch.float64).to(torch.float32).item()
+        """The scale as the compiled model holds it, rounded to float32 half to even (infinite beyond its range)."""
+        try:
+            return float(struct.unpack("f", struct.pack("f", self.scale))[0])
+        except OverflowError:
+            return math.inf
 
     def same_values(self, other: QParams) -> bool:
         """Whether equal codes mean equal numbers."""

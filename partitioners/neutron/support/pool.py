@@ -64,7 +64,8 @@ def mean_dims(node: fx.Node, context: Context) -> str | None:
     """the reduced dimensions must be [-1, -2]"""
     found = argument(node, 1, "dim")
     dims = [found] if isinstance(found, int) else list(found or [])
-    if rank(operand(node)) == 4 and sorted(non_negative(dim, 4) for dim in dims) == [2, 3]:
+    dimensions = rank(operand(node))
+    if dimensions != 4 or sorted(non_negative(dim, dimensions) for dim in dims) == [2, 3]:
         return None
     return f"dimensions {found}"
 
