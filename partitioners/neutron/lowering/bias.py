@@ -12,6 +12,8 @@ from partitioners.neutron.lowering.errors import require
 from partitioners.neutron.lowering.quantisation import Quantisation, float32
 from partitioners.neutron.lowering.values import Value
 
+TOLERANCE = 1e-5  # relative; products of float32 scales are rounded once more or less
+
 
 def bias_tensor(
     ctx: Context, node: fx.Node, argument: object, x: Quantisation, weights: Quantisation, channels: int
@@ -19,7 +21,7 @@ def bias_tensor(
     """The constant int32 bias of `channels` elements; zeros when the node has none (`argument` None).
 
     Raises CompileError when it is not an int32 constant, or its scale is not the product of the
-    others (within 1e-5 of it, as float32 products differ).
+    others, within `TOLERANCE`.
     """
     scales = tuple(float32(x.scale * scale) for scale in weights.scales)
     quantisation = Quantisation(scales, (0,) * len(scales))
@@ -34,11 +36,14 @@ def bias_tensor(
 
 
 def _require_scales(node: fx.Node, bias: Value, scales: tuple[float, ...]) -> None:
+    """One scale stands for as many as the other side has."""
     found = bias.quantisation.scales
-    if len(found) == 1:
-        found = found * len(scales)
-    equal = len(found) == len(scales) and all(
-        math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-8) for a, b in zip(found, scales, strict=True)
-    )
-    require(equal, node, "scale of the bias", found, scales)
+    count = max(len(found), len(scales))
+    pairs = zip(_repeated(found, count), _repeated(scales, count), strict=False)
+    fits = {len(found), len(scales)} <= {1, count} and all(math.isclose(a, b, rel_tol=TOLERANCE) for a, b in pairs)
+    require(fits, node, "scale of the bias", found, scales)
     require(not any(bias.quantisation.zero_points), node, "zero point of the bias", bias.quantisation.zero_points, 0)
+
+
+def _repeated(scales: tuple[float, ...], count: int) -> tuple[float, ...]:
+    return scales * count if len(scales) == 1 else scales
