@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -37,6 +38,7 @@ class Walk:
     dtypes: tuple[torch.dtype, ...]
 
 
+@lru_cache(maxsize=1024)
 def affine(quant: Quant) -> Affine:
     """A per-tensor quantisation as `reference` spells it. Raises ValueError for a per-channel one."""
     if isinstance(quant.scale, tuple):

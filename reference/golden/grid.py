@@ -61,8 +61,10 @@ class Codes:
 
     def real(self, y: Affine) -> Bounded:
         """The reals behind the nearest codes, with the legal ends as their bound."""
-        reach = self.ambiguous()
         value = (self.nearest - y.zero_point) * y.scale32
+        if self.low is self.high:
+            return Bounded(value, scale=y.scale32)
+        reach = self.ambiguous()
         if not bool(reach.any()):
             return Bounded(value, scale=y.scale32)
         return Bounded(value, reach * y.scale32, scale=y.scale32)

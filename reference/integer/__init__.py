@@ -1,0 +1,80 @@
+"""The exact-integer golden: ATen operators on codes, in ATen layout and spelling, by the int8 kernels.
+
+A kernel of `reference.int8` is channels-last and takes what a TensorFlow Lite operator takes. Here each
+ATen operator becomes the kernels that compute it: arguments are read as torch reads them (lists of one,
+negative dims, an empty stride is the kernel), images are moved to channels-last and back. Where a TFLite
+operator needs equal quantisations and the operands differ, a QUANTIZE follows (before a concatenation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from torch import Tensor
+
+from reference.affine import Affine
+from reference.golden.aten import bound, canonical
+from reference.golden.weighted import MOVEMENT
+from reference.int8 import elementwise, lut
+from reference.integer import arithmetic, images, movement
+from reference.integer.operand import IntegerError, QTensor, Rule
+
+__all__ = ["OPERATORS", "IntegerError", "QTensor", "run"]
+
+
+def run(op: str, args: Sequence[Any], kwargs: Mapping[str, Any], y: Affine) -> tuple[Tensor, ...]:
+    """An operator on codes: the int8 codes of its outputs, quantised as `y`. Operands are never written to.
+
+    Raises IntegerError for an operator or operands without integer semantics. The index output of
+    max_pool2d_with_indices is left out: an NPU does not compute it.
+    """
+    name = canonical(op)
+    given = bound(name, args, kwargs)
+    if name in MOVEMENT and name not in ("aten.cat.default", "aten.upsample_nearest2d.vec"):
+        return movement.moved(name, given, y)
+    if name not in _RULES:
+        raise IntegerError(f"operator: found {op!r}, expected one with integer semantics")
+    return (_RULES[name](given, y),)
+
+
+_RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "aten.abs.default": arithmetic.unary(elementwise.abs_),
+        "aten.neg.default": arithmetic.neg,
+        "aten.relu.default": arithmetic.limits(0.0, None),
+        "aten.relu6.default": arithmetic.limits(0.0, 6.0),
+        "aten.hardtanh.default": arithmetic.limits("min_val", "max_val"),
+        "aten.clamp.default": arithmetic.limits("min", "max"),
+        "aten.leaky_relu.default": arithmetic.leaky_relu,
+        "aten.prelu.default": arithmetic.prelu,
+        "aten.sigmoid.default": arithmetic.unary(lut.logistic),
+        "aten.tanh.default": arithmetic.unary(lut.tanh),
+        "aten._softmax.default": arithmetic.softmax,
+        "aten.add.Tensor": arithmetic.binary("aten.add.Tensor", elementwise.add),
+        "aten.sub.Tensor": arithmetic.binary("aten.sub.Tensor", elementwise.sub),
+        "aten.mul.Tensor": arithmetic.binary("aten.mul.Tensor", elementwise.mul),
+        "aten.div.Tensor": arithmetic.div,
+        "aten.mm.default": arithmetic.matmul,
+        "aten.addmm.default": arithmetic.addmm,
+        "aten.linear.default": arithmetic.linear,
+        "aten.bmm.default": arithmetic.bmm,
+        "aten.convolution.default": images.convolution,
+        "aten.conv1d.default": images.convolution,
+        "aten.conv2d.default": images.convolution,
+        "aten.avg_pool1d.default": images.avg_pool(1),
+        "aten.avg_pool2d.default": images.avg_pool(2),
+        "aten._adaptive_avg_pool2d.default": images.adaptive_avg_pool,
+        "aten.adaptive_avg_pool2d.default": images.adaptive_avg_pool,
+        "aten.max_pool1d.default": images.max_pool(1),
+        "aten.max_pool2d.default": images.max_pool(2),
+        "aten.max_pool2d_with_indices.default": images.max_pool(2),
+        "aten.mean.dim": images.mean,
+        "aten.upsample_bilinear2d.vec": images.bilinear,
+        "aten.upsample_nearest2d.vec": images.nearest,
+        "aten.cat.default": movement.cat,
+        "aten.constant_pad_nd.default": movement.pad,
+    }
+)
+OPERATORS = frozenset(_RULES) | MOVEMENT

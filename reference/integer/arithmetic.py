@@ -1,0 +1,119 @@
+"""Element-wise operators, softmax and matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from reference.affine import Affine
+from reference.golden.slack import reciprocal_scale
+from reference.int8 import elementwise
+from reference.int8 import matmul as matmul_kernel
+from reference.int8 import softmax as softmax_kernel
+from reference.integer.operand import Given, QTensor, Rule, bias_codes, operand, requantised, require
+
+# ------------------------------------------------------------------------------------ element-wise
+
+
+def unary(make: Callable[[Affine, Affine], Callable[[Tensor], Tensor]]) -> Rule:
+    def rule(given: Given, y: Affine) -> Tensor:
+        x = operand(given, "self")
+        return make(x.affine, y)(x.codes)
+
+    return rule
+
+
+def binary(op: str, make: Callable[[Affine, Affine, Affine], Callable[[Tensor, Tensor], Tensor]]) -> Rule:
+    def rule(given: Given, y: Affine) -> Tensor:
+        a, b = operand(given, "self"), operand(given, "other")
+        require(given.get("alpha", 1) == 1, op, f"alpha = {given.get('alpha')}", "alpha = 1")
+        return make(a.affine, b.affine, y)(a.codes, b.codes)
+
+    return rule
+
+
+def neg(given: Given, y: Affine) -> Tensor:
+    """A subtraction from the code of zero."""
+    x = operand(given, "self")
+    zero = torch.full_like(x.codes, x.zero_point)
+    return elementwise.sub(x.affine, x.affine, y)(zero, x.codes)
+
+
+def div(given: Given, y: Affine) -> Tensor:
+    """Times the divisor's reciprocals, held as symmetric int8 codes."""
+    x = operand(given, "self")
+    divisor = given["other"]
+    if isinstance(divisor, QTensor):
+        require(not isinstance(divisor.scale, tuple), "aten.div.Tensor", "a scale per channel", "one scale")
+        divisor = (divisor.codes - divisor.zero_point).to(torch.float32) * divisor.affine.scale32
+    reciprocal = 1 / torch.as_tensor(divisor, dtype=torch.float32)
+    require(bool(torch.isfinite(reciprocal).all()), "aten.div.Tensor", "a zero divisor", "none")
+    held = Affine(reciprocal_scale(reciprocal), 0)
+    codes = torch.round(reciprocal / held.scale32).clamp_(-127, 127).to(torch.int8)
+    return elementwise.mul(x.affine, held, y)(x.codes, codes)
+
+
+def limits(lower: str | float, upper: str | float | None) -> Rule:
+    """relu and its kin: limits are numbers, or the names of the arguments that hold them."""
+
+    def rule(given: Given, y: Affine) -> Tensor:
+        x = operand(given, "self")
+        lo, hi = (given[limit] if isinstance(limit, str) else limit for limit in (lower, upper))
+        hi = None if hi == float("inf") else hi
+        return elementwise.relu(lo, hi, x.affine, y)(x.codes)
+
+    return rule
+
+
+def leaky_relu(given: Given, y: Affine) -> Tensor:
+    x = operand(given, "self")
+    return elementwise.leaky_relu(float(given["negative_slope"]), x.affine, y)(x.codes)
+
+
+def prelu(given: Given, y: Affine) -> Tensor:
+    """Slopes along dim 1, which is last in channels-last."""
+    x, slopes = operand(given, "self"), operand(given, "weight")
+    kernel = elementwise.prelu(slopes.codes.reshape(-1), slopes.affine, x.affine, y)
+    return kernel(x.codes.movedim(1, -1).contiguous()).movedim(-1, 1).contiguous()
+
+
+def softmax(given: Given, y: Affine) -> Tensor:
+    x, dim = operand(given, "self"), given["dim"]
+    rows = softmax_kernel.softmax(1.0, x.affine)(x.codes.movedim(dim, -1).contiguous())
+    return requantised(rows.movedim(-1, dim).contiguous(), softmax_kernel.OUTPUT, y)
+
+
+# ------------------------------------------------------------------------------------ sums of products
+
+
+def matmul(given: Given, y: Affine) -> Tensor:
+    """mm: the second operand is the transpose of FULLY_CONNECTED's weights."""
+    a, b = operand(given, "self"), operand(given, "mat2")
+    return _fully_connected(a, b.codes.t(), b, None, y)
+
+
+def addmm(given: Given, y: Affine) -> Tensor:
+    factors = (given["alpha"], given["beta"])
+    require(factors == (1, 1), "aten.addmm.default", f"(alpha, beta) = {factors}", "(1, 1)")
+    a, b = operand(given, "mat1"), operand(given, "mat2")
+    return _fully_connected(a, b.codes.t(), b, bias_codes(given, "self"), y)
+
+
+def linear(given: Given, y: Affine) -> Tensor:
+    weight = operand(given, "weight")
+    return _fully_connected(operand(given, "input"), weight.codes, weight, bias_codes(given), y)
+
+
+def _fully_connected(x: QTensor, codes: Tensor, weight: QTensor, bias: Tensor | None, y: Affine) -> Tensor:
+    """codes: the weights [O, I]."""
+    kernel = matmul_kernel.fully_connected(
+        codes.contiguous(), bias, x.affine, weight.scales, y, weight.zero_point, keep_dims=True
+    )
+    return kernel(x.codes)
+
+
+def bmm(given: Given, y: Affine) -> Tensor:
+    a, b = operand(given, "self"), operand(given, "mat2")
+    return matmul_kernel.batch_matmul(a.affine, b.affine, y)(a.codes, b.codes)

@@ -1,0 +1,137 @@
+"""Convolutions, pools and resizes: channels-last kernels on channels-first images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from reference.affine import Affine
+from reference.int8 import conv, pool, resize
+from reference.integer.operand import (
+    Given,
+    Pair,
+    QTensor,
+    Rule,
+    bias_codes,
+    on_images,
+    operand,
+    pair,
+    requantised,
+    require,
+    symmetric,
+)
+
+
+def convolution(given: Given, y: Affine) -> Tensor:
+    """1-D and 2-D, grouped (as many groups as the channels say) and transposed; weights must be symmetric."""
+    x, weight = operand(given, "input"), operand(given, "weight")
+    require(weight.zero_point == 0, "convolution", f"weight zero point {weight.zero_point}", "0")
+    kernel = weight.codes if weight.codes.dim() == 4 else weight.codes.unsqueeze(-2)
+    rank = weight.codes.dim() - 2
+    require(kernel.dim() == 4, "convolution", f"rank {kernel.dim()} weights", "rank 3 or 4")
+    if given.get("transposed"):
+        return _transposed(given, x, kernel, weight.scales, rank, y)
+    prepared = conv.conv2d(
+        kernel.permute(0, 2, 3, 1).contiguous(),
+        bias_codes(given),
+        x.affine,
+        weight.scales,
+        y,
+        pair(given["stride"], rank),
+        pair(given["dilation"], rank),
+        symmetric(given["padding"], rank),
+    )
+    return on_images(prepared, x.codes)
+
+
+def _transposed(given: Given, x: QTensor, kernel: Tensor, scales: Sequence[float], rank: int, y: Affine) -> Tensor:
+    """Weights [I, O, KH, KW]. Padding crops the result; output_padding adds to its end."""
+    require(given["groups"] == 1, "transposed convolution", f"{given['groups']} groups", "1")
+    dilation = pair(given["dilation"], rank)
+    require(dilation == (1, 1), "transposed convolution", f"dilation {dilation}", "(1, 1)")
+    stride, crop = pair(given["stride"], rank), symmetric(given["padding"], rank)
+    more = symmetric(given["output_padding"], rank)
+    sizes = (x.codes.shape[2] if rank == 2 else 1, x.codes.shape[-1])
+    extents = zip(sizes, stride, crop, kernel.shape[2:], more, strict=True)
+    height, width = ((n - 1) * s - 2 * c[0] + k + m[0] for n, s, c, k, m in extents)
+    shape = (x.codes.shape[0], height, width, kernel.shape[1])
+    weights = kernel.permute(1, 2, 3, 0).contiguous()
+    cropped = (crop[0][0], crop[1][0])
+    prepared = conv.transpose_conv(weights, bias_codes(given), shape, x.affine, scales, y, stride, cropped)
+    return on_images(prepared, x.codes)
+
+
+# ------------------------------------------------------------------------------------ pools and sizes
+
+
+def avg_pool(rank: int) -> Rule:
+    """AVERAGE_POOL_2D; padding that counts is a PAD with the zero point before it."""
+
+    def rule(given: Given, y: Affine) -> Tensor:
+        require(not given["ceil_mode"], "avg_pool", "ceil_mode", "none")
+        require(given.get("divisor_override") is None, "avg_pool", "divisor_override", "none")
+        x = operand(given, "self")
+        kernel = pair(given["kernel_size"], rank)
+        stride = pair(given["stride"], rank) if given["stride"] else kernel
+        padding = symmetric(given["padding"], rank)
+        codes = x.codes
+        if given["count_include_pad"]:
+            (top, bottom), (left, right) = padding
+            border = (left, right, top, bottom) if rank == 2 else (left, right)
+            codes, padding = torch.constant_pad_nd(codes, border, x.zero_point), ((0, 0), (0, 0))
+        pooled = on_images(pool.avg_pool2d(kernel, stride, x.affine, padding), codes)
+        return requantised(pooled, x.affine, y)
+
+    return rule
+
+
+def adaptive_avg_pool(given: Given, y: Affine) -> Tensor:
+    """An average pool when the output's size divides the input's."""
+    x, size = operand(given, "self"), pair(given["output_size"])
+    extents = (x.codes.shape[-2], x.codes.shape[-1])
+    divides = all(n % m == 0 for n, m in zip(extents, size, strict=True))
+    require(divides, "adaptive_avg_pool2d", f"{extents} -> {size}", "a size that divides")
+    kernel = (extents[0] // size[0], extents[1] // size[1])
+    return requantised(on_images(pool.avg_pool2d(kernel, kernel, x.affine), x.codes), x.affine, y)
+
+
+def max_pool(rank: int) -> Rule:
+    def rule(given: Given, y: Affine) -> Tensor:
+        require(not given["ceil_mode"], "max_pool", "ceil_mode", "none")
+        require(pair(given["dilation"], rank) == (1, 1), "max_pool", f"dilation {given['dilation']}", "1")
+        x = operand(given, "self")
+        kernel = pair(given["kernel_size"], rank)
+        stride = pair(given["stride"], rank) if given["stride"] else kernel
+        pooled = on_images(pool.max_pool2d(kernel, stride, symmetric(given["padding"], rank)), x.codes)
+        return requantised(pooled, x.affine, y)
+
+    return rule
+
+
+def mean(given: Given, y: Affine) -> Tensor:
+    x, dims = operand(given, "self"), given["dim"]
+    axes = [dims] if isinstance(dims, int) else list(dims or range(x.codes.dim()))
+    positive = [axis % x.codes.dim() for axis in axes]
+    return pool.mean(positive, bool(given["keepdim"]), x.affine, y)(x.codes)
+
+
+def _size(given: Given, x: Tensor) -> Pair:
+    """The output's height and width, given or by factors."""
+    if given["output_size"] is not None:
+        return pair(given["output_size"])
+    height, width = (int(n * f) for n, f in zip(x.shape[-2:], given["scale_factors"], strict=True))
+    return height, width
+
+
+def bilinear(given: Given, y: Affine) -> Tensor:
+    x, align = operand(given, "input"), bool(given["align_corners"])
+    kernel = resize.resize_bilinear(_size(given, x.codes), align_corners=align, half_pixel=not align)
+    return requantised(on_images(kernel, x.codes), x.affine, y)
+
+
+def nearest(given: Given, y: Affine) -> Tensor:
+    x = operand(given, "input")
+    kernel = resize.resize_nearest(_size(given, x.codes))
+    return requantised(on_images(kernel, x.codes), x.affine, y)

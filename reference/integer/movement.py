@@ -1,0 +1,32 @@
+"""Operators that move codes, and QUANTIZE where the quantisations differ."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from reference.affine import Affine
+from reference.golden.aten import CLONE, aten
+from reference.integer.operand import Given, operand, requantised
+
+
+def moved(op: str, given: Given, y: Affine) -> tuple[Tensor, ...]:
+    """Runs the operator itself on codes. Memory formats and dim orders move no number."""
+    x = operand(given, "self")
+    ignored = {"self", "memory_format", "dim_order", "non_blocking"}
+    result = x.codes if op == CLONE else aten(op)(x.codes, *(v for k, v in given.items() if k not in ignored))
+    pieces = [result] if isinstance(result, Tensor) else list(result)
+    return tuple(requantised(piece.contiguous(), x.affine, y) for piece in pieces)
+
+
+def cat(given: Given, y: Affine) -> Tensor:
+    pieces = [requantised(x.codes, x.affine, y) for x in given["tensors"]]
+    return torch.cat(pieces, given["dim"])
+
+
+def pad(given: Given, y: Affine) -> Tensor:
+    """The constant is quantised by the input's parameters, ties to even."""
+    x = operand(given, "self")
+    code = round(float(given["value"]) / x.affine.scale32) + x.zero_point
+    padded = torch.constant_pad_nd(x.codes, list(given["pad"]), min(max(code, -128), 127))
+    return requantised(padded, x.affine, y)
