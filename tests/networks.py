@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from partitioners.exir import EdgeProgramManager, LoweredBackendModule
+
 
 class SameConv(nn.Module):
     """A convolution with TensorFlow's SAME padding: the odd cell goes to the bottom and right."""
@@ -178,3 +180,10 @@ def quantise(model: nn.Module, inputs: list[torch.Tensor]) -> torch.export.Expor
         for x in inputs:
             prepared(x)
         return torch.export.export(convert_pt2e(prepared), (inputs[0],))
+
+
+def lowered_modules(manager: EdgeProgramManager) -> list[LoweredBackendModule]:
+    """The delegates of the forward method, in graph order."""
+    program = manager.exported_program()
+    nodes = [node for node in program.graph.nodes if node.op == "get_attr"]
+    return [getattr(program.graph_module, node.target) for node in nodes]

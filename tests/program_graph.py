@@ -1,0 +1,114 @@
+"""Reads a quantised edge program back into a case graph, so that whole networks meet the same gates.
+
+Constants and inputs are written out number by number. A weight behind `permute_copy` in front of
+addmm is the linear layer that it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from partitioners.exir.ops import (
+    DEQUANTIZE,
+    DEQUANTIZE_PER_CHANNEL,
+    GETITEM,
+    QUANTIZE,
+    QUANTIZE_PER_CHANNEL,
+    target_name,
+)
+
+_PER_CHANNEL = {QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL}
+
+
+def program_graph(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> Graph:
+    """The case graph of a quantised program with one output; `inputs` are its user inputs, in order."""
+    tensors = _constants(program) | dict(zip(_user_inputs(program), inputs, strict=True))
+    values: list[Value] = []
+    steps: list[Step] = []
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and any(user.args[0] is node for user in node.users):
+            values.append(_value(node, tensors, constant=node.name not in _user_inputs(program)))
+        elif node.op == "call_function" and target_name(node.target) not in QUANTIZE | DEQUANTIZE | {GETITEM}:
+            if not _is_weight_permute(node, tensors):
+                steps.append(_step(node, tensors))
+    used = {name for step in steps for name in _names(step.args)}
+    output = program.graph.output_node().args[0][0]
+    return Graph(tuple(v for v in values if v.name in used), tuple(steps), (Ref(_source(output).name),))
+
+
+def _user_inputs(program: ExportedProgram) -> list[str]:
+    return list(program.graph_signature.user_inputs)
+
+
+def _names(argument: object) -> list[str]:
+    if isinstance(argument, Ref):
+        return [argument.name]
+    return [name for item in argument for name in _names(item)] if isinstance(argument, tuple) else []
+
+
+def _constants(program: ExportedProgram) -> dict[str, torch.Tensor]:
+    signature = program.graph_signature
+    targets = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    stored: Mapping[str, torch.Tensor] = {**program.state_dict, **program.constants}
+    return {name: stored[target] for name, target in targets.items()}
+
+
+def _source(node: Node) -> Node:
+    """The value a (de)quantised node stands for: behind quantize, dequantize and getitem."""
+    while target_name(node.target) in QUANTIZE | DEQUANTIZE | {GETITEM}:
+        node = node.args[0]  # type: ignore[assignment]  # a node by construction
+    return node
+
+
+def _is_weight_permute(node: Node, tensors: Mapping[str, torch.Tensor]) -> bool:
+    return target_name(node.target) == "aten.permute_copy.default" and _source(node.args[0]).name in tensors
+
+
+def _value(node: Node, tensors: Mapping[str, torch.Tensor], constant: bool) -> Value:
+    user = next(iter(node.users))
+    quant = _quant(user, tensors) if target_name(user.target) in QUANTIZE | DEQUANTIZE else None
+    tensor = tensors[node.name]
+    if quant is not None and tensor.is_floating_point():
+        tensor = (tensor / quant.scale).round().add(quant.zero_point).clamp(quant.qmin, quant.qmax)
+    fill = Fill("list", values=tuple(tensor.flatten().tolist()))
+    return Value(node.name, tuple(tensor.shape), quant, fill, constant)
+
+
+def _quant(node: Node, tensors: Mapping[str, torch.Tensor]) -> Quant:
+    """The parameters of a quantize or dequantize node."""
+    if target_name(node.target) in _PER_CHANNEL:
+        scales, axis, low, high, dtype = tensors[node.args[1].name], *node.args[3:7]
+        return Quant(tuple(scales.tolist()), 0, low, high, axis, str(dtype).removeprefix("torch."))
+    scale, zero_point, low, high, dtype = node.args[1:6]
+    return Quant(scale, zero_point, low, high, None, str(dtype).removeprefix("torch."))
+
+
+def _step(node: Node, tensors: Mapping[str, torch.Tensor]) -> Step:
+    name = target_name(node.target)
+    consumers = [user for user in node.users if target_name(user.target) in QUANTIZE]
+    quant = _quant(consumers[0], tensors) if consumers else None
+    args = tuple(_argument(a) for a in node.args)
+    if name == "aten.addmm.default" and _is_linear(node.args[2]):
+        name, args = "aten.linear.default", (args[1], Ref(_source(node.args[2].args[0]).name), args[0])
+    return Step(node.name, name, args, tuple(sorted(node.kwargs.items())), quant)
+
+
+def _is_linear(weight: Node) -> bool:
+    return target_name(weight.target) == "aten.permute_copy.default"
+
+
+def _argument(argument: object) -> object:
+    if isinstance(argument, Node):
+        return Ref(_source(argument).name)
+    if isinstance(argument, list | tuple):
+        return tuple(_argument(item) for item in argument)
+    return argument
