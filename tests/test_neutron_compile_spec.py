@@ -103,7 +103,7 @@ def test_targets_that_cannot_be_compiled_for() -> None:
         "big": NeutronTarget("big", True, 1, 8, 8, HwVersion.N3),
         "old": NeutronTarget("old", False, 1, 8, 8, HwVersion.N1),
     }
-    with pytest.raises(ValueError, match="Target `big` is not a neutron-C target. Only MCU targets"):
+    with pytest.raises(ValueError, match=r"Target `big` is not a neutron-C target. Only MCU targets"):
         NeutronTargetSpec("big", targets)
     with pytest.raises(ValueError, match=r"Target `old` contains unsupported HW version. Only N3/N3\+"):
         NeutronTargetSpec("old", targets)

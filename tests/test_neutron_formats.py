@@ -30,7 +30,9 @@ def formats_of(builder: Builder, *outputs: fx.Node) -> dict[str, Format]:
 
 def test_a_convolution_makes_everything_tied_to_it_channels_first() -> None:
     b = Builder()
-    y = b.op("aten.relu.default", b.conv(b.op("aten.abs.default", b.input(1, 3, 8, 8)), b.weight(5, 3, 3, 3), b.bias(5)))
+    y = b.op(
+        "aten.relu.default", b.conv(b.op("aten.abs.default", b.input(1, 3, 8, 8)), b.weight(5, 3, 3, 3), b.bias(5))
+    )
     found = formats_of(b, y)
     assert found.pop("c1") is LESS  # the bias
     assert found.pop("quantized_decomposed_dequantize_per_tensor_default_3") is LESS
@@ -89,7 +91,9 @@ def test_graph_outputs_tie_nothing() -> None:
     assert formats_of(b, image, b.op("aten.abs.default", b.input(1, 3, 8)))["aten_abs_default"] is LESS
 
 
-@pytest.mark.parametrize(("found", "shape", "dim"), [(FIRST, (1, 8, 4, 4), 1), (LESS, (1, 8, 4, 4), 3), (LESS, (5,), 0)])
+@pytest.mark.parametrize(
+    ("found", "shape", "dim"), [(FIRST, (1, 8, 4, 4), 1), (LESS, (1, 8, 4, 4), 3), (LESS, (5,), 0)]
+)
 def test_channel_dim(found: Format, shape: tuple[int, ...], dim: int) -> None:
     node = Builder().raw_input(*shape)
     assert channel_dim(node, {node: found}) == dim

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from neutron_graphs import ACTIVATION, UNIT, WEIGHT, Builder, Params, judge
+from neutron_graphs import ACTIVATION, UNIT, WEIGHT, Builder, Params, Verdict, judge, partitioned
 from torch import fx
 
 from partitioners.neutron.options import CustomDelegationOptions
@@ -534,13 +534,14 @@ def test_arithmetic_with_a_neutral_constant_is_a_no_op(op: str, neutral: int) ->
 
 
 def test_a_shared_dequantize_must_stay_in_one_partition() -> None:
-    def write(b: Builder) -> list[fx.Node]:
+    def shared(passes: bool) -> Verdict:
+        b = Builder()
         x = b.input(1, 8)
-        return [b.op("aten.abs.default", x), b.op("aten.exp.default", x)]
+        program = b.program(b.op("aten.abs.default", x), b.op("aten.exp.default", x))
+        return partitioned(program, passes=passes)
 
-    verdict = judge(write)
-    assert verdict.tagged == ()
-    assert verdict.codes("aten.abs.default") == ["quantized"]
+    assert shared(passes=False).codes("aten.abs.default") == ["quantized"]
+    assert shared(passes=True).tagged == ("aten.abs.default",)
 
 
 def test_found_values_and_sentences_are_readable() -> None:

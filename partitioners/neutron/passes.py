@@ -1,9 +1,10 @@
 """Rewrites of an edge graph that make more of it run on the NPU. They keep its meaning.
 
-Splits become slices, squeeze and unsqueeze become reshapes, division becomes multiplication by constant
-reciprocals, and operators that share one quantisation get one each. A node that replaces another keeps
-its meta. Source: the edge passes and the quantizer's preparation in v1.3.1; what they do there before
-quantisation (splits, division) is done here on the quantised graph.
+Every consumer gets a dequantize of its own, splits become slices, squeeze and unsqueeze become
+reshapes, division becomes multiplication by constant reciprocals, and operators that share one
+quantisation get one each. A node that replaces another keeps its meta. Source: the edge passes and
+the quantizer's preparation in v1.3.1; what they do there before quantisation (splits, division) is
+done here on the quantised graph.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from torch import fx
 from torch._subclasses import FakeTensor
 
 from partitioners.exir.backend import ConstantPass, Pass
-from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_TENSOR, edge_op, node_name, target_name
+from partitioners.exir.ops import (
+    DEQUANTIZE,
+    DEQUANTIZE_PER_TENSOR,
+    GETITEM,
+    QUANTIZE_PER_TENSOR,
+    edge_op,
+    node_name,
+    target_name,
+)
 from partitioners.exir.values import fake_like
 from partitioners.neutron.qdq import is_dequantize, is_quantize, qparams
 from partitioners.neutron.support.division import DIVISION_RULES, divisor_values
@@ -92,6 +101,21 @@ def has_static_shape(node: fx.Node) -> bool:
     return all(isinstance(size, int) for size in shape(node))
 
 
+# ------------------------------------------------------------------------------------ dequantize
+
+
+def own_dequantizes(module: fx.GraphModule) -> None:
+    """A dequantize with several users is repeated for each, so that they can go to different partitions."""
+    for node in calls(module.graph, DEQUANTIZE):
+        for user in list(node.users)[1:]:
+            user.replace_input_with(node, _copy(node))
+
+
+def _copy(node: fx.Node) -> fx.Node:
+    with node.graph.inserting_after(node):
+        return node.graph.node_copy(node)
+
+
 # ------------------------------------------------------------------------------------ splits
 
 
@@ -120,10 +144,7 @@ def _sizes(node: fx.Node, length: int) -> list[int]:
 
 def own_dequantize(x: fx.Node, user: fx.Node) -> fx.Node:
     """`x`, or its copy if it is a dequantize that others than `user` have as well."""
-    if not is_dequantize(x) or all(other is user for other in x.users):
-        return x
-    with x.graph.inserting_after(x):
-        return x.graph.node_copy(x)
+    return _copy(x) if is_dequantize(x) and any(other is not user for other in x.users) else x
 
 
 # ------------------------------------------------------------------------------------ reshapes
@@ -151,7 +172,10 @@ class DivideToMultiply(ConstantPass):
         for node in calls(module.graph, ("aten.div.Tensor",)):
             divisor = divisor_values(node, context)
             if divisor is not None and all(one(node, context) is None for one in DIVISION_RULES):
+                old = operand(node, 1)
                 replace(node, "aten.mul.Tensor", (node.args[0], _reciprocals(module, node, divisor)))
+                if old is not None and is_dequantize(old) and not old.users:
+                    module.graph.erase_node(old)
 
 
 def reciprocal_codes(divisor: torch.Tensor) -> tuple[torch.Tensor, float]:
@@ -226,6 +250,7 @@ def requantize(node: fx.Node, params: Sequence[Any]) -> None:
 
 
 PASSES: tuple[Pass, ...] = (
+    own_dequantizes,
     split_to_slice,
     reshape_to_view,
     DivideToMultiply(),
