@@ -23,7 +23,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from conformance.chain import Walk, exact_codes, walk
+from conformance.chain import Walk, affine, exact_codes, walk
 from conformance.gates import CHECKS, FORM, Check, Coded, Output
 from conformance.graph import Graph
 
