@@ -122,8 +122,17 @@ def _as_is(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> O
 
 def _arithmetic(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
     """add, sub, mul and div: a number becomes a lifted constant."""
-    lifted = [item if isinstance(item, fx.Node) else scalar(item) for item in args[:2]]
+    lifted = [item if isinstance(item, fx.Node) else _lifted(emit, scalar, item) for item in args[:2]]
     return _as_is(emit, scalar, op, [*lifted, *args[2:]], kwargs)
+
+
+def _lifted(emit: Emit, scalar: Scalar, number: float) -> fx.Node:
+    """A number's constant; a whole number becomes an int64 constant that is converted to float."""
+    node = scalar(number)
+    if isinstance(number, float):
+        return node
+    keywords = {"dtype": torch.float32, "dim_order": []}
+    return emit("dim_order_ops._to_dim_order_copy.default", (node,), keywords)
 
 
 def _squeeze(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:

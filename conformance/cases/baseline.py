@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from conformance.cases.make import (
     UNIT,
+    Front,
     Q,
     Use,
     X,
     activation,
-    after_abs,
-    after_conv,
+    bare,
+    behind_abs,
+    behind_conv,
     bias_quant,
     constant,
     fitting_weight_scale,
-    lone,
+    model,
     quant,
     spread,
     use,
@@ -94,62 +96,59 @@ def prelu(shape: tuple[int, ...]) -> Use:
     return use("aten.prelu.default", shape, Ref("alpha"), more=(constant("alpha", (shape[1],), weight_quant(0.004)),))
 
 
-Context = Callable[[Use], Graph]
-
-BASELINES: Mapping[str, tuple[Use, Context]] = {
-    "aten.abs.default": (use("aten.abs.default", IMAGE), lone),
-    "aten._adaptive_avg_pool2d.default": (use("aten._adaptive_avg_pool2d.default", IMAGE, (4, 2)), lone),
-    "aten.addmm.default": (addmm(3, 7, 5), lone),
-    "aten.add.Tensor": (binary("aten.add.Tensor", IMAGE, y=quant(0.1, 5)), lone),
-    "aten.avg_pool1d.default": (use("aten.avg_pool1d.default", (1, 8, 16), (2,), (2,)), lone),
-    "aten.avg_pool2d.default": (use("aten.avg_pool2d.default", IMAGE, (2, 3), (2, 1)), lone),
+BASELINES: Mapping[str, tuple[Use, Front]] = {
+    "aten.abs.default": (use("aten.abs.default", IMAGE), bare),
+    "aten._adaptive_avg_pool2d.default": (use("aten._adaptive_avg_pool2d.default", IMAGE, (4, 2)), bare),
+    "aten.addmm.default": (addmm(3, 7, 5), bare),
+    "aten.add.Tensor": (binary("aten.add.Tensor", IMAGE, y=quant(0.1, 5)), bare),
+    "aten.avg_pool1d.default": (use("aten.avg_pool1d.default", (1, 8, 16), (2,), (2,)), bare),
+    "aten.avg_pool2d.default": (use("aten.avg_pool2d.default", IMAGE, (2, 3), (2, 1)), bare),
     "aten.bmm.default": (
         use("aten.bmm.default", (2, 8, 16), Ref("z"), more=(activation("z", (2, 16, 8)),), y=quant(1.0, 2)),
-        lone,
+        bare,
     ),
-    "aten.cat.default": (cat((2, 3, 8), (2, 5, 8), dim=1), lone),
-    "aten.clamp.default": (use("aten.clamp.default", IMAGE, 0, 6, y=POSITIVE), lone),
-    "aten.clone.default": (use("aten.clone.default", IMAGE, memory_format="contiguous_format"), after_abs),
-    "aten.constant_pad_nd.default": (use("aten.constant_pad_nd.default", IMAGE, (0, 0, 1, 2)), lone),
-    "aten.convolution.default": (convolution(), lone),
+    "aten.cat.default": (cat((2, 3, 8), (2, 5, 8), dim=1), bare),
+    "aten.clamp.default": (use("aten.clamp.default", IMAGE, 0, 6, y=POSITIVE), bare),
+    "aten.clone.default": (use("aten.clone.default", IMAGE, memory_format="contiguous_format"), behind_abs),
+    "aten.constant_pad_nd.default": (use("aten.constant_pad_nd.default", IMAGE, (0, 0, 1, 2)), bare),
+    "aten.convolution.default": (convolution(), bare),
     "aten.dim_order_ops._clone_dim_order.default": (
         use("dim_order_ops._clone_dim_order.default", IMAGE, dim_order=(0, 1, 2, 3)),
-        after_abs,
+        behind_abs,
     ),
-    "aten.div.Tensor": (use("aten.div.Tensor", IMAGE, 2.0, y=quant(0.025, 3)), lone),
-    "aten.hardtanh.default": (use("aten.hardtanh.default", IMAGE, 0, 6, y=POSITIVE), lone),
-    "aten.leaky_relu.default": (use("aten.leaky_relu.default", IMAGE, 0.1), lone),
-    "aten.max_pool1d.default": (use("aten.max_pool1d.default", (1, 8, 16), (2,), (2,)), lone),
-    "aten.max_pool2d.default": (use("aten.max_pool2d.default", IMAGE, (2, 3), (2, 1)), lone),
+    "aten.div.Tensor": (use("aten.div.Tensor", IMAGE, 2.0, y=quant(0.025, 3)), bare),
+    "aten.hardtanh.default": (use("aten.hardtanh.default", IMAGE, 0, 6, y=POSITIVE), bare),
+    "aten.leaky_relu.default": (use("aten.leaky_relu.default", IMAGE, 0.1), bare),
+    "aten.max_pool1d.default": (use("aten.max_pool1d.default", (1, 8, 16), (2,), (2,)), bare),
+    "aten.max_pool2d.default": (use("aten.max_pool2d.default", IMAGE, (2, 3), (2, 1)), bare),
     "aten.max_pool2d_with_indices.default": (
         use("aten.max_pool2d_with_indices.default", IMAGE, (2, 3), (2, 1)),
-        lone,
+        bare,
     ),
-    "aten.mean.dim": (use("aten.mean.dim", (1, 8, 4, 6), (-1, -2), True), after_conv),
-    "aten.mul.Tensor": (binary("aten.mul.Tensor", IMAGE, HALF, HALF, quant(0.002, 1)), lone),
-    "aten.mm.default": (use("aten.mm.default", (3, 7), Ref("w"), more=(matrix_weights(7, 5),)), lone),
-    "aten.neg.default": (use("aten.neg.default", IMAGE), lone),
-    "aten.permute_copy.default": (use("aten.permute_copy.default", IMAGE, (0, 2, 3, 1)), lone),
-    "aten.prelu.default": (prelu(IMAGE), lone),
-    "aten.relu.default": (use("aten.relu.default", IMAGE, y=POSITIVE), lone),
-    "aten.sigmoid.default": (use("aten.sigmoid.default", IMAGE, y=PROBABILITY), lone),
-    "aten.slice_copy.Tensor": (use("aten.slice_copy.Tensor", (1, 5, 8), 2, 1, 6), lone),
-    "aten._softmax.default": (use("aten._softmax.default", (5, 8), -1, False, y=PROBABILITY), lone),
-    "aten.split.default": (use("aten.split.default", (1, 5, 8), (3, 5), 2, outputs=2), lone),
-    "aten.split.Tensor": (use("aten.split.Tensor", (1, 5, 8), 3, 2, outputs=3), lone),
-    "aten.split_with_sizes.default": (use("aten.split_with_sizes.default", (1, 5, 8), (3, 5), 2, outputs=2), lone),
-    "aten.squeeze.default": (use("aten.squeeze.default", (1, 8, 1, 4)), after_abs),
-    "aten.squeeze.dim": (use("aten.squeeze.dim", (1, 8, 1, 4), 2), after_abs),
-    "aten.squeeze.dims": (use("aten.squeeze.dims", (1, 8, 1, 4), (0, 2)), after_abs),
-    "aten.tanh.default": (use("aten.tanh.default", IMAGE, x=UNIT, y=TANH), lone),
-    "aten.unsqueeze.default": (use("aten.unsqueeze.default", (3, 8), 1), after_abs),
-    "aten.upsample_bilinear2d.vec": (use("aten.upsample_bilinear2d.vec", (1, 8, 3, 5), None, False, (2.0, 2.0)), lone),
-    "aten.upsample_nearest2d.vec": (use("aten.upsample_nearest2d.vec", (1, 8, 3, 5), None, (2.0, 2.0)), lone),
-    "aten.view_copy.default": (use("aten.view_copy.default", (3, 8), (2, 12)), after_abs),
+    "aten.mean.dim": (use("aten.mean.dim", (1, 8, 4, 6), (-1, -2), True), behind_conv),
+    "aten.mul.Tensor": (binary("aten.mul.Tensor", IMAGE, HALF, HALF, quant(0.002, 1)), bare),
+    "aten.mm.default": (use("aten.mm.default", (3, 7), Ref("w"), more=(matrix_weights(7, 5),)), bare),
+    "aten.neg.default": (use("aten.neg.default", IMAGE), bare),
+    "aten.permute_copy.default": (use("aten.permute_copy.default", IMAGE, (0, 2, 3, 1)), bare),
+    "aten.prelu.default": (prelu(IMAGE), bare),
+    "aten.relu.default": (use("aten.relu.default", IMAGE, y=POSITIVE), bare),
+    "aten.sigmoid.default": (use("aten.sigmoid.default", IMAGE, y=PROBABILITY), bare),
+    "aten.slice_copy.Tensor": (use("aten.slice_copy.Tensor", (1, 5, 8), 2, 1, 6), bare),
+    "aten._softmax.default": (use("aten._softmax.default", (5, 8), -1, False, y=PROBABILITY), bare),
+    "aten.split.default": (use("aten.split.default", (1, 5, 8), (3, 5), 2, outputs=2), bare),
+    "aten.split.Tensor": (use("aten.split.Tensor", (1, 5, 8), 3, 2, outputs=3), bare),
+    "aten.split_with_sizes.default": (use("aten.split_with_sizes.default", (1, 5, 8), (3, 5), 2, outputs=2), bare),
+    "aten.squeeze.default": (use("aten.squeeze.default", (1, 8, 1, 4)), behind_abs),
+    "aten.squeeze.dim": (use("aten.squeeze.dim", (1, 8, 1, 4), 2), behind_abs),
+    "aten.squeeze.dims": (use("aten.squeeze.dims", (1, 8, 1, 4), (0, 2)), behind_abs),
+    "aten.tanh.default": (use("aten.tanh.default", IMAGE, x=UNIT, y=TANH), bare),
+    "aten.unsqueeze.default": (use("aten.unsqueeze.default", (3, 8), 1), behind_abs),
+    "aten.upsample_bilinear2d.vec": (use("aten.upsample_bilinear2d.vec", (1, 8, 3, 5), None, False, (2.0, 2.0)), bare),
+    "aten.upsample_nearest2d.vec": (use("aten.upsample_nearest2d.vec", (1, 8, 3, 5), None, (2.0, 2.0)), bare),
+    "aten.view_copy.default": (use("aten.view_copy.default", (3, 8), (2, 12)), behind_abs),
 }
 
 
 def baseline(row: str) -> Graph:
     """The row's plain model. Raises KeyError for an operator that has none yet."""
-    u, context = BASELINES[row]
-    return context(u)
+    return model(*BASELINES[row])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -120,24 +120,6 @@ def use(
     return Use(op, (activation("x", shape, x, fill), *more), (X, *rest), y, tuple(kwargs.items()), outputs)
 
 
-def step(u: Use, operand: Ref = X, name: str = SUBJECT) -> Step:
-    """The application as a step, with another value in the place of `x`."""
-    return Step(name, u.op, _replaced(u.args, operand), u.kwargs, u.y, u.outputs)
-
-
-def _replaced(argument: Any, operand: Ref) -> Any:
-    if argument == X:
-        return operand
-    if isinstance(argument, tuple):
-        return tuple(_replaced(item, operand) for item in argument)
-    return argument
-
-
-def outputs(u: Use, name: str = SUBJECT) -> tuple[Ref, ...]:
-    """References to everything the application returns."""
-    return tuple(Ref(name, index) for index in range(u.outputs))
-
-
 def filled(u: Use, fill: Fill) -> Use:
     """The same use with other numbers in `x`."""
     return replace(u, values=(replace(u.values[0], fill=fill), *u.values[1:]))
@@ -150,47 +132,118 @@ def requantised(u: Use, x: Quant | None, y: Quant | None) -> Use:
 
 # ------------------------------------------------------------------------------------ contexts
 
-
-def lone(u: Use) -> Graph:
-    """Nothing but the operator."""
-    return Graph(u.values, (step(u),), outputs(u))
+Front = Callable[[Use], tuple[tuple[Value, ...], tuple[Step, ...], Ref]]  # values, steps, the subject's operand
+Back = Callable[[Use], tuple[tuple[Step, ...], tuple[Ref, ...]]]  # steps, what the model returns
 
 
-def after_abs(u: Use) -> Graph:
-    """Behind an abs, which computes and takes any layout."""
-    before = Step("before", "aten.abs.default", (X,), (), u.values[0].quant)
-    return Graph(u.values, (before, step(u, Ref("before"))), outputs(u))
+def model(u: Use, front: Front | None = None, back: Back | None = None) -> Graph:
+    """The whole model: what stands in front of the operator (nothing), the operator, what follows (nothing)."""
+    values, before, operand = (bare if front is None else front)(u)
+    after, returned = (results if back is None else back)(u)
+    return Graph(values, (*before, step(u, operand), *after), returned)
 
 
-def before_abs(u: Use) -> Graph:
-    """In front of an abs (of the first output, if there are several)."""
-    after = Step("after", "aten.abs.default", (Ref(SUBJECT),), (), u.y)
-    return Graph(u.values, (step(u), after), (Ref("after"), *outputs(u)[1:]))
+def step(u: Use, operand: Ref = X, name: str = SUBJECT) -> Step:
+    """The application as a step, with `operand` in the place of `x`."""
+    return Step(name, u.op, _replaced(u.args, operand), u.kwargs, u.y, u.outputs)
 
 
-def after_conv(u: Use, cin: int = 4) -> Graph:
-    """Behind a 1x1 convolution from `cin` channels, which makes `x` channels-first: shape (1, C, ...)."""
+def _replaced(argument: Any, operand: Ref) -> Any:
+    if argument == X:
+        return operand
+    if isinstance(argument, tuple):
+        return tuple(_replaced(item, operand) for item in argument)
+    return argument
+
+
+def bare(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
+    """The operator's operand is a model input."""
+    return u.values, (), X
+
+
+def behind_abs(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
+    """Behind an abs, which computes, and takes any layout."""
+    return u.values, (Step("before", "aten.abs.default", (X,), (), u.values[0].quant),), Ref("before")
+
+
+def behind_conv(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
+    """Behind a 1x1 convolution from 4 channels, which makes `x`, of shape (1, C, ...), channels-first."""
     x, *rest = u.values
-    assert x.quant is not None
-    image, conv = pointwise("image", cin, x.shape[1], (1, cin, *x.shape[2:]), x.quant)
-    return Graph((*image, *rest), (conv, step(u, Ref("before"))), outputs(u))
+    values, convolution = pointwise((1, 4, *x.shape[2:]), x.shape[1], x.quant or Q)
+    return (*values, *rest), (convolution,), Ref("before")
 
 
-def pointwise(name: str, cin: int, cout: int, shape: Sequence[int], y: Quant) -> tuple[tuple[Value, ...], Step]:
-    """Values and the step "before": a 1x1 convolution with per-channel weights and a bias."""
-    rank = len(shape) - 2
-    x = quant(0.04, -5)
-    w = weight_quant(spread(2 * fitting_weight_scale(x, y, cin), cout), 0)
+def pointwise(shape: Sequence[int], channels: int, y: Quant) -> tuple[tuple[Value, ...], Step]:
+    """Values and step "before": a 1x1 convolution with per-channel weights and a bias."""
+    rank, x = len(shape) - 2, quant(0.04, -5)
+    w = weight_quant(spread(2 * fitting_weight_scale(x, y, shape[1]), channels), 0)
     values = (
-        activation(name, shape, x),
-        constant("before_w", (cout, cin, *[1] * rank), w),
-        constant("before_b", (cout,), bias_quant(x, w)),
+        activation("image", shape, x),
+        constant("before_w", (channels, shape[1], *[1] * rank), w),
+        constant("before_b", (channels,), bias_quant(x, w)),
     )
     ones, zeros = (1,) * rank, (0,) * rank
-    args = (Ref(name), Ref("before_w"), Ref("before_b"), ones, zeros, ones, False, zeros, 1)
+    args = (Ref("image"), Ref("before_w"), Ref("before_b"), ones, zeros, ones, False, zeros, 1)
     return values, Step("before", "aten.convolution.default", args, (), y)
 
 
-def drafts(constraint: str, side: str, expect: str, graphs: Iterable[tuple[str, Graph]]) -> list[Draft]:
-    """One draft per (variant, graph)."""
-    return [Draft(constraint, side, variant, graph, expect) for variant, graph in graphs]
+def results(u: Use) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
+    """The model returns what the operator returns."""
+    return (), tuple(Ref(SUBJECT, index) for index in range(u.outputs))
+
+
+def then_abs(u: Use) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
+    """An abs takes the (first) result."""
+    return (_consumer("abs", u),), (Ref("abs"), *results(u)[1][1:])
+
+
+def then_two(u: Use) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
+    """An abs and a neg both take the (first) result."""
+    return (_consumer("abs", u), _consumer("neg", u)), (Ref("abs"), Ref("neg"), *results(u)[1][1:])
+
+
+def then_abs_and_returned(u: Use) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
+    """An abs takes the (first) result, which the model also returns."""
+    return (_consumer("abs", u),), (*results(u)[1], Ref("abs"))
+
+
+def _consumer(op: str, u: Use) -> Step:
+    return Step(op, f"aten.{op}.default", (Ref(SUBJECT),), (), u.y)
+
+
+# ------------------------------------------------------------------------------------ drafts
+
+
+def inside(constraint: str, variant: str, graph: Graph) -> Draft:
+    """Accepted, some way inside the limit."""
+    return Draft(constraint, "accept", variant, graph)
+
+
+def limit(constraint: str, variant: str, graph: Graph) -> Draft:
+    """Accepted, exactly at the limit."""
+    return Draft(constraint, "at_limit", variant, graph)
+
+
+def outside(constraint: str, variant: str, graph: Graph) -> Draft:
+    """Rejected for this constraint alone: one step past its limit."""
+    return Draft(constraint, "outside", variant, graph, "reject")
+
+
+def silent(constraint: str, variant: str, graph: Graph) -> Draft:
+    """The table does not say: run and reported, but the tag cannot be wrong."""
+    return Draft(constraint, "context", variant, graph, "unspecified")
+
+
+def accepted(variant: str, graph: Graph) -> Draft:
+    """Accepted, and about no single constraint."""
+    return Draft(OPERATOR, "accept", variant, graph)
+
+
+def placed(variant: str, graph: Graph) -> Draft:
+    """Accepted in this context."""
+    return Draft(OPERATOR, "context", variant, graph)
+
+
+def valued(variant: str, graph: Graph) -> Draft:
+    """Accepted; the numbers are the point."""
+    return Draft(OPERATOR, "value", variant, graph)

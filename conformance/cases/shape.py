@@ -1,0 +1,327 @@
+"""Operators that only rename dimensions or copy: view_copy, squeeze, unsqueeze, clone. None may be alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from conformance.cases.baseline import IMAGE, matrix_weights
+from conformance.cases.make import (
+    SUBJECT,
+    Draft,
+    Q,
+    Use,
+    X,
+    accepted,
+    behind_abs,
+    behind_conv,
+    bias_quant,
+    inside,
+    limit,
+    model,
+    outside,
+    placed,
+    pointwise,
+    silent,
+    step,
+    then_abs,
+    use,
+)
+from conformance.cases.shared import movement, same_qparams, surroundings, unquantised
+from conformance.graph import Graph, Ref, Step
+
+VIEW = "aten.view_copy.default"
+UNSQUEEZE = "aten.unsqueeze.default"
+CLONE = "aten.clone.default"
+DIM_ORDER = "dim_order_ops._clone_dim_order.default"
+Shape = tuple[int, ...]
+
+
+def _name(value: object) -> str:
+    text = "_".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return text.replace("-", "minus_")
+
+
+def _sizes(shape: Shape) -> str:
+    return "x".join(map(str, shape))
+
+
+# ------------------------------------------------------------------------------------ shared
+
+
+def not_alone(u: Use) -> list[Draft]:
+    """Some computing operator must share the partition: in front or behind, but not another copy or view."""
+    code = "not_alone"
+    flat = Step("before", VIEW, (X, u.values[0].shape), (), u.y)
+    view_first = Graph(u.values, (flat, step(u, Ref("before"))), (Ref(SUBJECT),))
+    unquantised_abs = Step("other", "aten.abs.default", (Ref(SUBJECT),), (), None)
+    beside_float = Graph(u.values, (step(u), unquantised_abs), (Ref("other"),))
+    return [
+        limit(code, "behind_abs", model(u, behind_abs)),
+        limit(code, "before_abs", model(u, None, then_abs)),
+        inside(code, "between_abs", model(u, behind_abs, then_abs)),
+        outside(code, "alone", model(u)),
+        outside(code, "behind_a_view", view_first),
+        outside(code, "before_a_view", _then_view(u)),
+        outside(code, "before_unquantised_abs", beside_float),
+    ]
+
+
+def _then_view(u: Use) -> Graph:
+    after = Step("after", VIEW, (Ref(SUBJECT), (-1,)), (), u.y)
+    return Graph(u.values, (step(u), after), (Ref("after"),))
+
+
+def in_place(u: Use) -> list[Draft]:
+    """What every such row shares: parameters, company, contexts, numbers."""
+    neighbours = [d for d in unquantised(u) if d.side == "outside" and d.variant != "before_unquantised_abs"]
+    return [
+        *same_qparams(u, behind_abs),
+        *not_alone(u),
+        *surroundings(u, behind_abs),
+        *neighbours,
+        limit("quantized", "quantised_on_both_sides", model(u, behind_abs, then_abs)),
+        *movement(u, behind_abs),
+    ]
+
+
+def ranks(uses: Sequence[tuple[int, Use]]) -> list[Draft]:
+    """Output ranks up to 7."""
+    return [(limit if rank <= 7 else outside)("max_rank", f"rank_{rank}", model(u, behind_abs)) for rank, u in uses]
+
+
+def before_conv(u: Use, channels: int) -> Graph:
+    """Behind an abs; the result goes into a 1x1 convolution and so becomes channels-first."""
+    assert u.y is not None
+    graph = model(u, behind_abs)
+    values, convolution = pointwise((1, channels, 1, 1), 8, Q)
+    weights = values[1]
+    assert weights.quant is not None
+    bias = replace(values[2], quant=bias_quant(u.y, weights.quant))
+    after = replace(convolution, name="after", args=(Ref(SUBJECT), *convolution.args[1:]))
+    return Graph((*graph.values, weights, bias), (*graph.steps, after), (Ref("after"),))
+
+
+Crossing = tuple[str, Use, bool]
+
+
+def crossings(behind: Sequence[Crossing], before: Sequence[tuple[str, Use, bool]]) -> list[Draft]:
+    """Leaving channels-first (behind a convolution) and entering it (before one) needs a transposition."""
+    code = "transposition"
+    return [
+        *((limit if good else outside)(code, f"behind_conv_{n}", model(u, behind_conv)) for n, u, good in behind),
+        *(
+            (limit if good else outside)(code, f"before_conv_{n}", before_conv(u, _channels(n)))
+            for n, u, good in before
+        ),
+    ]
+
+
+def _channels(name: str) -> int:
+    """The channel count that a crossing's name ends with: `..._to_1x8x4x6` has 8."""
+    return int(name.rsplit("_to_", 1)[1].split("x")[1])
+
+
+# ------------------------------------------------------------------------------------ view
+
+
+def view(shape: Shape, to: Shape) -> Use:
+    """view_copy."""
+    return use(VIEW, shape, to)
+
+
+def _view_crossing(shape: Shape, to: Shape, good: bool) -> Crossing:
+    return f"{_sizes(shape)}_to_{_sizes(to)}", view(shape, to), good
+
+
+def view_cases() -> list[Draft]:
+    """aten.view_copy.default."""
+    u = view((3, 8), (2, 12))
+    shapes = (((3, 8), (24,)), ((24,), (2, 3, 4)), ((1, 3, 5, 7), (7, 15)), ((2, 3), (2, 3)), ((1, 1, 6), (6, 1)))
+    inferred = (((3, 8), (-1,)), ((3, 8), (-1, 4)), ((2, 3, 4), (2, -1)), ((2, 3, 4), (4, -1, 2)))
+    behind = [
+        _view_crossing((1, 8, 8, 8), (1, 512), True),
+        _view_crossing((1, 8, 8, 8), (512,), True),
+        _view_crossing((1, 8, 4, 6), (1, 192), True),
+        _view_crossing((1, 5, 1, 1), (1, 5), True),
+        _view_crossing((1, 1, 5, 7), (1, 35), True),
+        _view_crossing((1, 16, 2, 4), (8, 16), True),
+        _view_crossing((1, 8, 5, 5), (1, 200), False),
+        _view_crossing((1, 5, 8, 8), (1, 320), False),
+        _view_crossing((1, 7, 8, 8), (1, 448), False),
+        _view_crossing((1, 8, 3, 5), (8, 15), False),
+    ]
+    before = [
+        _view_crossing((8, 64), (1, 8, 8, 8), True),
+        _view_crossing((512,), (1, 8, 8, 8), True),
+        _view_crossing((8, 24), (1, 8, 3, 8), True),
+        _view_crossing((4, 5), (1, 20, 1, 1), True),
+        _view_crossing((8, 40), (1, 8, 8, 5), False),
+        _view_crossing((5, 64), (1, 5, 8, 8), False),
+        _view_crossing((8, 20), (1, 8, 5, 4), False),
+    ]
+    return [
+        *(accepted(f"{_sizes(a)}_to_{_sizes(b)}", model(view(a, b), behind_abs)) for a, b in shapes),
+        *(accepted(f"{_sizes(a)}_to_{_name(b)}", model(view(a, b), behind_abs)) for a, b in inferred),
+        *ranks([(n, view((2, 12), (*(1,) * (n - 3), 2, 3, 4))) for n in (5, 6, 7, 8, 9)]),
+        *crossings(behind, before),
+        limit("transposition", "behind_conv_8x5x5_into_mm", _into_mm()),
+        *in_place(u),
+    ]
+
+
+def _into_mm() -> Graph:
+    """Flattening between a convolution and a matrix product: the weights take the transposition."""
+    u = view((1, 8, 5, 5), (1, 200))
+    graph = model(u, behind_conv)
+    product = Step("after", "aten.mm.default", (Ref(SUBJECT), Ref("w")), (), Q)
+    return Graph((*graph.values, matrix_weights(200, 6)), (*graph.steps, product), (Ref("after"),))
+
+
+# ------------------------------------------------------------------------------------ squeeze
+
+
+def squeeze(op: str, shape: Shape, dims: Shape) -> Use:
+    """`dims` as the overload takes them: nothing, one number, a list."""
+    rest: tuple[Any, ...] = {"aten.squeeze.default": (), "aten.squeeze.dim": dims[:1]}.get(op, (dims,))
+    return use(op, shape, *rest)
+
+
+def squeeze_cases(op: str) -> list[Draft]:
+    """aten.squeeze.default, aten.squeeze.dim and aten.squeeze.dims."""
+    u = squeeze(op, (1, 8, 3, 4), (0,))
+    shapes: Sequence[tuple[Shape, Shape]] = (
+        ((3, 1, 5), (1,)),
+        ((3, 1, 5), (-2,)),
+        ((1, 7), (0,)),
+        ((7, 1), (-1,)),
+        ((2, 3, 1, 1), (-1, 2)),
+        ((1, 3, 1, 5), (0, 2)),
+        ((2, 3, 4), (1,)),
+        ((1, 1, 1, 6), (0, 1, 2)),
+        ((1, 1), (1,)),
+    )
+    deep = [(6, (1, 2, 3, 2, 2, 2, 2)), (7, (1, 2, 3, 2, 2, 2, 2, 2)), (8, (1, 2, 2, 2, 2, 2, 2, 2, 2))]
+    behind: Sequence[tuple[Shape, int, bool]] = (
+        ((1, 8, 8, 1), -1, True),
+        ((1, 8, 1, 16), 2, True),
+        ((1, 5, 1, 1), 3, True),
+        ((1, 16, 1, 8), 0, True),
+        ((1, 8, 7, 1), 3, False),
+        ((1, 8, 1, 9), -2, False),
+        ((1, 7, 8, 1), 3, False),
+        ((1, 16, 1, 14), 2, False),
+    )
+    behind_uses = [(f"{_sizes(s)}_dim_{_name(d)}", squeeze(op, s, (d,)), good) for s, d, good in behind]
+    return [
+        *(accepted(f"{_sizes(s)}_dims_{_name(d)}", model(squeeze(op, s, d), behind_abs)) for s, d in shapes),
+        *ranks([(rank, squeeze(op, shape, (0,))) for rank, shape in deep]),
+        *crossings(behind_uses, _squeeze_before(op)),
+        *in_place(u),
+    ]
+
+
+def _squeeze_before(op: str) -> list[Crossing]:
+    """Rank 5 to the image a convolution takes; without dims squeeze would also drop the batch."""
+    if op == "aten.squeeze.default":
+        return []
+    shapes = (((1, 8, 1, 4, 8), 2, True), ((1, 8, 1, 4, 6), 2, False), ((1, 7, 8, 8, 1), 4, False))
+    return [(f"{_sizes(s)}_to_{_sizes((*s[:d], *s[d + 1 :]))}", squeeze(op, s, (d,)), good) for s, d, good in shapes]
+
+
+# ------------------------------------------------------------------------------------ unsqueeze
+
+
+def unsqueeze_cases() -> list[Draft]:
+    """aten.unsqueeze.default."""
+    u = use(UNSQUEEZE, (3, 8), 1)
+    shapes: Sequence[tuple[Shape, int]] = (
+        ((7,), 0),
+        ((7,), 1),
+        ((7,), -1),
+        ((7,), -2),
+        ((3, 8), 0),
+        ((3, 8), 2),
+        ((3, 8), -1),
+        ((3, 8), -3),
+        ((2, 3, 4, 5), 2),
+        ((1, 1), 0),
+    )
+    behind: Sequence[tuple[Shape, int, bool]] = (
+        ((1, 8, 8, 8), 0, True),
+        ((1, 5, 1, 1), 4, True),
+        ((1, 16, 2, 4), -1, True),
+        ((1, 8, 5, 5), 0, False),
+        ((1, 7, 8, 8), 2, False),
+    )
+    before: Sequence[tuple[Shape, int, bool]] = (
+        ((8, 3, 8), 0, True),
+        ((1, 8, 16), 2, True),
+        ((1, 5, 1), -1, True),
+        ((8, 3, 5), 0, False),
+        ((1, 7, 8), 2, False),
+        ((1, 16, 14), -2, False),
+    )
+    behind_uses = [(f"{_sizes(s)}_dim_{_name(d)}", use(UNSQUEEZE, s, d), good) for s, d, good in behind]
+    before_uses = [(f"{_sizes(s)}_to_{_sizes(_unsqueezed(s, d))}", use(UNSQUEEZE, s, d), good) for s, d, good in before]
+    return [
+        *(accepted(f"{_sizes(s)}_dim_{_name(d)}", model(use(UNSQUEEZE, s, d), behind_abs)) for s, d in shapes),
+        *ranks([(n + 1, use(UNSQUEEZE, (2, 3, *(1,) * (n - 2)), 1)) for n in (5, 6, 7, 8)]),
+        *crossings(behind_uses, before_uses),
+        *in_place(u),
+    ]
+
+
+def _unsqueezed(shape: Shape, dim: int) -> Shape:
+    at = dim % (len(shape) + 1)
+    return (*shape[:at], 1, *shape[at:])
+
+
+# ------------------------------------------------------------------------------------ copies
+
+
+def clone_cases() -> list[Draft]:
+    """aten.clone.default: the memory format is preserve_format or contiguous_format."""
+    fits = ("contiguous_format", "preserve_format")
+    u = use(CLONE, IMAGE, memory_format="contiguous_format")
+    code = "memory_format"
+    return [
+        *(limit(code, name, model(use(CLONE, IMAGE, memory_format=name), behind_abs)) for name in fits),
+        outside(code, "channels_last", model(use(CLONE, IMAGE, memory_format="channels_last"), behind_abs)),
+        outside(code, "channels_last_rank_5", model(_channels_last_3d(), behind_abs)),
+        silent(code, "left_out", model(use(CLONE, IMAGE), behind_abs)),
+        *(accepted(f"shape_{_sizes(s)}", model(_cloned(u, s), behind_abs)) for s in COPIES),
+        placed("behind_conv", model(_cloned(u, (1, 8, 4, 6)), behind_conv)),
+        *in_place(u),
+    ]
+
+
+COPIES = ((7,), (3, 5), (2, 3, 7), (1, 1, 1, 1), (1, 3, 5, 7), (2, 3, 2, 3, 2))
+
+
+def _channels_last_3d() -> Use:
+    return use(CLONE, (1, 8, 2, 3, 4), memory_format="channels_last_3d")
+
+
+def _cloned(u: Use, shape: Shape) -> Use:
+    return replace(u, values=(replace(u.values[0], shape=shape),))
+
+
+def _ordered(order: Shape | None, shape: Shape = IMAGE) -> Use:
+    return use(DIM_ORDER, shape, dim_order=order)
+
+
+def dim_order_cases() -> list[Draft]:
+    """dim_order_ops._clone_dim_order.default: the dim order is the contiguous one."""
+    code = "memory_format"
+    u = _ordered((0, 1, 2, 3))
+    return [
+        limit(code, "contiguous", model(u, behind_abs)),
+        outside(code, "channels_last", model(_ordered((0, 2, 3, 1)), behind_abs)),
+        outside(code, "channels_last_rank_5", model(_ordered((0, 2, 3, 4, 1), (1, 8, 2, 3, 4)), behind_abs)),
+        silent(code, "left_out", model(_ordered(None), behind_abs)),
+        *(accepted(f"shape_{_sizes(s)}", model(_ordered(tuple(range(len(s))), s), behind_abs)) for s in COPIES),
+        placed("behind_conv", model(_ordered((0, 1, 2, 3), (1, 8, 4, 6)), behind_conv)),
+        *in_place(u),
+    ]

@@ -1,0 +1,216 @@
+"""Cases that many rows share: contexts, quantisation parameters, and telling numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from conformance.cases.make import (
+    SUBJECT,
+    Draft,
+    Front,
+    Q,
+    Use,
+    X,
+    bare,
+    behind_conv,
+    f32,
+    filled,
+    limit,
+    model,
+    outside,
+    placed,
+    quant,
+    requantised,
+    step,
+    then_abs,
+    then_abs_and_returned,
+    then_two,
+    valued,
+)
+from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+
+ZERO_POINTS = (-128, 0, 127)
+FILLS: Sequence[tuple[str, Fill]] = (
+    ("all_min", Fill("min")),
+    ("all_max", Fill("max")),
+    ("alternating", Fill("alternating")),
+    ("ramp", Fill("ramp")),
+)
+
+
+# ------------------------------------------------------------------------------------ contexts
+
+
+def contexts(u: Use, front: Front = bare) -> list[Draft]:
+    """Where the operator stands: consumers, a second use, neighbours that are not quantised."""
+    return [*surroundings(u, front), *unquantised(u)]
+
+
+def surroundings(u: Use, front: Front = bare) -> list[Draft]:
+    """Contexts that leave the verdict alone."""
+    return [
+        placed("before_abs", model(u, front, then_abs)),
+        placed("two_consumers", model(u, front, then_two)),
+        placed("also_a_model_output", model(u, front, then_abs_and_returned)),
+        placed("input_shared_with_abs", _input_shared(u, front)),
+        placed("used_twice", _used_twice(u, front)),
+    ]
+
+
+def _input_shared(u: Use, front: Front) -> Graph:
+    """The operator's operand also goes into an abs of its own."""
+    graph = model(u, front)
+    operand = front(u)[2]
+    other = Step("other", "aten.abs.default", (operand,), (), u.values[0].quant)
+    return Graph(graph.values, (*graph.steps, other), (*graph.outputs, Ref("other")))
+
+
+def _used_twice(u: Use, front: Front) -> Graph:
+    """One module called on two inputs: constants are shared, `before` computes for the first only."""
+    graph = model(u, front)
+    x = replace(u.values[0], name="x_again", fill=Fill(seed=99))
+    operand, steps = Ref("x_again"), graph.steps
+    if front is not bare:
+        steps = (*steps, Step("before_again", "aten.abs.default", (operand,), (), x.quant))
+        operand = Ref("before_again")
+    again = step(u, operand, "again")
+    return Graph((*graph.values, x), (*steps, again), (*graph.outputs, Ref("again")))
+
+
+def unquantised(u: Use) -> list[Draft]:
+    """The operator does not stand between dequantize and quantize: never delegated."""
+    floats = tuple(replace(value, quant=None) for value in u.values)
+    float_input = replace(u, values=(floats[0], *u.values[1:]))
+    between = Step("between", "aten.abs.default", (X,), (), None)
+    after = Step("after", "aten.abs.default", (Ref(SUBJECT),), (), u.y)
+    bare_output = replace(u, y=None)
+    behind_float = Graph(u.values, (between, step(u, Ref("between"))), model(u).outputs)
+    rest = model(u).outputs[1:]
+    before_float = Graph(u.values, (step(bare_output), after), (Ref("after"), *rest))
+    variants = (
+        ("float_model", model(replace(u, values=floats, y=None))),
+        ("float_input", model(float_input)),
+        ("float_output", model(bare_output)),
+        ("behind_unquantised_abs", behind_float),
+        ("before_unquantised_abs", before_float),
+    )
+    kept = limit("quantized", "quantised_on_both_sides", model(u, None, then_abs))
+    return [kept, *(outside("quantized", variant, graph) for variant, graph in variants)]
+
+
+def behind_convolution(u: Use, channels: Iterable[int] = (8, 5, 1), size: tuple[int, ...] = (4, 6)) -> list[Draft]:
+    """Elementwise behind a convolution, where values are channels-first: any channel count."""
+    return [
+        placed(f"behind_conv_channels_{count}", model(reshaped(u, (1, count, *size)), behind_conv))
+        for count in channels
+    ]
+
+
+def reshaped(u: Use, shape: tuple[int, ...]) -> Use:
+    """The same use with another shape of `x`."""
+    return replace(u, values=(replace(u.values[0], shape=shape), *u.values[1:]))
+
+
+# ------------------------------------------------------------------------------------ same parameters
+
+
+def same_qparams(u: Use, front: Front = bare) -> list[Draft]:
+    """Equal parameters at several zero points, then scale and zero point off by a little."""
+    x = u.values[0].quant or Q
+    assert isinstance(x.scale, float)
+    equal = [
+        limit("same_qparams", f"both_zero_point_{zero}", model(requantised(u, q, q), front))
+        for zero in ZERO_POINTS
+        for q in [quant(0.03, zero)]
+    ]
+    others = (
+        ("scale_one_float32_step_up", Quant(f32(x.scale * (1 + 2**-23)), x.zero_point)),
+        ("scale_doubled", quant(2 * x.scale, x.zero_point)),
+        ("zero_point_one_up", Quant(x.scale, x.zero_point + 1)),
+        ("scale_and_zero_point", quant(1.5 * x.scale, x.zero_point - 7)),
+    )
+    return equal + [outside("same_qparams", variant, model(replace(u, y=y), front)) for variant, y in others]
+
+
+def fixed_output(u: Use, y: Quant, front: Front = bare) -> list[Draft]:
+    """An output whose quantisation the operator fixes to `y`."""
+    assert isinstance(y.scale, float)
+    others = (
+        ("scale_doubled", Quant(2 * y.scale, y.zero_point)),
+        ("scale_halved", Quant(y.scale / 2, y.zero_point)),
+        ("scale_one_percent_up", quant(1.01 * y.scale, y.zero_point)),
+        ("zero_point_one_up", Quant(y.scale, y.zero_point + 1)),
+        ("scale_of_1_over_255", quant(1 / 255, y.zero_point)),
+    )
+    kept = limit("output_qparams", "as_fixed", model(replace(u, y=y), front))
+    return [kept, *(outside("output_qparams", variant, model(replace(u, y=o), front)) for variant, o in others)]
+
+
+# ------------------------------------------------------------------------------------ numbers
+
+
+def all_codes(u: Use, pairs: Iterable[tuple[Quant, Quant]], front: Front = bare, label: str = "") -> list[Draft]:
+    """Every one of the 256 codes, for pairs of input and output quantisation."""
+    wide = filled(reshaped(u, (1, 8, 4, 8)), Fill("all_codes"))
+    return [
+        valued(f"all_codes{label}_{named(x)}_to_{named(y)}", model(requantised(wide, x, y), front)) for x, y in pairs
+    ]
+
+
+def named(q: Quant) -> str:
+    """A quantisation in a case id: `s0.05z3`."""
+    assert isinstance(q.scale, float)
+    return f"s{q.scale:.4g}z{q.zero_point}"
+
+
+def rescaling_pairs(gain: float = 1.0) -> list[tuple[Quant, Quant]]:
+    """Quantisations that try a rescale: zero points at the ends, ties, saturation, extreme scales.
+
+    `gain` is the operator's largest |output| / |input|, so that "fits" means what it says.
+    """
+    fits = [(quant(0.05, zero), quant(0.06 * gain, -zero if zero else 5)) for zero in ZERO_POINTS]
+    ends = [(quant(0.05, a), quant(0.11 * gain, b)) for a in (-128, 127) for b in (-128, 127)]
+    ties = [(quant(0.0625, zero), quant(ratio * 0.0625 * gain, zero)) for zero in (0, -5) for ratio in (2, 4)]
+    saturates = [(quant(0.05, 3), quant(0.01 * gain, 0)), (quant(0.05, -100), quant(0.02 * gain, 100))]
+    extreme = [(quant(2.0**-10, 7), quant(2.0**-10 * gain, -7)), (quant(4.0, 7), quant(5.0 * gain, -7))]
+    return [*fits, *ends, *ties, *saturates, *extreme]
+
+
+def lut_inputs() -> list[Quant]:
+    """Input quantisations for operators that are tables of 256 entries."""
+    scales = (2.0**-9, 0.02, 0.0625, 0.5)
+    return [quant(scale, zero) for scale in scales for zero in ZERO_POINTS]
+
+
+def fills(u: Use, front: Front = bare, label: str = "") -> list[Draft]:
+    """Uniform extremes, alternating extremes, and a ramp, which shows exchanged axes."""
+    return [valued(f"{name}{label}", model(filled(u, fill), front)) for name, fill in FILLS]
+
+
+def one_hots(u: Use, front: Front = bare, label: str = "", spots: int = 4) -> list[Draft]:
+    """A single nonzero element at the corners and in between: shows wrong axes and padding."""
+    count = 1
+    for size in u.values[0].shape:
+        count *= size
+    indices = sorted({round(spot * (count - 1) / max(1, spots - 1)) for spot in range(spots)})
+    return [valued(f"one_hot_at_{i}{label}", model(filled(u, Fill("one_hot", index=i)), front)) for i in indices]
+
+
+def zero_points(u: Use, front: Front = bare, label: str = "") -> list[Draft]:
+    """Input and output share their parameters; zero points at both ends and in the middle."""
+    return [
+        valued(f"zero_point_{zero}{label}", model(requantised(u, q, q), front))
+        for zero in ZERO_POINTS
+        for q in [quant(0.05, zero)]
+    ]
+
+
+def movement(u: Use, front: Front = bare, label: str = "") -> list[Draft]:
+    """Numbers for an operator that moves or pools values without rescaling them."""
+    return [*fills(u, front, label), *one_hots(u, front, label), *zero_points(u, front, label)]
+
+
+def reordered(u: Use, first: Value) -> Use:
+    """The same use with another `x`: shape, quantisation and numbers."""
+    return replace(u, values=(replace(first, name="x"), *u.values[1:]))
