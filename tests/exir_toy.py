@@ -51,7 +51,7 @@ class ToyBackend(BackendDetails):
             "inputs": [n.name for n, s in placeholders(edge_program) if s.kind == InputKind.USER_INPUT],
             "constants": constants,
             "steps": [
-                [n.name, _kernel_name(n), [a.name for a in n.all_input_nodes] if n.args else []]
+                [n.name, _kernel_name(n), [a.name for a in n.args if isinstance(a, fx.Node)]]
                 for n in edge_program.graph.nodes
                 if n.op == "call_function"
             ],

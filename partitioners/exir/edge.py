@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -112,7 +113,10 @@ def edge_from_aten(program: ExportedProgram, config: EdgeCompileConfig) -> EdgeP
     """The edge form of one program; a copy if it is one already."""
     if program.dialect == EdgeVerifier.dialect:
         return copy_program(program)
-    aten = program.run_decompositions(decompositions(config))
+    with warnings.catch_warnings():
+        # torch copies its own tree specs in a way that it deprecated itself.
+        warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
+        aten = program.run_decompositions(decompositions(config))
     if config._check_ir_validity:
         check_core(aten.graph_module, frozenset((*config.preserve_ops, *config._core_aten_ops_exception_list)))
     edge = rewrite(aten, config)

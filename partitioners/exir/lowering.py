@@ -13,7 +13,7 @@ from partitioners.exir.contract import tagged_nodes
 from partitioners.exir.cutting import outer_program, plan, submodule
 from partitioners.exir.errors import BackendError, ExirError
 from partitioners.exir.lowered import LoweredBackendModule
-from partitioners.exir.partitioner import Partitioner
+from partitioners.exir.partitioner import DELEGATION_TAG, Partitioner
 from partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program
 
 Details = Mapping[str, type[BackendDetails]]
@@ -62,7 +62,7 @@ def _(
 def _(args: ExportedProgram, partitioner: Partitioner, *, details: Details | None = None) -> EdgeProgram:
     check_edge(args, "first argument")
     name = check_partitioner(partitioner)
-    result = partitioner(copy_program(args))
+    result = partitioner(untagged(args))
     tags = tagged_nodes(args, result, name)
     tagged = result.tagged_exported_program
     cut = plan(tagged, tags)
@@ -73,6 +73,14 @@ def _(args: ExportedProgram, partitioner: Partitioner, *, details: Details | Non
         backend_id, compile_specs = result.partition_tags[partition.tag]
         lowered[partition.tag] = to_backend(backend_id, submodule(tagged, partition), compile_specs, details=details)
     return outer_program(tagged, cut, lowered)
+
+
+def untagged(program: ExportedProgram) -> EdgeProgram:
+    """A copy of the program without the tags that an earlier partitioner may have left on it."""
+    twin = copy_program(program)
+    for node in twin.graph.nodes:
+        node.meta.pop(DELEGATION_TAG, None)
+    return twin
 
 
 def backend_class(backend_id: str, details: Details | None = None) -> type[BackendDetails]:
