@@ -24,7 +24,7 @@ def check(result: Run, exact: bool) -> None:
     for codes, expected in zip(result.codes, result.expected, strict=True):
         assert codes.shape == expected.shape
         # Equal codes everywhere would hide exchanged axes.
-        assert len(expected.unique()) > 1
+        assert bool((expected != expected.flatten()[0]).any())
     assert result.lsb() <= (0 if exact else 1), result.operators
 
 

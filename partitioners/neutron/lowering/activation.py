@@ -80,7 +80,6 @@ def softmax(ctx: Context, node: fx.Node) -> None:
     A softmax along another axis than the last in the node's layout is computed with the two exchanged.
     """
     bound = bind(node)
-    require(not bound["half_to_float"], node, "half_to_float", True, False)
     _require_output(node, LOGISTIC_OUTPUT)
     value = ctx.value(node.args[0], node)
     layout = _last(ctx.layout(node), axis_of(node, bound["dim"], value.rank))

@@ -1,0 +1,173 @@
+"""What cannot be compiled is refused with one error that names node, operator, found and expected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from delegated import compiled, delegated, run
+from lowering_graphs import IMAGE, OTHER, Operation, Q, Ref, activation, constant, convolution, products
+from torch import fx
+from torch._dynamo.source import ConstantSource
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from conformance.graph import Graph, Quant, Ref
+from conformance.programs import build
+from partitioners.exir import edge_program
+from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, edge_op
+from partitioners.neutron import CompileError
+
+HALF_STEP = Quant(1 / 512, -128)
+W = Quant(2.0**-8, 0, -127)
+CONV = convolution("conv", (1, 4, 5, 6), (2, 3), 4)
+ADDMM = products()[0]
+
+
+def bias(scale: float, zero_point: int = 0) -> Quant:
+    return Quant(scale, zero_point, -900, 900, None, "int32")
+
+
+REFUSED = {
+    "alpha": Operation(
+        "", "aten.add.Tensor", IMAGE, (Ref("z"),), more=(activation("z", IMAGE),), kwargs=(("alpha", 2),)
+    ),
+    "bounds": Operation("", "aten.hardtanh.default", IMAGE, (-2, 2)),
+    "output scale and zero point": Operation("", "aten.sigmoid.default", IMAGE, y=HALF_STEP),
+    "step": Operation("", "aten.slice_copy.Tensor", IMAGE, (3, 0, 5, 2)),
+    "padding": Operation("", "aten.constant_pad_nd.default", IMAGE, ((-1, 1),)),
+    "ceil_mode": Operation("", "aten.avg_pool2d.default", IMAGE, ((2, 2), (2, 2), (0, 0), True)),
+    "count_include_pad": Operation("", "aten.avg_pool2d.default", IMAGE, ((2, 2), (2, 2), (1, 1), False, False)),
+    "divisor_override": Operation("", "aten.avg_pool2d.default", IMAGE, ((2, 2), (2, 2), (0, 0), False, True, 3)),
+    "dilation": Operation("", "aten.max_pool2d.default", IMAGE, ((2, 2), (1, 1), (0, 0), (1, 2))),
+    "output size": Operation("", "aten._adaptive_avg_pool2d.default", IMAGE, ((3, 5),)),
+    "rank of the input": Operation("", "aten.avg_pool2d.default", IMAGE[1:], ((2, 2), (1, 1))),
+    "weights": replace(CONV, more=(activation("w", (4, 4, 2, 3), W), CONV.more[1])),
+    "zero point of weights": replace(CONV, more=(constant("w", (4, 4, 2, 3), Quant(2.0**-8, 1, -127)), CONV.more[1])),
+    "groups": convolution("", (1, 4, 5, 6), (2, 3), 4, groups=2),
+    "axis of the weights' scales": replace(
+        CONV, more=(replace(CONV.more[0], quant=replace(W, scale=(2.0**-8,) * 4, axis=1)), CONV.more[1])
+    ),
+    "scale of the bias": replace(ADDMM, more=(ADDMM.more[0], constant("b", (5,), bias(0.25)))),
+    "zero point of the bias": replace(ADDMM, more=(ADDMM.more[0], constant("b", (5,), bias(0.03125 * 2.0**-8, 1)))),
+    "type of the bias": replace(ADDMM, more=(ADDMM.more[0], constant("b", (5,), Quant(0.03125 * 2.0**-8)))),
+    "bias": replace(ADDMM, more=(ADDMM.more[0], activation("b", (5,), Q))),
+    "size of the bias": replace(ADDMM, more=(ADDMM.more[0], constant("b", (1,), bias(0.03125 * 2.0**-8)))),
+    "alpha of addmm": replace(ADDMM, kwargs=(("alpha", 2),)),
+    "beta": replace(ADDMM, kwargs=(("beta", 0.5),)),
+    "operator": Operation("", "aten.exp.default", IMAGE),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused(what: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        run(REFUSED[what].graph())
+    error = caught.value
+    assert error.what == what.removesuffix(" of addmm")
+    assert (
+        str(error) == f"{error.node} ({error.operator}): {error.what}: found {error.found}, expected {error.expected}"
+    )
+    assert error.operator.startswith("aten") and error.found != error.expected
+
+
+def program(graph: Graph) -> fx.Graph:
+    """The delegated graph, for tests that damage it; all placeholders are inputs."""
+    damaged: fx.Graph = delegated(build(graph)).graph
+    return damaged
+
+
+def abs_graph() -> fx.Graph:
+    return program(Operation("abs", "aten.abs.default", (2, 3), y=OTHER).graph())
+
+
+def refused(graph: fx.Graph) -> CompileError:
+    with pytest.raises(CompileError) as caught:
+        compiled(edge_program(graph))
+    return caught.value
+
+
+def only(graph: fx.Graph, part: str) -> fx.Node:
+    found: fx.Node = next(node for node in graph.nodes if part in node.name)
+    return found
+
+
+def test_float_output() -> None:
+    graph = abs_graph()
+    graph.output_node().args = ((only(graph, "abs"),),)
+    assert refused(graph).what == "output"
+
+
+def test_float_input() -> None:
+    graph = abs_graph()
+    with graph.inserting_before(only(graph, "dequantize")):
+        extra = graph.placeholder("extra")
+    extra.meta["val"] = only(graph, "aten_abs").meta["val"]
+    assert refused(graph).what == "type of an input"
+
+
+def test_no_outputs() -> None:
+    graph = abs_graph()
+    graph.output_node().args = ((),)
+    assert refused(graph).what == "outputs"
+
+
+def test_unquantised_operand() -> None:
+    """A float value that the partition left between its operators."""
+    graph = abs_graph()
+    quantize = only(graph, "_quantize")
+    with graph.inserting_before(quantize):
+        exp = graph.call_function(edge_op("aten.exp.default"), (only(graph, "aten_abs"),))
+    exp.meta = dict(only(graph, "aten_abs").meta)
+    quantize.replace_input_with(only(graph, "aten_abs"), exp)
+    error = refused(graph)
+    assert (error.what, error.node) == ("operator", exp.name)
+
+
+@pytest.mark.parametrize(
+    "position, value, what",
+    [
+        (1, 0.0, "scale"),
+        (1, float("nan"), "scale"),
+        (1, 1e-50, "scale"),
+        (3, -127, "quantised type"),
+        (5, torch.uint8, "quantised type"),
+    ],
+)
+def test_odd_quantisation(position: int, value: object, what: str) -> None:
+    graph = abs_graph()
+    quantize = only(graph, "_quantize")
+    args: list[Any] = list(quantize.args)
+    args[position] = value
+    quantize.args = tuple(args)
+    assert refused(graph).what == what
+
+
+def test_dequantize_with_other_parameters_than_its_quantize() -> None:
+    graph = program(Operation("view", "aten.view_copy.default", (2, 3), ((3, 2),)).graph())
+    twice = only(graph, "_dequantize")
+    with graph.inserting_after(twice):
+        other = graph.call_function(edge_op(DEQUANTIZE_PER_TENSOR), (twice.args[0], 0.5, *twice.args[2:]))
+    other.meta = dict(twice.meta)
+    assert refused(graph).what == "scale and zero point"
+
+
+def test_result_without_quantisation() -> None:
+    graph = abs_graph()
+    graph.output_node().args = ((only(graph, "aten_abs"),),)
+    graph.erase_node(only(graph, "_quantize"))
+    assert refused(graph).what == "result without quantisation"
+
+
+def test_symbolic_shape() -> None:
+    environment = ShapeEnv()
+    symbol = environment.create_symbol(3, ConstantSource("n"))
+    size = environment.create_symintnode(symbol, hint=3)
+    graph = abs_graph()
+    with FakeTensorMode(shape_env=environment):
+        for node in graph.nodes:
+            if "val" in node.meta:
+                node.meta["val"] = torch.empty((2, size), dtype=node.meta["val"].dtype)
+    assert refused(graph).what == "shape"
