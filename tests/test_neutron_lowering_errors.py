@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from delegated import compiled, delegated, run
-from lowering_graphs import IMAGE, OTHER, Operation, Q, Ref, activation, constant, convolution, products
+from lowering_graphs import IMAGE, OTHER, Operation, Q, activation, constant, convolution, products
 from torch import fx
 from torch._dynamo.source import ConstantSource
 from torch._subclasses import FakeTensorMode
