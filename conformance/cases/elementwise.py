@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -50,7 +50,7 @@ def shapes(u: Use, choices: Sequence[tuple[int, ...]] = SHAPES) -> list[Draft]:
     return [accepted(f"shape_{'x'.join(map(str, shape))}", model(reshaped(u, shape))) for shape in choices]
 
 
-def unlimited(u: Use, gain: float = 1.0) -> list[Draft]:
+def unlimited(u: Use, follow: Callable[[int], int]) -> list[Draft]:
     """A row without constraints of its own: every shape, context and rescale is accepted."""
     return [
         *shapes(u),
@@ -58,7 +58,7 @@ def unlimited(u: Use, gain: float = 1.0) -> list[Draft]:
         *behind_convolution(u),
         placed("behind_abs", model(u, behind_abs)),
         placed("twice_in_a_row", twice_in_a_row(u)),
-        *all_codes(u, rescaling_pairs(gain)),
+        *all_codes(u, rescaling_pairs(1.0, follow)),
         *fills(u),
     ]
 
@@ -72,12 +72,12 @@ def twice_in_a_row(u: Use) -> Graph:
 
 def abs_cases() -> list[Draft]:
     """aten.abs.default: no constraints."""
-    return unlimited(use("aten.abs.default", IMAGE))
+    return unlimited(use("aten.abs.default", IMAGE), lambda zero: min(zero, 0))
 
 
 def neg_cases() -> list[Draft]:
     """aten.neg.default: no constraints."""
-    return unlimited(use("aten.neg.default", IMAGE))
+    return unlimited(use("aten.neg.default", IMAGE), lambda zero: -1 - zero)
 
 
 def leaky_relu_cases() -> list[Draft]:
@@ -93,7 +93,7 @@ def leaky_relu_cases() -> list[Draft]:
             variants[name], rescaling_pairs(1.5 if name == "1.5" else 1.0)[:4], label=f"_slope_{name}"
         )
     ]
-    return [*unlimited(variants["0.1"]), *slope_cases, accepted("slope_by_name", model(named)), *codes]
+    return [*unlimited(variants["0.1"], int), *slope_cases, accepted("slope_by_name", model(named)), *codes]
 
 
 # ------------------------------------------------------------------------------------ bounded
@@ -124,7 +124,7 @@ def _sizes(shape: tuple[int, ...]) -> str:
 def relu_cases() -> list[Draft]:
     """aten.relu.default: any shape, but see `bounded`."""
     u = use("aten.relu.default", IMAGE, y=POSITIVE)
-    pairs = rescaling_pairs()
+    pairs = rescaling_pairs(1.0, lambda zero: min(zero, 0))
     pairs = list(dict.fromkeys([*pairs, *((x, Quant(y.scale, -128)) for x, y in pairs)]))
     return [
         *bounded(u, "relu"),
@@ -193,7 +193,7 @@ def _bounds_numbers(op: str, allowed: Sequence[tuple[Any, Any]]) -> list[Draft]:
     drafts = []
     for low, high in allowed:
         fit = _fitting(low, high)
-        outputs = (fit, quant(0.05, 3), quant(0.06, -128), quant(0.004, 0), quant(0.1, 127))
+        outputs = (fit, quant(0.05, 3), quant(0.06, -128), quant(0.004, 0), quant(0.1, 100))
         pairs = [(x, y) for x in (quant(0.05, 3), quant(0.0625, -128)) for y in outputs]
         drafts += all_codes(_bounds(op, low, high), pairs, label=f"_{_bound_name(low, high)}")
     u = _bounds(op, 0, 6)

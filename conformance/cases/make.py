@@ -166,6 +166,14 @@ def behind_abs(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
     return u.values, (Step("before", "aten.abs.default", (X,), (), u.values[0].quant),), Ref("before")
 
 
+def behind_neg(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
+    """Behind a neg whose output takes every code: its input has the mirrored zero point."""
+    x, *rest = u.values
+    assert x.quant is not None
+    mirrored = replace(x, quant=replace(x.quant, zero_point=-1 - x.quant.zero_point))
+    return (mirrored, *rest), (Step("before", "aten.neg.default", (X,), (), x.quant),), Ref("before")
+
+
 def behind_conv(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
     """Behind a 1x1 convolution from 4 channels, which makes `x`, of shape (1, C, ...), channels-first."""
     x, *rest = u.values

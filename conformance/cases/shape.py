@@ -16,6 +16,7 @@ from conformance.cases.make import (
     accepted,
     behind_abs,
     behind_conv,
+    behind_neg,
     bias_quant,
     inside,
     limit,
@@ -77,12 +78,12 @@ def in_place(u: Use) -> list[Draft]:
     """What every such row shares: parameters, company, contexts, numbers."""
     neighbours = [d for d in unquantised(u) if d.side == "outside" and d.variant != "before_unquantised_abs"]
     return [
-        *same_qparams(u, behind_abs),
+        *same_qparams(u, behind_neg),
         *not_alone(u),
         *surroundings(u, behind_abs),
         *neighbours,
         limit("quantized", "quantised_on_both_sides", model(u, behind_abs, then_abs)),
-        *movement(u, behind_abs),
+        *movement(u, behind_neg),
     ]
 
 

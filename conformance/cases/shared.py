@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from conformance.cases.make import (
@@ -31,6 +31,8 @@ from conformance.cases.make import (
 from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 ZERO_POINTS = (-128, 0, 127)
+# Every code once, neighbours far apart.
+SCATTERED = Fill("list", values=tuple(float((37 * index) % 256 - 128) for index in range(256)))
 FILLS: Sequence[tuple[str, Fill]] = (
     ("all_min", Fill("min")),
     ("all_max", Fill("max")),
@@ -152,7 +154,7 @@ def fixed_output(u: Use, y: Quant, front: Front = bare) -> list[Draft]:
 
 def all_codes(u: Use, pairs: Iterable[tuple[Quant, Quant]], front: Front = bare, label: str = "") -> list[Draft]:
     """Every one of the 256 codes, for pairs of input and output quantisation."""
-    wide = filled(reshaped(u, (1, 8, 4, 8)), Fill("all_codes"))
+    wide = filled(reshaped(u, (1, 8, 4, 8)), SCATTERED)
     return [
         valued(f"all_codes{label}_{named(x)}_to_{named(y)}", model(requantised(wide, x, y), front)) for x, y in pairs
     ]
@@ -164,22 +166,23 @@ def named(q: Quant) -> str:
     return f"s{q.scale:.4g}z{q.zero_point}"
 
 
-def rescaling_pairs(gain: float = 1.0) -> list[tuple[Quant, Quant]]:
+def rescaling_pairs(gain: float = 1.0, follow: Callable[[int], int] = int) -> list[tuple[Quant, Quant]]:
     """Quantisations that try a rescale: zero points at the ends, ties, saturation, extreme scales.
 
-    `gain` is the operator's largest |output| / |input|, so that "fits" means what it says.
+    `gain` is the operator's largest |output| / |input|, and `follow` the output zero point that
+    fits an input zero point; together they make "fits" mean what it says.
     """
-    fits = [(quant(0.05, zero), quant(0.06 * gain, -zero if zero else 5)) for zero in ZERO_POINTS]
-    ends = [(quant(0.05, a), quant(0.11 * gain, b)) for a in (-128, 127) for b in (-128, 127)]
-    ties = [(quant(0.0625, zero), quant(ratio * 0.0625 * gain, zero)) for zero in (0, -5) for ratio in (2, 4)]
-    saturates = [(quant(0.05, 3), quant(0.01 * gain, 0)), (quant(0.05, -100), quant(0.02 * gain, 100))]
-    extreme = [(quant(2.0**-10, 7), quant(2.0**-10 * gain, -7)), (quant(4.0, 7), quant(5.0 * gain, -7))]
-    return [*fits, *ends, *ties, *saturates, *extreme]
+    fits = [(quant(0.05, zero), quant(0.06 * gain, follow(zero))) for zero in ZERO_POINTS]
+    ends = [(quant(0.05, zero), quant(0.11 * gain, 0)) for zero in (-128, 127)]
+    moved = [(quant(0.05, 0), quant(0.11 * gain, zero)) for zero in (-128, -90, 90)]
+    ties = [(quant(0.0625, z), quant(ratio * 0.0625 * gain, follow(z))) for z in (0, -5) for ratio in (2, 4)]
+    saturates = [(quant(0.05, 3), quant(0.01 * gain, 0)), (quant(0.05, -100), quant(0.02 * gain, -60))]
+    extreme = [(quant(2.0**-10, 7), quant(2.0**-10 * gain, follow(7))), (quant(4.0, 7), quant(5.0 * gain, follow(7)))]
+    return [*fits, *ends, *moved, *ties, *saturates, *extreme]
 
 
-def lut_inputs() -> list[Quant]:
+def lut_inputs(scales: Sequence[float] = (2.0**-9, 0.02, 0.0625, 0.5)) -> list[Quant]:
     """Input quantisations for operators that are tables of 256 entries."""
-    scales = (2.0**-9, 0.02, 0.0625, 0.5)
     return [quant(scale, zero) for scale in scales for zero in ZERO_POINTS]
 
 

@@ -29,8 +29,9 @@ SHAPES = ((1, 8), (3, 5, 16), (2, 1, 3, 24), (2, 3, 2, 2, 8))
 
 
 def softmax(shape: Shape, dim: int = -1, y: Quant = PROBABILITY) -> Use:
-    """Softmax along `dim`; the input's range, +-2, keeps several outputs of a row away from zero."""
-    return use("aten._softmax.default", shape, dim, False, x=quant(1 / 64, 3), y=y)
+    """Softmax along `dim`; the input's range keeps several outputs of a row away from zero."""
+    scale = 1 / 64 if shape[dim] <= 24 else 0.1
+    return use("aten._softmax.default", shape, dim, False, x=quant(scale, 3), y=y)
 
 
 def _sizes(shape: Shape) -> str:
@@ -112,7 +113,7 @@ def _sizes_limits() -> list[Draft]:
 def _numbers(u: Use) -> list[Draft]:
     """Rows that are flat, steep, or decided by one element; every input scale; all codes in one row."""
     return [
-        *all_codes(u, [(x, PROBABILITY) for x in lut_inputs()]),
+        *all_codes(u, [(x, PROBABILITY) for x in lut_inputs((0.01, 0.02, 0.0625, 0.5))]),
         *fills(u),
         *one_hots(u),
     ]
