@@ -86,7 +86,8 @@ def _drain(job: Job, queue: deque[Chunk], workers: int, pool: Pool) -> Generator
         try:
             while queue or flying:
                 while queue and len(flying) < 2 * workers:
-                    flying[executor.submit(run_chunk, job, queue[0])] = queue.popleft()
+                    chunk = queue.popleft()
+                    flying[executor.submit(run_chunk, job, chunk)] = chunk
                 for future in wait(flying, return_when=FIRST_COMPLETED).done:
                     yield from future.result()
                     del flying[future]

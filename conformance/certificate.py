@@ -1,0 +1,175 @@
+"""The verdict over all cases, and the certificate that states it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from conformance.graph import Case
+from conformance.results import CaseResult, program_sha256, status_of, tag_failures
+from conformance.selection import select, smoke
+from conformance.waivers import Waiver, WaiverError, waiver_of, waiver_problems
+
+SCHEMA = 1
+COUNTS = ("cases", "pass", "unspecified", "fail", "waived")
+KEYS = {
+    "suite": {"name", "version", "sources"},
+    "backend": {"name", "spec", "sources"},
+    "table": {"name", "version", "path", "sha256"},
+    "counts": set(COUNTS),
+}
+
+
+class CertificateError(ValueError):
+    """A certificate that is not what a run writes."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which of a table's cases were asked for: `-k` expression and `--smoke`, or all of them."""
+
+    expression: str | None = None
+    smoke: bool = False
+
+    def of(self, cases: Sequence[Case]) -> tuple[Case, ...]:
+        """The selected cases, sorted by id. Raises SelectionError for an unreadable expression."""
+        chosen = tuple(cases) if self.expression is None else select(cases, self.expression)
+        return tuple(sorted(smoke(chosen) if self.smoke else chosen, key=lambda case: case.id))
+
+    @property
+    def everything(self) -> bool:
+        return self.expression is None and not self.smoke
+
+    def __str__(self) -> str:
+        parts = ["--smoke"] if self.smoke else []
+        return " ".join(parts + ([] if self.expression is None else [f"-k {self.expression!r}"]))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """certified or not; `objections` are the reasons against, in sentences."""
+
+    certified: bool
+    counts: Mapping[str, int]
+    objections: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a finished run states. Digests are sha256 in hexadecimal.
+
+    suite, backend: name, version or spec, and `sources`, the digest of each source file by path.
+    table: name, version, path (None: the backend's own), sha256.
+    made: date of the run (UTC), with which the waivers' expiry is compared.
+    """
+
+    schema: int
+    suite: Mapping[str, Any]
+    backend: Mapping[str, Any]
+    table: Mapping[str, Any]
+    environment: Mapping[str, str]
+    made: str
+    selection: Selection
+    waivers: tuple[Waiver, ...]
+    results_sha256: str
+    certified: bool
+    counts: Mapping[str, int]
+    objections: tuple[str, ...]
+
+
+def conclude(
+    results: Sequence[CaseResult],
+    expected: Sequence[Case],
+    selection: Selection,
+    waivers: Sequence[Waiver],
+    today: datetime.date,
+) -> Verdict:
+    """The verdict on results, given the selected cases. Nothing that did not run counts for anything."""
+    by_name = {result.case: result for result in results}
+    waived = {waiver.case for waiver in waivers if waiver.expires >= today}
+    failing = [r.case for r in results if r.status == "fail"]
+    open_failures = [name for name in failing if name not in waived]
+    counts = {
+        "cases": len(results),
+        **{status: sum(r.status == status for r in results) for status in ("pass", "unspecified")},
+        "fail": len(open_failures),
+        "waived": len(failing) - len(open_failures),
+    }
+    objections = [
+        *([] if results else ["no case was run"]),
+        *([] if selection.everything else [f"only a selection of the table's cases was run ({selection})"]),
+        *([] if {c.id for c in expected} == set(by_name) else ["the results are not those of the selected cases"]),
+        *([f"{len(open_failures)} of {len(results)} cases fail"] if open_failures else []),
+        *waiver_problems(waivers, by_name, today),
+    ]
+    return Verdict(not objections, counts, tuple(objections))
+
+
+def result_problem(result: CaseResult, case: Case) -> str | None:
+    """Why a recorded result cannot be what a run of this case recorded; None when it can."""
+    asked = {
+        "row": case.row,
+        "constraint": case.constraint,
+        "side": case.side,
+        "expect": case.expect,
+        "reason": case.reason,
+        "program": program_sha256(case.graph),
+    }
+    for key, value in asked.items():
+        if getattr(result, key) != value:
+            return f"{key} is {getattr(result, key)!r}, the table's case has {value!r}"
+    if result.status != status_of(result.expect, result.failures):
+        return f"status {result.status!r} does not follow from {len(result.failures)} failures"
+    if result.verdict != "error" and not set(tag_failures(case, result.verdict, result.reasons)) <= set(
+        result.failures
+    ):
+        return f"verdict {result.verdict!r} contradicts the table, but no failure is recorded"
+    if result.verdict == "error" and not result.failures:
+        return "the partitioner did not answer, but no failure is recorded"
+    return None
+
+
+# ------------------------------------------------------------------------------------ JSON
+
+
+def certificate_text(certificate: Certificate) -> str:
+    """The certificate as JSON, keys sorted, with a final newline."""
+    data = asdict(certificate)
+    for waiver in data["waivers"]:
+        waiver["expires"] = waiver["expires"].isoformat()
+    return json.dumps(data, indent=2, sort_keys=True) + "\n"
+
+
+def read_certificate(text: str) -> Certificate:
+    """Read what `certificate_text` wrote. Raises CertificateError."""
+    try:
+        return _certificate(json.loads(text))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CertificateError(f"certificate.json is not a certificate: {error}") from error
+
+
+def _certificate(data: Mapping[str, Any]) -> Certificate:
+    names = {field.name for field in fields(Certificate)}
+    if set(data) != names:
+        raise ValueError(f"keys {sorted(set(data) ^ names)} are missing or unknown")
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"schema {data['schema']!r}, expected {SCHEMA}")
+    for key, expected in KEYS.items():
+        if set(data[key]) != expected:
+            raise ValueError(f"{key} has {sorted(data[key])}, expected {sorted(expected)}")
+    changed = {
+        "selection": Selection(**data["selection"]),
+        "waivers": tuple(_waiver(waiver, number) for number, waiver in enumerate(data["waivers"], 1)),
+        "objections": tuple(data["objections"]),
+    }
+    return Certificate(**{**data, **changed})
+
+
+def _waiver(data: Mapping[str, Any], number: int) -> Waiver:
+    try:
+        return waiver_of({**data, "expires": datetime.date.fromisoformat(data["expires"])}, f"waiver {number}")
+    except WaiverError as error:
+        raise ValueError(str(error)) from error

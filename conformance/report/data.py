@@ -1,0 +1,138 @@
+"""What every report shows, computed once from the results: operators, constraints, failures."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from conformance.certificate import Certificate
+from conformance.results import CaseResult
+from conformance.table import Table
+
+SIDES = {
+    "accept": "inside the limits",
+    "at_limit": "at the limit",
+    "outside": "one step past the limit",
+    "context": "in a larger model",
+    "value": "with special numbers",
+}
+CHECKS = {
+    "tag": "delegated or not, against the table",
+    "reason": "the reason of a rejection",
+    "crash": "an error, or a process that died",
+    "determinism": "the same input gives the same tags and bytes",
+    "empty": "a partition that computes nothing",
+    "mutation": "inputs are left as they were",
+    "outputs": "count, shape, dtype and grid of the outputs",
+    "not_constant": "outputs vary where the golden does",
+    "not_saturated": "outputs are not all at the ends of the range",
+    "gate1": "exact integers, in LSB",
+    "gate2": "bias and share of codes that are not the nearest",
+    "gate3": "float golden within its bound, element by element",
+    "gate4": "signal to quantisation noise ratio (SQNR)",
+}
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many cases ended how."""
+
+    passed: int = 0
+    unspecified: int = 0
+    failed: int = 0
+
+    @property
+    def cases(self) -> int:
+        return self.passed + self.unspecified + self.failed
+
+    @property
+    def state(self) -> str:
+        """ "none", "fail", "unspecified" (nothing but unspecified) or "pass"."""
+        if not self.cases:
+            return "none"
+        return "fail" if self.failed else "pass" if self.passed else "unspecified"
+
+
+@dataclass(frozen=True)
+class FailedCase:
+    """A failing case for a reader: what was asked, what is wrong, how to see it again."""
+
+    result: CaseResult
+    asked: str
+    sentence: str
+    command: str
+    waived: bool
+
+
+@dataclass(frozen=True)
+class Report:
+    """One run. `cells` are by (row, constraint code); codes stand in the table's order."""
+
+    certificate: Certificate
+    table: Table
+    results: tuple[CaseResult, ...]
+    rows: tuple[tuple[str, Tally], ...]
+    codes: tuple[str, ...]
+    cells: dict[tuple[str, str], Tally]
+    failures: tuple[FailedCase, ...]
+
+    @property
+    def failed_checks(self) -> tuple[tuple[str, int], ...]:
+        """How many failing cases each check noticed, most first."""
+        counts = Counter(check for f in self.failures for check in {x.check for x in f.result.failures})
+        return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def make_report(certificate: Certificate, table: Table, results: Sequence[CaseResult]) -> Report:
+    """Group a run's results."""
+    used = {result.constraint for result in results}
+    known = [code for code, _ in table.meanings]
+    waived = {waiver.case for waiver in certificate.waivers}
+    return Report(
+        certificate,
+        table,
+        tuple(results),
+        tuple((row.name, tally(r for r in results if r.row == row.name)) for row in table.rows),
+        tuple(sorted(used - set(known))) + tuple(code for code in known if code in used),
+        cells(results),
+        tuple(_failed(certificate, table, r, r.case in waived) for r in results if r.status == "fail"),
+    )
+
+
+def tally(results: Iterable[CaseResult]) -> Tally:
+    """Count results by status."""
+    counts = Counter(result.status for result in results)
+    return Tally(counts["pass"], counts["unspecified"], counts["fail"])
+
+
+def cells(results: Sequence[CaseResult]) -> dict[tuple[str, str], Tally]:
+    """Counts by row and constraint."""
+    groups: dict[tuple[str, str], list[CaseResult]] = {}
+    for result in results:
+        groups.setdefault((result.row, result.constraint), []).append(result)
+    return {key: tally(group) for key, group in groups.items()}
+
+
+def command(certificate: Certificate, case: str) -> str:
+    """The shell command that runs one case again."""
+    words = ["assay", "certify", str(certificate.backend["spec"]), "-k", case, "-n", "1"]
+    table = certificate.table.get("path")
+    return shlex.join([*words, "--table", str(table)] if table else words)
+
+
+def _failed(certificate: Certificate, table: Table, result: CaseResult, waived: bool) -> FailedCase:
+    promise = f"{result.expect} ({result.reason})" if result.reason else result.expect
+    asked = f"{SIDES.get(result.side, result.side)}; the table promises: {promise}"
+    return FailedCase(
+        result, asked, sentence(table, result.row, result.constraint), command(certificate, result.case), waived
+    )
+
+
+def sentence(table: Table, row: str, code: str) -> str:
+    """The constraint in words, or "" for cases that are about no constraint of the row."""
+    for constraint in (*table.row(row).constraints, *table.common):
+        if constraint.code == code:
+            return table.sentence(constraint)
+    return ""

@@ -1,0 +1,45 @@
+"""junit.xml: one suite per operator, one test case per case. An unspecified case counts as skipped."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from conformance.report.data import FailedCase, Report, Tally
+from conformance.results import CaseResult
+
+
+def junit(report: Report) -> str:
+    """The whole run as JUnit XML."""
+    name = f"{report.certificate.backend['name']} {report.table.name}@{report.table.version}"
+    root = ElementTree.Element("testsuites", name=name)
+    failed = {failure.result.case: failure for failure in report.failures}
+    for row, tally in report.rows:
+        if tally.cases:
+            suite = ElementTree.SubElement(root, "testsuite", {"name": row, **_counts(tally)})
+            for result in report.results:
+                if result.row == row:
+                    _case(suite, result, failed.get(result.case))
+    ElementTree.indent(root)
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n' + _printable(ElementTree.tostring(root, encoding="unicode")) + "\n"
+    )
+
+
+def _counts(tally: Tally) -> dict[str, str]:
+    return {"tests": str(tally.cases), "failures": str(tally.failed), "skipped": str(tally.unspecified)}
+
+
+def _case(suite: ElementTree.Element, result: CaseResult, failure: FailedCase | None) -> None:
+    name = result.case.removeprefix(f"{result.row}/")
+    case = ElementTree.SubElement(suite, "testcase", classname=result.row, name=name)
+    if failure is not None:
+        messages = [f"[{f.check}] {f.message}" for f in result.failures]
+        found = ElementTree.SubElement(case, "failure", message=messages[0])
+        found.text = "\n".join([*messages, failure.asked, failure.sentence, failure.command])
+    elif result.status == "unspecified":
+        ElementTree.SubElement(case, "skipped", message=f"the table is silent; the backend says {result.verdict}")
+
+
+def _printable(text: str) -> str:
+    """XML 1.0 has no way to write most control characters."""
+    return "".join(c if c >= " " or c in "\t\n\r" else "?" for c in text)
