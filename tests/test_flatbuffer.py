@@ -136,7 +136,7 @@ def test_text_that_is_not_utf8_is_refused() -> None:
 
 def test_an_unknown_union_type_is_refused() -> None:
     record = VALUE | {"kind": 1, "body": {"size": 3}}
-    foreign = Table("Root", ROOT.fields | {"body": (8, Union("kind", {1: LEAF, 9: LEAF}))})
+    foreign = Table("Root", {**ROOT.fields, "body": (8, Union("kind", {1: LEAF, 9: LEAF}))})
     with pytest.raises(FormatError, match=r"Root\.body at byte \d+: union type kind is 9, expected one of \[1, 2\]"):
         read(ROOT, write(foreign, record | {"kind": 9}, b"TEST"), b"TEST")
 

@@ -107,7 +107,7 @@ def arithmetic(seed: int = 0) -> Model:
         s.op("RELU6", [z], (1, 1, 6, 8), (0.024, -128)),
         s.op("RELU_N1_TO_1", [x], shape, (0.011, 0)),
         s.op("RELU_0_TO_1", [x], shape, (0.005, -128)),
-        s.op("LEAKY_RELU", [x], shape, (0.03, -60), alpha=0.2),
+        s.op("LEAKY_RELU", [x], shape, (0.03, -60), alpha=0.1875),
         s.op("PRELU", [x, s.codes((8,))], shape, (0.04, 9)),
         s.op("TANH", [x], shape, (1 / 128, 0)),
         s.op("LOGISTIC", [z], (1, 1, 6, 8), UNIT),

@@ -268,7 +268,7 @@ class _Reader:
 
     def scalar(self, kind: Scalar, at: int, place: int, path: _Path) -> Any:
         if not place:
-            return bool(kind.default) if kind.type == "bool" else kind.default
+            return _fitting(kind.default, kind.type, "default")
         number = self.number(_STRUCTS["uint8" if kind.type == "bool" else kind.type], at + place, path)
         if kind.type == "bool":
             if number > 1:

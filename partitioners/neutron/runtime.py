@@ -19,7 +19,7 @@ from partitioners.neutron.device.operators import prepare
 from partitioners.neutron.device.site import ELEMENT_LIMIT, DeviceError, Kernel, Site
 from partitioners.neutron.tflite_model import Model, Operator, Tensor
 
-MEMORY_LIMIT: Final = 2**26
+MEMORY_LIMIT: Final = 2**25
 """Elements of all tensors of a model together."""
 
 

@@ -16,6 +16,9 @@ RANK_LIMIT: Final = 8
 ELEMENT_LIMIT: Final = 2**28
 """Elements of one tensor."""
 
+FLOAT32_SMALLEST: Final = float(np.finfo(np.float32).smallest_normal)
+FLOAT32_LARGEST: Final = float(np.finfo(np.float32).max)
+
 _CODES: Final = {"int8": (-128, 127), "int32": (0, 0)}
 """Zero points that a quantised tensor of each dtype may have."""
 
@@ -65,8 +68,8 @@ def _check_quantization(tensor: Tensor, where: str) -> None:
         _check_axis(tensor, count, where)
     low, high = _CODES[tensor.dtype]
     for scale, zero_point in zip(tensor.scales, tensor.zero_points, strict=True):
-        if not (math.isfinite(scale) and np.float32(scale) > 0 and np.isfinite(np.float32(scale))):
-            raise FormatError("scale", scale, "finite and positive in float32", where)
+        if not FLOAT32_SMALLEST <= scale <= FLOAT32_LARGEST:  # also refuses NaN
+            raise FormatError("scale", scale, "a positive, normal float32", where)
         if not low <= zero_point <= high:
             raise FormatError("zero point", zero_point, f"from {low} to {high}", where)
 

@@ -23,13 +23,13 @@ SCALE_LIMITS: Final = (2.0**-40, 2.0**40)
 """Scales the device takes; products and quotients of three such scales stay within float32."""
 RATIO_LIMIT: Final = 2.0**30
 """A rescale's ratio stays under this: its multiplier's left shift then is at most 30."""
-ELEMENT_LIMIT: Final = 2**24
+ELEMENT_LIMIT: Final = 2**23
 """Elements of one tensor, padded inputs included."""
-WINDOW_LIMIT: Final = 2**27
+WINDOW_LIMIT: Final = 2**26
 """Values that a window operator gathers: outputs x taps."""
 SIDE_LIMIT: Final = 4096
 """Height and width of a window, and of a resized image."""
-WORK_LIMIT: Final = 2**36
+WORK_LIMIT: Final = 2**34
 """Multiply-accumulates of one operator."""
 
 

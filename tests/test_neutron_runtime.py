@@ -1,0 +1,230 @@
+"""The simulated device: what it runs, what it refuses and why, and what it does to its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tflite_models import MODELS, UNIT, Sketch, random_inputs
+
+from partitioners.neutron import neutron_io
+from partitioners.neutron.device.operators import RULES
+from partitioners.neutron.device.site import DeviceError
+from partitioners.neutron.runtime import InputError, NeutronRuntime, Program
+from partitioners.neutron.tflite import FormatError, Model, Operator, Tensor, write
+from partitioners.neutron.tflite_schema import OPERATORS
+
+RUNTIME = NeutronRuntime()
+NHWC = (1, 4, 6, 8)
+
+
+def _load(model: Model) -> Program:
+    return RUNTIME.load(write(model), [])
+
+
+def test_every_operator_of_the_format_has_a_rule() -> None:
+    assert set(RULES) == set(OPERATORS)
+
+
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+def test_runs_leave_inputs_and_program_as_they_are(make: Callable[[int], Model]) -> None:
+    model = make(3)
+    program, inputs = _load(model), random_inputs(model, 3)
+    kept = [tensor.clone() for tensor in inputs]
+    first = RUNTIME.execute(program, inputs)
+    for output in RUNTIME.execute(program, inputs):
+        output.zero_()
+    assert all(map(torch.equal, inputs, kept))
+    assert all(map(torch.equal, first, RUNTIME.execute(program, inputs)))
+
+
+def test_outputs_never_share_memory_with_inputs_or_constants() -> None:
+    sketch = Sketch(0)
+    source, constant = sketch.input((2, 3)), sketch.codes((4,))
+    flat = sketch.op("RESHAPE", [source], (6,), new_shape=(6,))
+    program = _load(sketch.model(flat, source, constant))
+    codes = torch.arange(6, dtype=torch.int8).reshape(2, 3)
+    outputs = RUNTIME.execute(program, [codes])
+    for output in outputs:
+        output.zero_()
+    assert codes.flatten().tolist() == list(range(6))
+    assert RUNTIME.execute(program, [codes])[2].any()
+
+
+def test_strided_inputs_are_read_by_value() -> None:
+    sketch = Sketch(0)
+    program = _load(sketch.model(sketch.op("ABS", [sketch.input((3, 2), (0.5, 0))], (3, 2))))
+    codes = torch.tensor([[-1, -2, -3], [-4, -5, -6]], dtype=torch.int8)
+    assert RUNTIME.execute(program, [codes.t()])[0].tolist() == [[1, 4], [2, 5], [3, 6]]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "device inputs: found 0, expected 1"),
+        ([torch.zeros(2, 3, dtype=torch.int8)] * 2, "device inputs: found 2, expected 1"),
+        ([torch.zeros(2, 3)], r"device input 't0': found torch.float32 \[2, 3\], expected torch.int8 \[2, 3\]"),
+        ([torch.zeros(3, 2, dtype=torch.int8)], r"found torch.int8 \[3, 2\], expected torch.int8 \[2, 3\]"),
+    ],
+)
+def test_wrong_inputs_are_named(inputs: list[torch.Tensor], message: str) -> None:
+    sketch = Sketch(0)
+    program = _load(sketch.model(sketch.op("RELU", [sketch.input((2, 3))], (2, 3))))
+    with pytest.raises(InputError, match=message):
+        RUNTIME.execute(program, inputs)
+
+
+def test_formats_are_converted_where_the_metadata_says_so() -> None:
+    sketch = Sketch(0)
+    image, flat = sketch.input((1, 2, 3, 4)), sketch.input((2, 5))
+    outputs = [sketch.op("RELU", [tensor], sketch.tensors[tensor].shape) for tensor in (image, flat)]
+    model = sketch.model(*outputs)
+    inputs = random_inputs(model, 0)
+    plain = RUNTIME.execute(_load(model), inputs)
+    flagged = replace(model, metadata={neutron_io.KEY: neutron_io.encode([True, True], [True, False])})
+    converted = RUNTIME.execute(_load(flagged), [inputs[0].permute(0, 3, 1, 2), inputs[1]])
+    assert converted[0].shape == (1, 4, 2, 3)
+    assert torch.equal(converted[0].permute(0, 2, 3, 1), plain[0])
+    assert torch.equal(converted[1], plain[1])
+
+
+@pytest.mark.parametrize("data", [b"", b"[", b"{}", b"[true]", b"[true, 1]", b"[" * 100_000, b"\xff", b"[1, 2]"])
+def test_bad_format_metadata_is_refused(data: bytes) -> None:
+    sketch = Sketch(0)
+    model = sketch.model(sketch.op("RELU", [sketch.input((2, 3))], (2, 3)))
+    with pytest.raises(FormatError, match="neutron_io"):
+        _load(replace(model, metadata={neutron_io.KEY: data}))
+
+
+# --------------------------------------------------------------------------------------------- refusals
+
+
+def _one(code: str, shape: Sequence[int], out: Sequence[int], quant: Any = None, **options: Any) -> Model:
+    """One operator on one input; options named `_x` make constants: their values follow as inputs."""
+    sketch = Sketch(0)
+    source = sketch.input(shape)
+    constants = [sketch.numbers(options.pop(name)) for name in list(options) if name.startswith("_")]
+    return sketch.model(sketch.op(code, [source, *constants], out, quant, **options))
+
+
+def _two(code: str, a: Sequence[int], b: Sequence[int], out: Sequence[int], **options: Any) -> Model:
+    sketch = Sketch(0)
+    return sketch.model(sketch.op(code, [sketch.input(a), sketch.input(b)], out, (0.05, 3), **options))
+
+
+def _conv(code: str = "CONV_2D", out: Sequence[int] = (1, 2, 4, 5), edit: Any = None, **options: Any) -> Model:
+    """A convolution with 3 x 3 windows on `NHWC`; `edit` changes the tensors (x, weights, bias)."""
+    sketch = Sketch(0)
+    source = sketch.input(NHWC)
+    shape, axis = ((1, 3, 3, 8), 3) if code == "DEPTHWISE_CONV_2D" else ((5, 3, 3, 8), 0)
+    w, b = sketch.weights(shape, axis, source, 100)
+    if edit:
+        sketch.tensors = list(edit(*sketch.tensors))
+        sketch.inputs = [index for index, tensor in enumerate(sketch.tensors) if tensor.data is None]
+    defaults = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
+    return sketch.model(sketch.op(code, [source, w, b], out, (0.2, 0), **defaults | options))
+
+
+def _pool(code: str, **changes: Any) -> Model:
+    options = {"padding": "VALID", "filter_height": 2, "filter_width": 3, "stride_h": 2, "stride_w": 3}
+    return _one(code, NHWC, changes.pop("out", (1, 2, 2, 8)), changes.pop("quant", None), **options | changes)
+
+
+ACCEPTED: dict[str, Model] = {
+    "conv": _conv(),
+    "depthwise": _conv("DEPTHWISE_CONV_2D", (1, 2, 4, 8), depth_multiplier=1),
+    "average pool": _pool("AVERAGE_POOL_2D"),
+    "max pool": _pool("MAX_POOL_2D"),
+    "broadcast": _two("ADD", (4, 1, 3), (2, 1), (4, 2, 3)),
+    "mean of a scalar axis": _one("MEAN", (2, 3), (2,), _axes=1),
+    "slice to the end": _one("SLICE", (4, 5), (3, 2), _begin=[1, 3], _size=[-1, 2]),
+    "reshape with one open size": _one("RESHAPE", (4, 5), (2, 10), new_shape=(2, -1)),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_the_models_next_to_the_refused_ones_run(name: str) -> None:
+    model = ACCEPTED[name]
+    outputs = RUNTIME.execute(_load(model), random_inputs(model, 0))
+    assert [tuple(output.shape) for output in outputs] == [model.tensors[index].shape for index in model.outputs]
+
+
+def _bias(**changes: Any) -> Callable[..., tuple[Tensor, ...]]:
+    return lambda x, w, b: (x, w, replace(b, **changes))
+
+
+def _weights(**changes: Any) -> Callable[..., tuple[Tensor, ...]]:
+    return lambda x, w, b: (x, replace(w, **changes), b)
+
+
+def _dynamic_weights(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+    return x, replace(w, data=None), b
+
+
+REFUSED: dict[str, tuple[Model, str]] = {
+    "shape": (_one("RELU", (2, 3), (3, 2)), r"operator 0 RELU: output shape is \[3, 2\], expected \[2, 3\]"),
+    "broadcast": (_two("ADD", (4, 3), (2, 3), (4, 3)), r"input shapes is \[4, 3\] and \[2, 3\]"),
+    "add overflow": (_one("ADD", (2,), (2,), (1e-9, 0), _b=[1, 2]), "dtype of 'c1' is int32, expected int8"),
+    "extreme scale": (_one("RELU", (2,), (2,), (2.0**-41, 0)), "scale of 't1'"),
+    "ratio": (_one("RELU", (2,), (2,), (2.0**-36, 0)), "ratio of scales"),
+    "logistic": (_one("LOGISTIC", (2,), (2,)), "output quantisation"),
+    "tanh": (_one("TANH", (2,), (2,), UNIT), "output quantisation"),
+    "softmax": (_one("SOFTMAX", (2,), (2,), (1 / 128, -128), beta=1.0), "output quantisation"),
+    "softmax beta": (_one("SOFTMAX", (2,), (2,), UNIT), "beta is 0.0, expected positive"),
+    "softmax row": (_one("SOFTMAX", (1, 8192), (1, 8192), UNIT, beta=1.0), "last axis is 8192, expected 1 to 8191"),
+    "concat params": (_two("CONCATENATION", (2, 3), (2, 3), (4, 3), axis=2), "axis is 2, expected from -2 to 1"),
+    "concat shape": (_two("CONCATENATION", (2, 3), (2, 4), (4, 3), axis=0), r"expected \[2, 3\] except at axis 0"),
+    "concat size": (_two("CONCATENATION", (2, 3), (2, 3), (3, 3), axis=0), r"expected \[4, 3\]"),
+    "pool params": (_pool("AVERAGE_POOL_2D", quant=(0.07, 3)), "quantisation of 't1'"),
+    "pool stride": (_pool("MAX_POOL_2D", stride_w=0), r"stride is \[2, 0\]"),
+    "pool window": (_pool("MAX_POOL_2D", filter_height=5), "window extent is 5, expected at most the input's 4"),
+    "pool activation": (_pool("MAX_POOL_2D", fused_activation_function="RELU"), "fused_activation_function is RELU"),
+    "conv channels": (_conv(edit=lambda x, w, b: (replace(x, shape=(1, 4, 6, 9)), w, b)), "input channels is 9"),
+    "conv shape": (_conv(out=(1, 4, 2, 5)), r"output shape is \[1, 4, 2, 5\], expected \[1, 2, 4, 5\]"),
+    "conv weights": (_conv(edit=_dynamic_weights), "not constant, expected a constant"),
+    "conv symmetric": (_conv(edit=_weights(zero_points=(0, 0, 0, 0, 1))), "zero points of the weights"),
+    "conv bias scale": (_conv(edit=_bias(scales=(1.0,) * 5)), "bias scale is 1.0"),
+    "conv bias dtype": (_conv(edit=_bias(dtype="int8", data=np.zeros(5, np.int8))), "expected int32"),
+    "conv bias range": (_conv(edit=_bias(data=np.full(5, 2**31 - 1, np.int32))), "accumulator"),
+    "depthwise": (_conv("DEPTHWISE_CONV_2D", (1, 2, 4, 8), depth_multiplier=2), "depth_multiplier is 2"),
+    "mean axes": (_one("MEAN", (2, 3), (3,), _axes=[0, -2]), "axes is .0, 0., expected no axis twice"),
+    "slice": (_one("SLICE", (4, 5), (3, 2), _begin=[2, 3], _size=[3, 2]), "begin and size"),
+    "transpose": (_one("TRANSPOSE", (4, 5), (5, 4), _perm=[1, 1]), "perm is"),
+    "reshape": (_one("RESHAPE", (4, 5), (2, 11), new_shape=(2, 11)), "elements is 22, expected 20"),
+    "reshape open": (_one("RESHAPE", (4, 5), (4, 5), new_shape=(-1, -1)), "expected at most one -1"),
+    "pad": (_one("PAD", (4, 5), (3, 5), _amounts=[[-1, 0], [0, 0]]), "paddings is"),
+    "resize": (_one("RESIZE_BILINEAR", NHWC, (1, 8, 8, 8), _size=[8, 9]), "output shape"),
+    "resize modes": (
+        _one("RESIZE_BILINEAR", NHWC, (1, 8, 8, 8), _size=[8, 8], align_corners=True, half_pixel_centers=True),
+        "at most one",
+    ),
+    "inputs": (_one("RELU", (2,), (2,), _extra=[1]), "number of inputs is 2, expected 1 to 1"),
+    "memory": (_one("RELU", (2**12, 2**12), (2**12, 2**12)), "number of elements"),
+    "empty": (_one("RELU", (0, 2), (0, 2)), "number of elements is 0"),
+    "inner sizes": (_two("BATCH_MATMUL", (2, 3), (4, 5), (2, 5)), "inner sizes is 3 and 4"),
+    "depth": (_two("BATCH_MATMUL", (1, 40_000), (40_000, 1), (1, 1)), "accumulator"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_breaks_a_rule_is_refused_with_the_reason(name: str) -> None:
+    model, message = REFUSED[name]
+    blob = write(model)
+    with pytest.raises(DeviceError, match=message):
+        RUNTIME.load(blob, [])
+
+
+def test_float_models_are_refused() -> None:
+    tensors = (Tensor("x", (2,), "float32"), Tensor("y", (2,), "float32"))
+    with pytest.raises(DeviceError, match="float32, expected int8"):
+        _load(Model(tensors, (Operator("RELU", (0,), (1,)),), (0,), (1,)))
+
+
+def test_a_missing_input_is_refused() -> None:
+    model = _one("RELU", (2,), (2,))
+    with pytest.raises(DeviceError, match=r"input 0 is absent \(-1\)"):
+        _load(replace(model, operators=(Operator("RELU", (-1,), (1,)),)))

@@ -1,0 +1,258 @@
+"""TFLite models: round trips, versions, the rules that any model keeps, and hostile bytes."""
+
+from __future__ import annotations
+
+import resource
+import struct
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
+from tflite_models import MODELS, UNIT, Sketch, arithmetic, classifier, movement
+
+from partitioners.neutron.runtime import NeutronRuntime
+from partitioners.neutron.tflite import FormatError, Model, Operator, Tensor, read, write
+from partitioners.neutron.tflite_schema import OPERATORS, OPTIONS
+from partitioners.neutron.tflite_versions import version
+
+X = Tensor("x", (1, 4), "int8", None, (0.5,), (0,))
+Y = replace(X, name="y")
+RELU = Operator("RELU", (0,), (1,))
+SMALL = Model((X, Y), (RELU,), (0,), (1,))
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    fields = ("name", "shape", "dtype", "scales", "zero_points", "axis")
+    if (a.data is None) != (b.data is None) or any(getattr(a, f) != getattr(b, f) for f in fields):
+        return False
+    return a.data is None or b.data is None or bool((a.data == b.data).all())
+
+
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+def test_round_trip(make: Callable[[int], Model]) -> None:
+    model = replace(make(7), metadata={"neutron_io": b"[true]", "empty": b""})
+    blob = write(model)
+    found = read(blob)
+    assert all(map(_same, found.tensors, model.tensors))
+    assert (found.inputs, found.outputs) == (model.inputs, model.outputs)
+    assert (found.description, found.metadata) == (model.description, model.metadata)
+    for ours, theirs in zip(model.operators, found.operators, strict=True):
+        assert (ours.code, ours.inputs, ours.outputs) == (theirs.code, theirs.inputs, theirs.outputs)
+        assert dict(theirs.options) | dict(ours.options) == dict(theirs.options)
+    assert write(found) == blob == write(model)
+
+
+def test_the_models_use_every_operator() -> None:
+    assert {operator.code for make in MODELS for operator in make(0).operators} == set(OPERATORS)
+
+
+def test_every_operator_has_the_options_it_names() -> None:
+    assert all(kind.options == 0 or kind.options in OPTIONS for kind in OPERATORS.values())
+    assert all(1 <= kind.version <= kind.newest for kind in OPERATORS.values())
+
+
+def _int8(*shape: int, scale: float = 0.5) -> Tensor:
+    return Tensor("", shape, "int8", None, (scale,), (0,))
+
+
+@pytest.mark.parametrize(
+    ("code", "options", "inputs", "expected"),
+    [
+        ("CONV_2D", {}, [_int8(1, 4, 4, 8), _int8(8, 1, 1, 8), None], 3),
+        ("CONV_2D", {}, [_int8(1, 4, 4, 8), _int8(8, 1, 1, 4), None], 6),
+        ("FULLY_CONNECTED", {}, [_int8(1, 4), _int8(2, 4), _int8(2)], 4),
+        ("FULLY_CONNECTED", {"keep_num_dims": True}, [_int8(1, 4), _int8(2, 4), _int8(2)], 5),
+        ("FULLY_CONNECTED", {"keep_num_dims": True}, [_int8(1, 4), _int8(2, 4)], 6),
+        ("MUL", {}, [_int8(4), _int8(4, scale=0.4)], 2),
+        ("MUL", {}, [_int8(4), _int8(4, scale=1.5)], 3),
+        ("PAD", {}, [_int8(1, 2, 3, 4)], 2),
+        ("PADV2", {}, [_int8(1, 2, 3, 4, 5)], 4),
+        ("RESIZE_BILINEAR", {"half_pixel_centers": False}, [_int8(1, 2, 3, 4)], 2),
+        ("RESIZE_BILINEAR", {"half_pixel_centers": True}, [_int8(1, 2, 3, 4)], 3),
+        ("RESIZE_NEAREST_NEIGHBOR", {"align_corners": True}, [_int8(1, 2, 3, 4)], 3),
+        ("SLICE", {}, [_int8(1, 2, 3, 4, 5)], 5),
+        ("SUB", {}, [_int8(1, 2, 3, 4, 5), _int8(1, 2, 3, 4, 5)], 2),
+        ("SUB", {}, [_int8(1, 2, 3, 4, 5), _int8(5)], 3),
+        ("TRANSPOSE", {}, [_int8(1, 2, 3, 4)], 2),
+        ("TRANSPOSE", {}, [_int8(1, 2, 3, 4, 5)], 4),
+        ("TRANSPOSE", {}, [_int8(1, 2, 3, 4, 5, 6)], 6),
+        ("TRANSPOSE_CONV", {}, [_int8(4), _int8(1, 1, 1, 1), _int8(1, 1, 1, 1)], 2),
+        ("TRANSPOSE_CONV", {}, [_int8(4), _int8(1, 1, 1, 1), _int8(1, 1, 1, 1), _int8(1)], 3),
+        ("RELU_0_TO_1", {}, [_int8(4)], 1),
+    ],
+)
+def test_versions(code: str, options: dict[str, Any], inputs: list[Tensor | None], expected: int) -> None:
+    assert version(code, options, inputs, [_int8(4)]) == expected
+
+
+def _with(**changes: Any) -> Model:
+    return replace(SMALL, tensors=(replace(X, **changes), Y))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (_with(dtype="uint8"), "tensor 0 'x': dtype is uint8"),
+        (_with(shape=(1,) * 9), "rank is 9, expected at most 8"),
+        (_with(shape=(-1, 4)), "shape is"),
+        (_with(shape=(2**16, 2**16)), "shape is"),
+        (_with(scales=(), zero_points=()), "quantization is absent"),
+        (_with(scales=(float("nan"),)), "scale is nan"),
+        (_with(scales=(0.0,)), "scale is 0.0"),
+        (_with(scales=(1e-60,)), "scale is 1e-60"),
+        (_with(scales=(1e60,)), "scale is 1e"),
+        (_with(zero_points=(128,)), "zero point is 128, expected from -128 to 127"),
+        (_with(zero_points=(0, 0)), "number of zero points is 2"),
+        (_with(scales=(1.0, 1.0), zero_points=(0, 0), axis=1), "number of scales is 2, expected 4"),
+        (_with(scales=(1.0, 1.0), zero_points=(0, 0), axis=2), "quantized dimension is 2"),
+        (_with(dtype="float32"), "quantization is present"),
+        (_with(data=np.zeros((1, 5), np.int8)), "data is int8 .1, 5., expected int8 .1, 4."),
+        (_with(data=np.zeros((1, 4), np.int32)), "data is int32"),
+        (replace(SMALL, inputs=(2,)), "tensor index in inputs is 2, expected from 0 to 1"),
+        (replace(SMALL, inputs=(0, 0)), "tensor is 0, expected defined once"),
+        (replace(SMALL, inputs=()), "operator 0 RELU: input tensor is 0, expected defined before its use"),
+        (replace(SMALL, operators=()), "output tensor is 1, expected defined by an operator"),
+        (replace(SMALL, operators=(RELU, RELU)), "operator 1 RELU: tensor is 1, expected defined once"),
+        (replace(SMALL, operators=(replace(RELU, code="GELU"),)), "operator is GELU"),
+        (replace(SMALL, operators=(replace(RELU, outputs=(-1,)),)), "tensor index in outputs is -1"),
+        (replace(SMALL, operators=(replace(RELU, options={"axis": 1}),)), "option is 'axis'"),
+        (replace(SMALL, operators=(Operator("SOFTMAX", (0,), (1,), {"beta": float("inf")}),)), "beta is inf"),
+        (replace(SMALL, operators=(Operator("CONV_2D", (0,), (1,), {"padding": "FULL"}),)), "padding is 'FULL'"),
+    ],
+)
+def test_what_is_no_model_is_refused(model: Model, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        write(model)
+
+
+@pytest.mark.parametrize(
+    ("find", "replacement", "message"),
+    [
+        (b"TFL3", b"TFL2", "file identifier"),
+        (struct.pack("<ff", 0.015625, 0.25), struct.pack("<ff", -0.015625, 0.25), "scale is -0.015625"),
+    ],
+)
+def test_bytes_that_break_a_rule_are_refused(find: bytes, replacement: bytes, message: str) -> None:
+    sketch = Sketch(0)
+    source = sketch.input((1, 2), (0.5, 0))
+    sketch.tensors.append(
+        Tensor("w", (2, 2), "int8", np.ones((2, 2), np.int8), (0.015625, 0.25), (0, 0)),
+    )
+    sketch.op("FULLY_CONNECTED", [source, 1], (1, 2), (0.5, 0))
+    blob = write(sketch.model(2))
+    assert blob.count(find) == 1
+    with pytest.raises(FormatError, match=message):
+        read(blob.replace(find, replacement))
+
+
+# ---------------------------------------------------------------------------------------------------- fuzz
+
+BATCH, EXAMPLES = 100, 100
+SECONDS_EACH, GROWTH = 5.0, 2**30
+EXTREMES = (0, 1, 2, 4, 8, 0x7F, 0x80, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFF0, 0xFFFFFFFF)
+
+
+def _slices() -> list[bytes]:
+    """Small models to mutate: one for every operator of the big ones, and a chain of three."""
+    blobs: dict[str, bytes] = {}
+    for make in (classifier, arithmetic, movement):
+        model = make(0)
+        for operator in model.operators:
+            blobs.setdefault(operator.code, write(_alone(model, operator)))
+    sketch = Sketch(1)
+    value = sketch.input((1, 4, 4, 2))
+    for code in ("RELU", "ABS", "LOGISTIC"):
+        value = sketch.op(code, [value], (1, 4, 4, 2), UNIT)
+    return [*blobs.values(), write(sketch.model(value))]
+
+
+def _alone(model: Model, operator: Operator) -> Model:
+    """A model of one operator; what another one computed becomes an input."""
+    used = list(dict.fromkeys(index for index in (*operator.inputs, *operator.outputs) if index >= 0))
+    at = {index: position for position, index in enumerate(used)} | {-1: -1}
+    inputs = [index for index in used if model.tensors[index].data is None and index not in operator.outputs]
+    alone = replace(
+        operator, inputs=tuple(at[i] for i in operator.inputs), outputs=tuple(at[i] for i in operator.outputs)
+    )
+    tensors = tuple(model.tensors[index] for index in used)
+    return Model(tensors, (alone,), tuple(at[i] for i in inputs), tuple(at[i] for i in operator.outputs))
+
+
+def _mutated(blob: bytes, random: np.random.Generator) -> bytes:
+    """One of: flipped bits, a truncation, spliced words, a huge number, a repeated or a removed part."""
+    data = bytearray(blob)
+    place = int(random.integers(len(data)))
+    word = 4 * int(random.integers(len(data) // 4))
+    match int(random.integers(7)):
+        case 0:
+            for at in random.integers(len(data), size=int(random.integers(1, 9))):
+                data[at] ^= 1 << int(random.integers(8))
+        case 1:
+            del data[place:]
+        case 2:
+            other = 4 * int(random.integers(len(data) // 4))
+            data[word : word + 4] = data[other : other + 4]
+        case 3:
+            struct.pack_into("<I", data, word, int(random.choice(EXTREMES)))
+        case 4:
+            struct.pack_into("<I", data, word, int(random.integers(len(data))))
+        case 5:
+            data[place:place] = data[word : word + 64]
+        case _:
+            struct.pack_into("<H", data, 2 * (place // 2) % (len(data) - 2), int(random.integers(2**16)))
+    return bytes(data)
+
+
+def _outcome(runtime: NeutronRuntime, blob: bytes, generator: torch.Generator) -> str:
+    """What a blob ends in; anything but a FormatError or a model that runs is a failure of the test."""
+    try:
+        program = runtime.load(blob, [])
+    except FormatError as error:
+        assert error.what and error.expected and error.where
+        return "refused"
+    shapes = [port.shape for port in program.inputs]
+    codes = [torch.randint(-128, 128, shape, generator=generator, dtype=torch.int8) for shape in shapes]
+    outputs = runtime.execute(program, codes)
+    assert all(output.dtype == torch.int8 for output in outputs)
+    return "ran"
+
+
+def _peak_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def test_ten_thousand_mutated_blobs_are_refused_or_run() -> None:
+    """In bounded time each, and in bounded memory together."""
+    blobs, runtime, outcomes = _slices(), NeutronRuntime(), Counter[str]()
+    before = _peak_bytes()
+
+    @seed(20)
+    @settings(max_examples=EXAMPLES, deadline=None, database=None, phases=[Phase.generate])
+    @given(st.integers(0, 2**63 - 1))
+    def batch(number: int) -> None:
+        random, generator = np.random.default_rng(number), torch.Generator().manual_seed(number)
+        for _ in range(BATCH):
+            blob = _mutated(blobs[int(random.integers(len(blobs)))], random)
+            start = time.perf_counter()
+            outcomes[_outcome(runtime, blob, generator)] += 1
+            assert time.perf_counter() - start < SECONDS_EACH
+
+    batch()
+    assert outcomes.total() >= 10_000
+    assert outcomes["refused"] > 1_000 and outcomes["ran"] > 400
+    assert _peak_bytes() - before < GROWTH
+
+
+def test_every_truncation_of_a_model_is_refused_or_runs() -> None:
+    blob, runtime = _slices()[0], NeutronRuntime()
+    for length in range(0, len(blob), 7):
+        assert _outcome(runtime, blob[:length], torch.Generator().manual_seed(0)) in ("refused", "ran")
