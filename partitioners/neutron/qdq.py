@@ -161,11 +161,8 @@ def _reach(
     return found
 
 
-def constant_operands(node: fx.Node, constants: Mapping[str, object]) -> bool:
-    """Whether the node's result is known at compile time: it is, or is computed from, constant placeholders."""
-    if node.op == "get_attr":
-        return True
-    if node.op == "placeholder":
-        return node.name in constants
-    inputs = node.all_input_nodes
-    return bool(inputs) and node.op == "call_function" and all(constant_operands(n, constants) for n in inputs)
+def is_constant(node: fx.Node, constants: Mapping[str, object]) -> bool:
+    """Whether the compiler knows the node's result: it is a constant, or the dequantize of one."""
+    if is_dequantize(node):
+        node = node.all_input_nodes[0]
+    return node.op == "get_attr" or (node.op == "placeholder" and node.name in constants)

@@ -16,7 +16,7 @@ from partitioners.exir.backend import Rejection
 from partitioners.exir.ops import target_name
 from partitioners.neutron.formats import Format, channel_dim, infer_formats
 from partitioners.neutron.options import CustomDelegationOptions
-from partitioners.neutron.qdq import Cluster, QParams, constant_operands, find_clusters, qparams
+from partitioners.neutron.qdq import Cluster, QParams, find_clusters, is_constant, qparams
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Context:
 
     def is_constant(self, node: object) -> bool:
         """Whether the compiler knows the value."""
-        return isinstance(node, fx.Node) and constant_operands(node, self.constants)
+        return isinstance(node, fx.Node) and is_constant(node, self.constants)
 
     def data(self, node: object) -> torch.Tensor | None:
         """The tensor behind a constant placeholder; None when it is not one or its data is not known."""
