@@ -117,7 +117,6 @@ TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
         "aten.abs.default": abs_,
         "aten.neg.default": neg,
         "aten.relu.default": relu,
-        "aten.relu_.default": relu,
         "aten.relu6.default": relu6,
         "aten.sigmoid.default": sigmoid,
         "aten.tanh.default": tanh,

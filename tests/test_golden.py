@@ -1,0 +1,312 @@
+"""The float golden: bounds hold, are not looser than they say, and the slack of every scheme is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from reference.affine import Affine
+from reference.golden import (
+    OPERATORS,
+    ZERO,
+    Bounded,
+    GoldenError,
+    canonical,
+    dequantised,
+    device,
+    excess,
+    legal_codes,
+    on_grid,
+    quantised,
+    run,
+    run_float32,
+    values,
+)
+from reference.golden.slack import RELATIVE
+from reference.rescale import SCHEMES
+
+F64 = torch.float64
+
+
+def numbers(seed: int, *shape: int, spread: float = 2.0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64) * spread
+
+
+def inexact(seed: int, *shape: int) -> Bounded:
+    """Numbers with an error of their own for every element."""
+    return Bounded(numbers(seed, *shape), numbers(seed + 1, *shape, spread=0.05).abs())
+
+
+IMAGE = inexact(0, 2, 4, 6, 6)
+OTHER = inexact(2, 2, 4, 6, 6)
+MATRIX = inexact(4, 3, 5)
+KERNEL = inexact(6, 4, 4, 3, 2)
+CHANNELS = inexact(8, 4)
+
+USES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("aten.abs.default", (IMAGE,), {}),
+    ("aten.neg.default", (IMAGE,), {}),
+    ("aten.relu.default", (IMAGE,), {}),
+    ("aten.relu6.default", (IMAGE,), {}),
+    ("aten.sigmoid.default", (IMAGE,), {}),
+    ("aten.tanh.default", (IMAGE,), {}),
+    ("aten.exp.default", (IMAGE,), {}),
+    ("aten.hardtanh.default", (IMAGE,), {}),
+    ("aten.hardtanh.default", (IMAGE, 0, 6), {}),
+    ("aten.clamp.default", (IMAGE, 0, None), {}),
+    ("aten.clamp.default", (IMAGE,), {"max": 1.5}),
+    ("aten.leaky_relu.default", (IMAGE,), {}),
+    ("aten.leaky_relu.default", (IMAGE, -1.5), {}),
+    ("aten.prelu.default", (IMAGE, CHANNELS), {}),
+    ("aten.prelu.default", (IMAGE, inexact(9, 1)), {}),
+    ("aten._softmax.default", (IMAGE, 1, False), {}),
+    ("aten.softmax.int", (IMAGE, -1), {}),
+    ("aten.add.Tensor", (IMAGE, OTHER), {"alpha": -2}),
+    ("aten.add.Tensor", (IMAGE, inexact(7, 4, 1, 1)), {}),
+    ("aten.sub.Tensor", (IMAGE, OTHER), {}),
+    ("aten.sub.Tensor", (IMAGE, 2), {}),
+    ("aten.mul.Tensor", (IMAGE, OTHER), {}),
+    ("aten.mul.Tensor", (IMAGE, IMAGE), {}),
+    ("aten.div.Tensor", (IMAGE, OTHER), {}),
+    ("aten.div.Tensor", (IMAGE, -3.0), {}),
+    ("aten.mm.default", (MATRIX, inexact(10, 5, 7)), {}),
+    ("aten.matmul.default", (IMAGE, inexact(11, 6, 2)), {}),
+    ("aten.bmm.default", (inexact(12, 2, 3, 4), inexact(14, 2, 4, 5)), {}),
+    ("aten.linear.default", (IMAGE, inexact(16, 3, 6), inexact(18, 3)), {}),
+    ("aten.addmm.default", (inexact(20, 7), MATRIX, inexact(22, 5, 7)), {"alpha": -0.5, "beta": 2}),
+    ("aten.convolution.default", (IMAGE, KERNEL, CHANNELS, [2, 1], [1, 0], [1, 2], False, [0, 0], 1), {}),
+    ("aten.convolution.default", (IMAGE, inexact(24, 4, 2, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 2), {}),
+    ("aten.convolution.default", (IMAGE, KERNEL, CHANNELS, [2, 2], [1, 0], [1, 1], True, [1, 0], 1), {}),
+    ("aten.conv2d.default", (IMAGE, KERNEL), {"padding": 1}),
+    ("aten.conv1d.default", (inexact(26, 1, 4, 9), inexact(28, 2, 4, 3), None, [2]), {}),
+    ("aten.avg_pool1d.default", (inexact(30, 1, 4, 9), [2]), {}),
+    ("aten.avg_pool2d.default", (IMAGE, 3, 2, 1, True, False), {}),
+    ("aten._adaptive_avg_pool2d.default", (IMAGE, [4, 3]), {}),
+    ("aten.adaptive_avg_pool2d.default", (IMAGE, [1, 1]), {}),
+    ("aten.max_pool1d.default", (inexact(32, 1, 4, 9), [3], [2], [1]), {}),
+    ("aten.max_pool2d.default", (IMAGE, [3, 2], [], [1, 1], 2, True), {}),
+    ("aten.max_pool2d_with_indices.default", (IMAGE, [2, 2]), {}),
+    ("aten.mean.dim", (IMAGE, [-1, -2], True), {"dtype": torch.float32}),
+    ("aten.mean.dim", (IMAGE, None), {}),
+    ("aten.upsample_bilinear2d.vec", (IMAGE, None, True, [2.0, 4.0]), {}),
+    ("aten.upsample_nearest2d.vec", (IMAGE, [12, 9], None), {}),
+    ("aten.cat.default", ((IMAGE, OTHER, IMAGE), -3), {}),
+    ("aten.constant_pad_nd.default", (IMAGE, [1, 0, -1, 2], 2.5), {}),
+    ("aten.clone.default", (IMAGE,), {"memory_format": "contiguous_format"}),
+    ("dim_order_ops._clone_dim_order.default", (IMAGE,), {"dim_order": (0, 1, 2, 3)}),
+    ("aten.permute_copy.default", (IMAGE, (0, -1, 1, 2)), {}),
+    ("aten.permute.default", (IMAGE, (3, 2, 1, 0)), {}),
+    ("aten.transpose.int", (IMAGE, 1, -1), {}),
+    ("aten.transpose_copy.int", (IMAGE, 1, 2), {}),
+    ("aten.slice_copy.Tensor", (IMAGE, -1, 1, 100, 2), {}),
+    ("aten.slice.Tensor", (IMAGE, 1), {"start": -2}),
+    ("aten.select_copy.int", (IMAGE, 1, 2), {}),
+    ("aten.split.Tensor", (IMAGE, 3, 1), {}),
+    ("aten.split_copy.Tensor", (IMAGE, 3, 1), {}),
+    ("aten.split.default", (IMAGE, (1, 3), 1), {}),
+    ("aten.split.sizes", (IMAGE, (1, 3), 1), {}),
+    ("aten.split_with_sizes.default", (IMAGE, (1, 3), 1), {}),
+    ("aten.split_with_sizes_copy.default", (IMAGE, (2, 4), -1), {}),
+    ("aten.squeeze.default", (inexact(34, 1, 3, 1),), {}),
+    ("aten.squeeze.dim", (inexact(34, 1, 3, 1), -1), {}),
+    ("aten.squeeze.dims", (inexact(34, 1, 3, 1), (0, 1)), {}),
+    ("aten.squeeze_copy.default", (inexact(34, 1, 3, 1),), {}),
+    ("aten.squeeze_copy.dim", (inexact(34, 1, 3, 1), 0), {}),
+    ("aten.squeeze_copy.dims", (inexact(34, 1, 3, 1), (0, 2)), {}),
+    ("aten.unsqueeze.default", (IMAGE, -1), {}),
+    ("aten.unsqueeze_copy.default", (IMAGE, 2), {}),
+    ("aten.view.default", (IMAGE, (2, -1)), {}),
+    ("aten.view_copy.default", (IMAGE, (8, 36)), {}),
+    ("aten.reshape.default", (IMAGE, (8, -1)), {}),
+    ("aten.flatten.using_ints", (IMAGE, 1), {}),
+    ("aten.expand_copy.default", (inexact(36, 1, 3), (2, 3)), {}),
+    ("aten.dropout.default", (IMAGE, 0.5, False), {}),
+    ("aten.alias_copy.default", (IMAGE,), {}),
+]
+IDS = [f"{index}-{op}" for index, (op, _, _) in enumerate(USES)]
+
+
+def test_every_operator_has_a_use() -> None:
+    assert {canonical(op) for op, _, _ in USES} == OPERATORS
+
+
+def moved(argument: Any, push: Callable[[Bounded], Tensor]) -> Any:
+    """An argument with its operands replaced by exact ones within their bounds."""
+    if isinstance(argument, Bounded):
+        return Bounded(push(argument))
+    if isinstance(argument, list | tuple):
+        return tuple(moved(item, push) for item in argument)
+    return argument
+
+
+@pytest.mark.parametrize(("op", "args", "kwargs"), USES, ids=IDS)
+def test_outputs_of_inputs_within_their_bounds_are_within_theirs(op: str, args: Any, kwargs: Any) -> None:
+    outputs = run(op, args, kwargs)
+    generator = torch.Generator().manual_seed(1)
+    for corner in range(6):
+
+        def push(x: Bounded, corner: int = corner) -> Tensor:
+            where = torch.rand(x.value.shape, generator=generator, dtype=F64) * 2 - 1
+            return x.value + x.error * (where.sign() if corner % 2 else where)
+
+        for y, other in zip(outputs, run(op, moved(args, push), kwargs), strict=True):
+            assert bool(((other.value - y.value).abs() <= y.error + 1e-12 * y.magnitude).all())
+
+
+@pytest.mark.parametrize(("op", "args", "kwargs"), USES, ids=IDS)
+def test_exact_inputs_give_exact_outputs(op: str, args: Any, kwargs: Any) -> None:
+    for y in run(op, moved(args, lambda x: x.value), kwargs):
+        assert y.error is ZERO and y.exact
+
+
+@pytest.mark.parametrize(("op", "args", "kwargs"), USES, ids=IDS)
+def test_float32_arithmetic_is_within_its_bounds(op: str, args: Any, kwargs: Any) -> None:
+    """The same operator by torch in float32, on inputs rounded to float32."""
+    exact = moved(args, lambda x: x.value)
+    outputs = run_float32(op, exact, kwargs)
+    single = run(op, moved(exact, lambda x: x.value.to(torch.float32)), kwargs)
+    for y, other in zip(outputs, single, strict=True):
+        assert other.value.dtype in (torch.float32, torch.int64)
+        assert bool(((other.value.to(F64) - y.value).abs() <= y.error).all())
+
+
+def test_float32_bounds_are_tight_enough_to_see_bfloat16() -> None:
+    x, w = Bounded(numbers(1, 4, 64)), Bounded(numbers(2, 64, 4))
+    (y,) = run_float32("aten.mm.default", (x, w), {})
+    coarse = (x.value.to(torch.bfloat16) @ w.value.to(torch.bfloat16)).to(F64)
+    assert bool(((coarse - y.value).abs() > y.error).all())
+
+
+def test_divisor_that_may_be_zero_has_no_bound() -> None:
+    one = torch.ones(1, dtype=F64)
+    (y,) = run("aten.div.Tensor", (Bounded(one), Bounded(one, one * 2)), {})
+    assert torch.isinf(y.error).all()
+
+
+def test_index_output_of_inexact_input_has_no_bound() -> None:
+    assert torch.isinf(run("aten.max_pool2d_with_indices.default", (IMAGE, 2), {})[1].error).all()
+
+
+@pytest.mark.parametrize("op", ["aten.cumsum.default", "nonsense", "aten.nothing.default"])
+def test_unknown_operator_is_an_error(op: str) -> None:
+    with pytest.raises(GoldenError, match="found '"):
+        run(op, (IMAGE,), {})
+
+
+def test_operands_that_do_not_fit_are_errors() -> None:
+    with pytest.raises(GoldenError, match="found 3 slopes, expected 1 or 4"):
+        run("aten.prelu.default", (IMAGE, Bounded(numbers(0, 3))), {})
+    with pytest.raises(GoldenError, match="found NoneType"):
+        run("aten.add.Tensor", (IMAGE, None), {})
+
+
+# ------------------------------------------------------------------------------------ grids
+
+
+def test_dequantised_uses_the_float32_scale() -> None:
+    x = dequantised(torch.tensor([3, -128], dtype=torch.int8), 0.1, 3)
+    held = float(torch.tensor(0.1))
+    assert x.exact and x.scale == held != 0.1
+    assert x.value.tolist() == [0.0, -131 * held]
+
+
+def test_dequantised_per_channel() -> None:
+    x = dequantised(torch.ones(2, 3, dtype=torch.int8), (0.5, 0.25, 2.0), 0, 1)
+    assert x.value.tolist() == [[0.5, 0.25, 2.0]] * 2
+
+
+def test_quantised_adds_half_a_step_within_the_range() -> None:
+    y = Affine(0.5, 0)
+    b = quantised(Bounded(torch.tensor([0.1, 63.4, 100.0, -64.2], dtype=F64)), y, 0.25)
+    assert b.value.tolist() == [0.1, 63.4, 63.5, -64.0]
+    assert b.error.tolist() == pytest.approx([0.375, 0.375, 0.0, 0.175])
+
+
+def test_quantised_on_the_grid_adds_nothing() -> None:
+    b = quantised(Bounded(torch.tensor([1.5, 200.0], dtype=F64)), Affine(0.5, 0), 0.0, on_grid=True)
+    assert b.exact and b.value.tolist() == [1.5, 63.5]
+
+
+def test_legal_codes_are_ambiguous_only_around_ties() -> None:
+    steps = torch.tensor([0.2, 0.4, 0.5, 1.5, 0.6, 126.5, 500.0], dtype=F64)
+    codes = legal_codes(Bounded(steps), Affine(1.0, 0), 0.15)
+    assert codes.nearest.tolist() == [0, 0, 0, 2, 1, 126, 127]
+    assert codes.low.tolist() == [0, 0, 0, 1, 0, 126, 127]
+    assert codes.high.tolist() == [0, 1, 1, 2, 1, 127, 127]
+    assert codes.ambiguous().tolist() == [0, 1, 1, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("op", "rest", "same_scale"),
+    [
+        ("aten.relu.default", (), True),
+        ("aten.clamp.default", (0, 6), False),
+        ("aten.constant_pad_nd.default", ([1, 1],), True),
+        ("aten.constant_pad_nd.default", ([1, 1], 1.5), False),
+        ("aten.sigmoid.default", (), False),
+    ],
+)
+def test_on_grid(op: str, rest: tuple[Any, ...], same_scale: bool) -> None:
+    x = dequantised(torch.arange(4, dtype=torch.int8), 0.5, 0)
+    assert on_grid(op, (x, *rest), {}, 0.5) is same_scale
+    assert not on_grid(op, (x, *rest), {}, 0.25)
+    assert not on_grid(op, (Bounded(x.value), *rest), {}, 0.5)
+
+
+# ------------------------------------------------------------------------------------ slack
+
+RATIOS = [0.9, 0.5, 0.499, 0.26, 0.3, 0.13, 0.0371, 0.0021]
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_every_scheme_stays_within_half_a_step_and_its_excess(name: str, ratio: float) -> None:
+    acc = torch.arange(-40000, 40000)
+    real = acc * ratio
+    off = (SCHEMES[name](acc, ratio) - real).abs()
+    assert bool((off <= 0.5 + excess(name)(ratio) + real.abs() * RELATIVE).all())
+
+
+@pytest.mark.parametrize("ratio", [0.49, 0.26, 0.13, 0.0371])
+def test_double_rounding_needs_its_excess(ratio: float) -> None:
+    """No smaller slack would do: some accumulator comes within 10 % of it."""
+    acc = torch.arange(-40000, 40000)
+    off = (SCHEMES["tflite_double_round"](acc, ratio) - acc * ratio).abs()
+    assert float(off.max()) > 0.5 + 0.9 * excess("tflite_double_round")(ratio)
+
+
+def test_a_vanishing_ratio_loses_everything() -> None:
+    assert excess("tflite_double_round")(2.0**-33) == 0.5
+
+
+def test_without_a_name_the_largest_excess_counts() -> None:
+    assert all(excess(None)(ratio) >= excess(name)(ratio) for name in SCHEMES for ratio in RATIOS)
+
+
+def test_unknown_scheme_is_an_error() -> None:
+    with pytest.raises(ValueError, match="found 'ties_to_odd', expected one of"):
+        excess("ties_to_odd")
+
+
+def test_per_channel_slack_lies_along_the_output_channels() -> None:
+    x = dequantised(torch.zeros(1, 1, 2, 2, dtype=torch.int8), 0.5, 0)
+    w = dequantised(torch.zeros(2, 1, 1, 1, dtype=torch.int8), (0.6, 1.7), 0, 0)
+    args = (x, w, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    (y,) = run("aten.convolution.default", args, {})
+    slack = device("aten.convolution.default", args, {}, y, 1.0, "tflite_double_round")
+    assert isinstance(slack, Tensor)
+    assert slack.expand(1, 2, 2, 2)[0, :, 0, 0].tolist() == [0.25, 0.0]  # ratios 0.3 and 0.85
+
+
+def test_real_operands_have_no_device_slack() -> None:
+    x = Bounded(torch.zeros(3, dtype=F64))
+    assert float(torch.as_tensor(device("aten.relu.default", (x,), {}, x, 1.0, None)).max()) == 0
+
+
+def test_values_unpacks_nested_operands() -> None:
+    unpacked = values(((IMAGE, 2), None))
+    assert unpacked[0][0] is IMAGE.value and unpacked[0][1:] == [2] and unpacked[1] is None
