@@ -13,6 +13,7 @@ from torch import Tensor, fx, nn
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate, is_lowered_module
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils._pytree import tree_leaves
 
 from partitioners.exir import (
     BackendDetails,
@@ -50,7 +51,7 @@ def check_same(lowered: ExportedProgram, program: ExportedProgram, *inputs: Tens
     for found in (
         run_program(lowered, inputs, {"ToyBackend": ToyRuntime()}),
         run_program(lowered, inputs),
-        list(lowered.module()(*inputs)),
+        tree_leaves(lowered.module()(*inputs)),
     ):
         assert len(found) == len(expected)
         assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))

@@ -31,6 +31,7 @@ from partitioners.exir.program import (
     argument,
     copy_attributes,
     copy_node,
+    keep_name,
     output_values,
     renamed_call_graph,
 )
@@ -283,6 +284,7 @@ def _placeholder(graph: fx.Graph, node: fx.Node) -> fx.Node:
     """An input of `graph` that stands for the outer node of the same name."""
     twin = graph.create_node("placeholder", node.name, name=node.name)
     twin.meta = untagged_meta(node)
+    keep_name(twin, node.name)
     return twin
 
 

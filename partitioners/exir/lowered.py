@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
 
 from partitioners.exir.backend import CompileSpec, Runtime
-from partitioners.exir.program import EdgeProgram, argument, output_values
+from partitioners.exir.program import EdgeProgram, argument, keep_name, output_values
 from partitioners.exir.run import run_delegate
 
 
@@ -123,6 +123,7 @@ class LoweredBackendModule(torch.nn.Module):
     def _copy_placeholder(graph: fx.Graph, node: fx.Node) -> fx.Node:
         placeholder = graph.placeholder(node.name)
         placeholder.meta["val"] = node.meta["val"]
+        keep_name(placeholder, node.name)
         return placeholder
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch.export import ExportedProgram
+from torch.utils._pytree import tree_leaves
 
 from partitioners.exir.errors import ExirError
 from partitioners.exir.lowering import Details, check_edge, check_partitioner, to_backend
 from partitioners.exir.partitioner import Partitioner
 from partitioners.exir.program import EdgeProgram, check_program, copy_program
 from partitioners.exir.transform import GraphPass, transform_program
+
+CONSTANT_TYPES = (bool, int, float, str, torch.dtype, torch.layout, torch.Tensor)
+"""What a constant method may return, also nested in lists, tuples and dicts."""
 
 
 class EdgeProgramManager:
@@ -149,4 +154,13 @@ def check_constant_methods(methods: object, programs: Iterable[str]) -> dict[str
         raise ExirError(
             "two methods of one name", found=clash[0], expected="a name that no program has", where="constant_methods"
         )
+    for name, value in methods.items():
+        for leaf in tree_leaves(value):
+            if not isinstance(leaf, CONSTANT_TYPES):
+                raise ExirError(
+                    "constant of the wrong type",
+                    found=type(leaf).__name__,
+                    expected=f"{', '.join(t.__name__ for t in CONSTANT_TYPES)}, or lists, tuples and dicts of these",
+                    where=f"constant_methods[{name!r}]",
+                )
     return dict(methods)

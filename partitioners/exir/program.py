@@ -7,6 +7,7 @@ generated only when somebody calls the module.
 
 from __future__ import annotations
 
+import builtins
 import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -251,7 +252,14 @@ def copy_node(graph: fx.Graph, node: fx.Node, twins: Mapping[fx.Node, fx.Node]) 
     """Append a copy of `node` whose arguments are the `twins` of its own; its meta is copied one level deep."""
     twin = graph.node_copy(node, twins.__getitem__)
     twin.meta = dict(node.meta)
+    keep_name(twin, node.name)
     return twin
+
+
+def keep_name(node: fx.Node, name: str) -> None:
+    """Undo fx's renaming of names that are also Python builtins, such as the placeholder `input`."""
+    if node.name != name and hasattr(builtins, name):
+        node.name = name
 
 
 def copy_attributes(module: fx.GraphModule) -> torch.nn.Module:
