@@ -106,3 +106,15 @@ def test_constants_start_at_multiples_of_16_bytes() -> None:
         data = decoded.Buffers(index).DataAsNumpy()
         start = data.__array_interface__["data"][0] - np.frombuffer(blob, np.uint8).__array_interface__["data"][0]
         assert start % 16 == 0
+
+
+@pytest.mark.parametrize("rank", [0, 1, 8, 9])
+def test_reshapes_of_every_rank_equal_litert(rank: int) -> None:
+    """A scalar's shape fits only the options, one of more than 8 axes only the constant."""
+    sketch, shape = Sketch(0), (1,) * rank
+    inputs = [sketch.input((1, 1))] + ([sketch.numbers(shape)] if rank else [])
+    options = {"new_shape": shape} if rank <= 8 else {}
+    reshaped = sketch.op("RESHAPE", inputs, shape, **options)
+    sketch.op("RELU", [reshaped], shape)
+    model = sketch.model()
+    assert set(_differing(model, random_inputs(model, 0)).values()) == {0}
