@@ -35,13 +35,14 @@ class Affine:
 
 
 def float32(value: float) -> float:
-    """`value` rounded to the nearest float32, ties to even."""
-    return float(np.float32(value))
+    """`value` rounded to the nearest float32, ties to even; infinite when it is too large."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
 
 
 def check_scale(scale: float, where: str) -> None:
     """Raise ValueError unless `scale` is positive and finite in float32."""
-    if not (math.isfinite(scale) and 0 < scale <= float(np.finfo(np.float32).max) and float32(scale) > 0):
+    if not 0 < float32(scale) < math.inf:
         raise ValueError(f"{where}: found {scale!r}, expected a positive finite float32")
 
 

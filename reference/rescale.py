@@ -70,7 +70,13 @@ def double_rounder(parameters: Sequence[tuple[int, int]]) -> Callable[[Tensor], 
     2**(k-1), minus 1 where negative, and >> k. The first has the sign of p, so both fold into
     (p + 2**(30+k) +- 2**30) >> (31 + k), plus for p >= 0. TensorFlow Lite writes the first one with
     a truncating division and a nudge of 2**30 or 1 - 2**30, which for every p is the same integer.
+
+    Raises ValueError for a shift over 31, that is a ratio of 2**31 or more: no int32 register holds it.
     """
+    if any(shift > 31 for _, shift in parameters):
+        raise ValueError(
+            f"rescale shift: found {max(e for _, e in parameters)}, expected at most 31 (ratio under 2**31)"
+        )
     multiplier = _column([m for m, _ in parameters])
     left = _column([max(e, 0) for _, e in parameters])
     right = [max(-e, 0) for _, e in parameters]

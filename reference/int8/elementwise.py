@@ -21,12 +21,12 @@ _LEFT_SHIFT = 20
 
 
 def add(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> Kernel2:
-    """y = a + b with broadcasting. Raises ValueError where LiteRT aborts: 2 * max(sa, sb) >= 2**20 * sy."""
+    """y = a + b with broadcasting. Raises ValueError for 2 * max(sa, sb) >= 2**20 * sy, where LiteRT aborts."""
     return _sum(a, b, y, 1, activation)
 
 
 def sub(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> Kernel2:
-    """y = a - b with broadcasting."""
+    """y = a - b with broadcasting. Raises ValueError for 2 * max(sa, sb) >= 2**20 * sy: undefined in LiteRT."""
     return _sum(a, b, y, -1, activation)
 
 
@@ -56,8 +56,8 @@ def relu(lo: float | None, hi: float | None, x: Affine, y: Affine) -> Kernel:
 
 def relu_bounds(lo: float | None, hi: float | None, y: Affine) -> Bounds:
     """The codes of real limits: float32 quotient, ties away from zero, kept within the type's range."""
-    low = y.qmin if lo is None else max(y.qmin, y.zero_point + _half_away(float32(lo / y.scale32)))
-    high = y.qmax if hi is None else min(y.qmax, y.zero_point + _half_away(float32(hi / y.scale32)))
+    low = y.qmin if lo is None else max(y.qmin, y.zero_point + _steps(lo, y))
+    high = y.qmax if hi is None else min(y.qmax, y.zero_point + _steps(hi, y))
     return low, high
 
 
@@ -104,10 +104,10 @@ def _sum(a: Affine, b: Affine, y: Affine, sign: int, activation: Bounds | None) 
     """MB(a << 20, sa / T) + sign * MB(b << 20, sb / T), then MB(., T / (2**20 * sy)), with T = 2 * max(sa, sb)."""
     twice = float32(2 * max(a.scale32, b.scale32))
     ratio = twice / float32((1 << _LEFT_SHIFT) * y.scale32)
-    if sign > 0 and (ratio >= 1 or quantize_multiplier(ratio)[1] > 0):
+    if ratio >= 1 or quantize_multiplier(ratio)[1] > 0:
         raise ValueError(
-            f"ADD output ratio 2 * max(sa, sb) / (2**20 * sy): found {ratio!r} from sa={a.scale}, sb={b.scale}, "
-            f"sy={y.scale}, expected less than 1 (LiteRT aborts)"
+            f"{'ADD' if sign > 0 else 'SUB'} output ratio 2 * max(sa, sb) / (2**20 * sy): found {ratio!r} from "
+            f"sa={a.scale}, sb={b.scale}, sy={y.scale}, expected less than 1"
         )
     left = _aligned(a, twice)
     right = _aligned(b, twice) * sign
@@ -128,5 +128,7 @@ def _shifted(x: Affine, y: Affine) -> Tensor:
     return _rescale(ALL_CODES - x.zero_point, float32(x.scale32 / y.scale32)) + y.zero_point
 
 
-def _half_away(value: float) -> int:
-    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+def _steps(real: float, y: Affine) -> int:
+    """real / sy as float32, ties away from zero; more than any int8 range needs is cut off."""
+    steps = max(-512.0, min(512.0, float32(float32(real) / y.scale32)))
+    return int(math.copysign(math.floor(abs(steps) + 0.5), steps))

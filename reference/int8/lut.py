@@ -29,17 +29,23 @@ def table_kernel(values: Tensor, limits: Bounds) -> Kernel:
 
 
 def logistic(x: Affine, y: Affine) -> Kernel:
-    """y = 1 / (1 + exp(-x)), evaluated in float32 for every code."""
+    """y = 1 / (1 + exp(-x)), evaluated in float32 for every code. LiteRT itself allows only y = (1/256, -128)."""
     with np.errstate(over="ignore"):
-        return _float_table(lambda real: np.float32(1) / (np.float32(1) + np.exp(-real)), x, y)
+        return _float_table(lambda real: np.float32(1) / (np.float32(1) + _nearest(np.exp, -real)), x, y)
 
 
 def tanh(x: Affine, y: Affine) -> Kernel:
     """y = tanh(x), evaluated in float32 for every code."""
-    return _float_table(np.tanh, x, y)
+    return _float_table(lambda real: _nearest(np.tanh, real), x, y)
 
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+
+def _nearest(function: Callable[[Doubles], Doubles], values: Floats) -> Floats:
+    """A float32 function without the last-bit differences of libraries: float64, rounded to float32."""
+    return function(values.astype(np.float64)).astype(np.float32)
 
 
 def _float_table(function: Callable[[Floats], Floats], x: Affine, y: Affine) -> Kernel:

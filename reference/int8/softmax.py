@@ -34,8 +34,11 @@ _LONGEST = 8191
 def softmax(beta: float, x: Affine) -> Kernel:
     """y = exp(beta * x) / sum(exp(beta * x)) over the last axis, quantised as `OUTPUT`.
 
-    The kernel raises ValueError for rows of more than 8191: their sum may leave 32 bits.
+    Raises ValueError where LiteRT aborts: beta * sx * 2**26 <= 1. The kernel raises ValueError for rows of
+    more than 8191 entries, whose sum may leave 32 bits.
     """
+    if beta * x.scale32 * 2.0**_FRACTION_BITS <= 1:
+        raise ValueError(f"SOFTMAX beta * scale: found {beta * x.scale}, expected more than 2**-26 (LiteRT aborts)")
     exponentials = _table(beta, x)
     addends = _round_shift(exponentials, torch.tensor(_SUM_INTEGER_BITS))
 
