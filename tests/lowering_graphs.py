@@ -173,6 +173,7 @@ def movements() -> list[Operation]:
         Operation("permute_rank_3", "aten.permute_copy.default", (2, 3, 5), ((1, 2, 0),), exact=True),
         Operation("view", "aten.view_copy.default", IMAGE, ((2, 15, 2),), exact=True),
         Operation("view_flat", "aten.view_copy.default", (2, 3, 4, 5), ((2, -1),), exact=True),
+        Operation("view_column", "aten.view_copy.default", (3, 5), ((15, 1),), exact=True),
         Operation("squeeze", "aten.squeeze.dims", (1, 3, 1, 5), ((0, 2),), exact=True),
         Operation("unsqueeze", "aten.unsqueeze.default", (2, 3, 5), (1,), exact=True),
         Operation("clone", "aten.clone.default", IMAGE, kwargs=(("memory_format", "contiguous_format"),), exact=True),

@@ -108,6 +108,15 @@ def test_float_input() -> None:
     assert refused(graph).what == "type of an input"
 
 
+def test_unread_input() -> None:
+    graph = abs_graph()
+    codes = next(node for node in graph.nodes if node.op == "placeholder")
+    with graph.inserting_after(codes):
+        extra = graph.placeholder("extra")
+    extra.meta["val"] = codes.meta["val"]
+    assert refused(graph).what == "reader of an input"
+
+
 def test_no_outputs() -> None:
     graph = abs_graph()
     graph.output_node().args = ((),)
@@ -132,6 +141,9 @@ def test_unquantised_operand() -> None:
         (1, 0.0, "scale"),
         (1, float("nan"), "scale"),
         (1, 1e-50, "scale"),
+        (1, 1e-39, "scale"),
+        (1, 1e39, "scale"),
+        (2, 128, "zero point"),
         (3, -127, "quantised type"),
         (5, torch.uint8, "quantised type"),
     ],

@@ -161,6 +161,18 @@ def test_an_activation_behind_an_unquantised_convolution_uses_its_quantisation()
         assert result.lsb() <= 1
 
 
+def test_a_scalar() -> None:
+    """Reshaping to and from no axes at all, on the device and in torch."""
+    steps = [
+        Step("none", "aten.view_copy.default", (X, ()), (), Q),
+        Step("abs", "aten.abs.default", (Ref("none"),), (), Q),
+        Step("two", "aten.view_copy.default", (Ref("abs"), (1, 1)), (), Q),
+    ]
+    result = run(graph((activation("x", (1, 1)),), steps, [Ref("abs"), Ref("two")]))
+    assert result.operators == ["RESHAPE", "ABS", "RESHAPE"]
+    assert result.lsb() == 0
+
+
 def test_same_program_same_bytes() -> None:
     for name in ("conv_strided", "cat_mixed", "mean", "addmm"):
         program = delegated(build(GRAPHS[name][0]))

@@ -9,7 +9,7 @@ from torch import fx
 
 from partitioners.neutron.lowering.context import Context
 from partitioners.neutron.lowering.errors import require
-from partitioners.neutron.lowering.quantisation import Quantisation, float32
+from partitioners.neutron.lowering.quantisation import Quantisation, stored_scale
 from partitioners.neutron.lowering.values import Value
 
 TOLERANCE = 1e-5  # relative; products of float32 scales are rounded once more or less
@@ -23,7 +23,7 @@ def bias_tensor(
     Raises CompileError when it is not an int32 constant, or its scale is not the product of the
     others, within `TOLERANCE`.
     """
-    scales = tuple(float32(x.scale * scale) for scale in weights.scales)
+    scales = tuple(stored_scale(node, x.scale * scale) for scale in weights.scales)
     quantisation = Quantisation(scales, (0,) * len(scales))
     if argument is None:
         return ctx.model.constant(f"{node.name}_bias", np.zeros(channels, np.int32), quantisation)

@@ -23,9 +23,9 @@ from partitioners.neutron.lowering.model import Array, ModelBuilder
 from partitioners.neutron.lowering.quantisation import (
     Quantisation,
     activation,
-    float32,
     output_quantisation,
     per_tensor,
+    stored_scale,
 )
 from partitioners.neutron.lowering.values import Value, tensor_of
 
@@ -154,7 +154,7 @@ class Context:
             require(argument in self._constants, node, "per-channel parameters", argument, "constants")
         scales, zero_points = (array_of(node, self._constants[a]).reshape(-1).tolist() for a in args[1:3])
         axis = axis_of(node, args[3], len(shape_of(node)))
-        return Quantisation(tuple(float32(n) for n in scales), tuple(int(z) for z in zero_points), axis)
+        return Quantisation(tuple(stored_scale(node, n) for n in scales), tuple(int(z) for z in zero_points), axis)
 
 
 def arguments(node: fx.Node) -> tuple[Any, ...]:

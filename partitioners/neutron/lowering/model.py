@@ -77,9 +77,9 @@ class ModelBuilder:
         return output
 
     def reshape(self, tensor: int, shape: Sequence[int], name: str) -> int:
-        """The same numbers in another shape."""
+        """The same numbers in another shape. The shape of a scalar, as it is empty, stands in the options only."""
         sizes = tuple(shape)
-        inputs = (tensor, self.integers(f"{name}_shape", sizes))
+        inputs = (tensor, self.integers(f"{name}_shape", sizes)) if sizes else (tensor,)
         return self.emit("RESHAPE", inputs, name, sizes, self.quantisation(tensor), {"new_shape": sizes})
 
     def transpose(self, tensor: int, permutation: Layout, name: str) -> int:

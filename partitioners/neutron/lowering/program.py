@@ -15,7 +15,6 @@ from partitioners.neutron.formats import infer_formats
 from partitioners.neutron.lowering.context import Context, shape_of
 from partitioners.neutron.lowering.errors import refusal, require
 from partitioners.neutron.lowering.layout import Layout, arranged, identity
-from partitioners.neutron.lowering.model import UNQUANTISED
 from partitioners.neutron.lowering.quantisation import per_tensor
 from partitioners.neutron.lowering.registry import LOWERINGS
 from partitioners.neutron.lowering.values import Value
@@ -69,8 +68,8 @@ def _input(ctx: Context, node: fx.Node, layout: Layout) -> int:
     dtype = node.meta["val"].dtype
     require(dtype == torch.int8, node, "type of an input", dtype, torch.int8)
     readers = [user for user in node.users if target_name(user.target) == DEQUANTIZE_PER_TENSOR]
-    shape = shape_of(node)
-    quantisation = per_tensor(readers[0]) if readers else UNQUANTISED
+    require(bool(readers), node, "reader of an input", "none", "a dequantize node")
+    shape, quantisation = shape_of(node), per_tensor(readers[0])
     tensor = ctx.model.tensor(node.name, arranged(shape, layout), quantisation)
     ctx.values[node] = Value(node.name, shape, quantisation, {layout: tensor})
     return tensor

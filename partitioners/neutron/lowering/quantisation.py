@@ -41,6 +41,10 @@ class Quantisation:
         return Quantisation(self.scales, self.zero_points, axis)
 
 
+# The normal float32 numbers.
+SMALLEST = 2.0**-126
+LARGEST = (2 - 2.0**-23) * 2.0**127
+
 LOGISTIC_OUTPUT = Quantisation((1 / 256,), (-128,))
 TANH_OUTPUT = Quantisation((1 / 128,), (0,))
 
@@ -68,13 +72,17 @@ def float32(number: float) -> float:
 
 
 def per_tensor(node: fx.Node) -> Quantisation:
-    """The parameters of a per-tensor quantize or dequantize node. Raises CompileError for odd ones."""
+    """The parameters of a per-tensor quantize or dequantize node. Raises CompileError unless they are fit numbers."""
     scale, zero_point = node.args[1], node.args[2]
     if not isinstance(scale, (int, float)) or not isinstance(zero_point, int):
         raise refusal(node, "quantisation that is not constant", f"{scale}, {zero_point}", "numbers")
-    stored = float32(scale)
-    require(0 < stored < float("inf"), node, "scale", scale, "a positive finite float32")
-    return Quantisation((stored,), (zero_point,))
+    return Quantisation((stored_scale(node, scale),), (zero_point,))
+
+
+def stored_scale(node: fx.Node, scale: float) -> float:
+    """The scale as a flatbuffer stores it. Raises CompileError unless that is a positive normal float32."""
+    require(SMALLEST <= scale <= LARGEST, node, "scale", scale, f"a float32 from {SMALLEST} to {LARGEST}")
+    return float32(scale)
 
 
 def activation(node: fx.Node) -> Quantisation:
@@ -87,7 +95,9 @@ def activation(node: fx.Node) -> Quantisation:
         f"{dtype} in [{low}, {high}]",
         "torch.int8 in [-128, 127]",
     )
-    return per_tensor(node)
+    found = per_tensor(node)
+    require(-128 <= found.zero_point <= 127, node, "zero point", found.zero_point, "an int8 code")
+    return found
 
 
 def output_quantisation(node: fx.Node) -> Quantisation:
