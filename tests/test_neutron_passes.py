@@ -177,6 +177,17 @@ def test_a_quantised_divisor_is_read_as_numbers() -> None:
     assert len(changed.state_dict) == 1
 
 
+def test_a_whole_number_is_looked_up_behind_its_change_of_type() -> None:
+    def write(b: Builder, number: int = 2) -> fx.Node:
+        whole = b.raw_constant(torch.tensor(number))
+        real = b.call("dim_order_ops._to_dim_order_copy.default", whole, dtype=torch.float32, dim_order=[])
+        return b.op("aten.div.Tensor", b.input(3, 8), real)
+
+    changed = transform_program(written(write), PASSES)
+    assert operators(changed) == ["q", "dq", "dq", "mul", "q", "dq"]
+    assert "div" in operators(transform_program(written(lambda b: write(b, 0)), PASSES))
+
+
 @pytest.mark.parametrize("divisor", [torch.tensor(0.0), torch.tensor(1e-13), torch.full((8,), 2.0)])
 def test_other_divisions_stay(divisor: torch.Tensor) -> None:
     assert "div" in operators(transform_program(written(divide(divisor)), PASSES))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+from partitioners.exir.ops import target_name
 from partitioners.neutron.qdq import is_dequantize, qparams
 from partitioners.neutron.support.common import operand_problem, result_problem
 from partitioners.neutron.support.elementwise import any_dim_multiple
@@ -14,12 +15,23 @@ from partitioners.neutron.support.rule import Context, operand, rule, shape, siz
 NEARLY_ZERO = 1e-12
 
 
+# What stands between a whole number and the float division that it becomes a divisor of.
+CASTS = frozenset({"dim_order_ops._to_dim_order_copy.default", "aten._to_copy.default"})
+
+
+def divisor_source(node: fx.Node) -> fx.Node | None:
+    """The node that holds the divisor, looking through a change of type; None for a number."""
+    divisor = operand(node, 1)
+    cast = divisor is not None and divisor.op == "call_function" and target_name(divisor.target) in CASTS
+    return operand(divisor) if divisor is not None and cast else divisor
+
+
 def divisor_values(node: fx.Node, context: Context) -> torch.Tensor | None:
     """The divisor in float64: its constant tensor, or a scalar tensor for a number. None when not known."""
-    divisor = node.args[1]
-    if isinstance(divisor, (int, float)):
-        return torch.tensor(divisor, dtype=torch.float64)
-    if not isinstance(divisor, fx.Node):
+    number, divisor = node.args[1], divisor_source(node)
+    if isinstance(number, (int, float)):
+        return torch.tensor(number, dtype=torch.float64)
+    if divisor is None:
         return None
     params = qparams(divisor) if is_dequantize(divisor) else None
     data = context.data(divisor if params is None else divisor.args[0])
@@ -39,7 +51,7 @@ def quantized(node: fx.Node, context: Context) -> str | None:
 @rule("static_divisor")
 def static_divisor(node: fx.Node, context: Context) -> str | None:
     """the divisor must be a number or a constant tensor of the dividend's shape"""
-    divisor = operand(node, 1)
+    divisor = divisor_source(node)
     if divisor is None:
         return None
     if not context.is_constant(divisor):
