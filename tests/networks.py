@@ -9,6 +9,7 @@ changes every channel.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -30,7 +31,8 @@ class SameConv(nn.Module):
         self.pad = (left, right, top, bottom)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.conv(functional.pad(x, self.pad) if any(self.pad) else x)
+        y: torch.Tensor = self.conv(functional.pad(x, self.pad) if any(self.pad) else x)
+        return y
 
 
 def _same(size: int, kernel: int, stride: int) -> tuple[int, int]:
@@ -129,12 +131,13 @@ class DeepAutoencoder(nn.Module):
         super().__init__()
         widths = [640, 128, 128, 128, 128, 8, 128, 128, 128, 128]
         layers: list[nn.Module] = []
-        for inputs, outputs in zip(widths, widths[1:], strict=False):
+        for inputs, outputs in pairwise(widths):
             layers += [nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(128, 640))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layers(x)
+        y: torch.Tensor = self.layers(x)
+        return y
 
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
@@ -158,6 +161,7 @@ def network(name: str, seed: int = 0) -> tuple[nn.Module, tuple[int, ...]]:
         for module in model.modules():
             if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
                 module.weight.copy_(torch.rand(module.weight.shape, generator=generator) + 0.5)
+                assert module.running_mean is not None and module.running_var is not None
                 module.running_mean.copy_(torch.randn(module.weight.shape, generator=generator) * 0.1)
                 module.running_var.copy_(torch.rand(module.weight.shape, generator=generator) + 0.5)
     return model, shape

@@ -7,6 +7,7 @@ addmm is the linear layer that it came from.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -22,6 +23,7 @@ from partitioners.exir.ops import (
     target_name,
 )
 
+PERMUTE = "aten.permute_copy.default"
 _PER_CHANNEL = {QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL}
 
 
@@ -33,11 +35,10 @@ def program_graph(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> G
     for node in program.graph.nodes:
         if node.op == "placeholder" and any(user.args[0] is node for user in node.users):
             values.append(_value(node, tensors, constant=node.name not in _user_inputs(program)))
-        elif node.op == "call_function" and target_name(node.target) not in QUANTIZE | DEQUANTIZE | {GETITEM}:
-            if not _is_weight_permute(node, tensors):
-                steps.append(_step(node, tensors))
+        elif node.op == "call_function" and _source(node) is node and not _is_weight_permute(node, tensors):
+            steps.append(_step(node, tensors))
     used = {name for step in steps for name in _names(step.args)}
-    output = program.graph.output_node().args[0][0]
+    (output,) = program.graph.output_node().all_input_nodes
     return Graph(tuple(v for v in values if v.name in used), tuple(steps), (Ref(_source(output).name),))
 
 
@@ -65,12 +66,12 @@ def _constants(program: ExportedProgram) -> dict[str, torch.Tensor]:
 def _source(node: Node) -> Node:
     """The value a (de)quantised node stands for: behind quantize, dequantize and getitem."""
     while target_name(node.target) in QUANTIZE | DEQUANTIZE | {GETITEM}:
-        node = node.args[0]  # type: ignore[assignment]  # a node by construction
+        (node,) = node.all_input_nodes[:1]
     return node
 
 
 def _is_weight_permute(node: Node, tensors: Mapping[str, torch.Tensor]) -> bool:
-    return target_name(node.target) == "aten.permute_copy.default" and _source(node.args[0]).name in tensors
+    return _is_linear(node) and _source(node.all_input_nodes[0]).name in tensors
 
 
 def _value(node: Node, tensors: Mapping[str, torch.Tensor], constant: bool) -> Value:
@@ -78,6 +79,7 @@ def _value(node: Node, tensors: Mapping[str, torch.Tensor], constant: bool) -> V
     quant = _quant(user, tensors) if target_name(user.target) in QUANTIZE | DEQUANTIZE else None
     tensor = tensors[node.name]
     if quant is not None and tensor.is_floating_point():
+        assert isinstance(quant.scale, float)  # an input is quantised per tensor
         tensor = (tensor / quant.scale).round().add(quant.zero_point).clamp(quant.qmin, quant.qmax)
     fill = Fill("list", values=tuple(tensor.flatten().tolist()))
     return Value(node.name, tuple(tensor.shape), quant, fill, constant)
@@ -85,10 +87,12 @@ def _value(node: Node, tensors: Mapping[str, torch.Tensor], constant: bool) -> V
 
 def _quant(node: Node, tensors: Mapping[str, torch.Tensor]) -> Quant:
     """The parameters of a quantize or dequantize node."""
+    args: Any = node.args  # as the operators' schemas say
     if target_name(node.target) in _PER_CHANNEL:
-        scales, axis, low, high, dtype = tensors[node.args[1].name], *node.args[3:7]
-        return Quant(tuple(scales.tolist()), 0, low, high, axis, str(dtype).removeprefix("torch."))
-    scale, zero_point, low, high, dtype = node.args[1:6]
+        axis, low, high, dtype = args[3:7]
+        scales = tuple(tensors[args[1].name].tolist())
+        return Quant(scales, 0, low, high, axis, str(dtype).removeprefix("torch."))
+    scale, zero_point, low, high, dtype = args[1:6]
     return Quant(scale, zero_point, low, high, None, str(dtype).removeprefix("torch."))
 
 
@@ -97,13 +101,14 @@ def _step(node: Node, tensors: Mapping[str, torch.Tensor]) -> Step:
     consumers = [user for user in node.users if target_name(user.target) in QUANTIZE]
     quant = _quant(consumers[0], tensors) if consumers else None
     args = tuple(_argument(a) for a in node.args)
-    if name == "aten.addmm.default" and _is_linear(node.args[2]):
-        name, args = "aten.linear.default", (args[1], Ref(_source(node.args[2].args[0]).name), args[0])
+    if name == "aten.addmm.default" and _is_linear(node.all_input_nodes[2]):
+        weight = _source(node.all_input_nodes[2].all_input_nodes[0])
+        name, args = "aten.linear.default", (args[1], Ref(weight.name), args[0])
     return Step(node.name, name, args, tuple(sorted(node.kwargs.items())), quant)
 
 
 def _is_linear(weight: Node) -> bool:
-    return target_name(weight.target) == "aten.permute_copy.default"
+    return target_name(weight.target) == PERMUTE
 
 
 def _argument(argument: object) -> object:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -127,7 +128,7 @@ def weight_spec(axis: int | None) -> QuantizationSpec:
     )
 
 
-def _bias_qparams(per_channel: bool, observers: Sequence[torch.nn.Module]) -> tuple[torch.Tensor, torch.Tensor]:
+def _bias_qparams(per_channel: bool, observers: Sequence[Any]) -> tuple[torch.Tensor, torch.Tensor]:
     input_scale, _ = observers[0].calculate_qparams()
     weight_scale, _ = observers[1].calculate_qparams()
     scale = input_scale.to(torch.float32) * weight_scale.to(torch.float32)
@@ -178,7 +179,7 @@ def split_to_slices(model: GraphModule) -> None:
     model.recompile()
 
 
-class NeutronQuantizer(Quantizer):
+class NeutronQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annotations
     """Annotates every operator that the Neutron NPU runs; everything else stays float.
 
     Use with `torchao.quantization.pt2e.quantize_pt2e.prepare_pt2e` and `convert_pt2e`.
@@ -233,11 +234,8 @@ def _tensor_inputs(node: Node) -> list[Node]:
 
 def _annotate_weighted(node: Node) -> QuantizationAnnotation:
     """Convolution, linear or addmm; a relu-like activation behind it takes over the output."""
-    if node.target is aten.addmm.default:
-        bias, data, weight = (*node.args[:3],)
-    else:
-        data, weight = node.args[:2]
-        bias = node.args[2] if len(node.args) > 2 else None
+    operands: list[Any] = [*node.args[:3], None][:3]
+    bias, data, weight = operands if node.target is aten.addmm.default else [operands[2], *operands[:2]]
     axis = CONVOLUTIONS.get(node.target)
     specs = {data: activation_spec(), weight: weight_spec(axis)}
     if isinstance(bias, Node):
