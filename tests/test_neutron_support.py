@@ -11,8 +11,13 @@ import torch
 from neutron_graphs import ACTIVATION, UNIT, WEIGHT, Builder, Params, Verdict, judge, partitioned
 from torch import fx
 
+from conformance.table import Row, load_table
 from partitioners.neutron.options import CustomDelegationOptions
 from partitioners.neutron.partitioner import NeutronPartitioner
+from partitioners.neutron.support.division import DIVISION_RULES
+from partitioners.neutron.support.rescale import PROBLEMS
+from partitioners.neutron.support.rules import RULES
+from partitioners.neutron.support.stage import DATA_ONLY, NEUTRAL, STAGE_RULES
 
 Write = Callable[[Builder], fx.Node]
 OTHER = (0.1, 0, -128, 127, torch.int8)
@@ -551,3 +556,36 @@ def test_found_values_and_sentences_are_readable() -> None:
     assert reason.node == "aten_cat_default"
     assert "has 7 channels, 8 MAC units" in reason.found
     assert reason.sentence == "the channel count must be a multiple of the number of MAC units"
+
+
+# ------------------------------------------------------------------------------------ the table
+
+# Reasons that no row lists: the operator is not one of the table, the user excluded it, or its activation is fused.
+OUTSIDE_THE_TABLE = {"unsupported", "excluded", "fused_activation"}
+TABLE = load_table("neutron@1.3")
+COMMON = {constraint.code for constraint in TABLE.common}
+
+
+def implemented(op: str) -> set[str]:
+    """The codes that the partitioner can give for an operator, besides the common ones."""
+    rules = [*RULES.get(op, ()), *(DIVISION_RULES if op == "aten.div.Tensor" else ()), *STAGE_RULES.get(op, ())]
+    codes = {rule.code for rule in rules}
+    codes |= {"rescale"} if op in PROBLEMS else set()
+    codes |= {"not_alone"} if op in DATA_ONLY | NEUTRAL.keys() else set()
+    return codes - COMMON
+
+
+@pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.name)
+def test_every_constraint_of_a_row_has_a_rule(row: Row) -> None:
+    listed = {constraint.code for constraint in row.constraints}
+    assert listed <= implemented(row.operator) | implemented(row.rewritten_to or row.operator)
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE.rows if row.rewritten_to is None], ids=lambda row: row.name)
+def test_every_rule_is_a_constraint_of_its_row(row: Row) -> None:
+    assert implemented(row.operator) == {constraint.code for constraint in row.constraints}
+
+
+def test_all_reasons_of_these_tests_are_known() -> None:
+    known = {code for code, _ in TABLE.meanings} | OUTSIDE_THE_TABLE
+    assert {code for _, code, _ in REJECTED.values()} <= known

@@ -7,7 +7,7 @@ left by e when e > 0, so the largest possible accumulator must leave room for th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import fx
@@ -116,7 +116,7 @@ def _largest_bias(node: fx.Node, context: Context) -> float:
     return 0.0 if data is None or not data.numel() else data.to(torch.float64).abs().max().item()
 
 
-_PROBLEMS: dict[str, Problem] = {
+PROBLEMS: Mapping[str, Problem] = {
     "aten.abs.default": _unary,
     "aten.neg.default": _unary,
     "aten.relu.default": _unary,
@@ -138,7 +138,7 @@ _PROBLEMS: dict[str, Problem] = {
 @rule("rescale")
 def rescale(node: fx.Node, context: Context) -> str | None:
     """the scales must be ones that 32-bit fixed-point arithmetic can hold without overflow"""
-    problem = _PROBLEMS.get(target_name(node.target))
+    problem = PROBLEMS.get(target_name(node.target))
     x = input_qparams(node, 1 if target_name(node.target) == "aten.addmm.default" else 0)
     y = output_qparams(node)
     if problem is None or x is None or y is None or x.defect() is not None or y.defect() is not None:
