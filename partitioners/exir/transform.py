@@ -79,8 +79,8 @@ def rebuild(program: ExportedProgram, module: fx.GraphModule) -> EdgeProgram:
     """
     graph = module.graph
     state, constants = dict(program.state_dict), dict(program.constants)
-    # Before lifting: it adds placeholders, maybe to the program's own graph.
-    known = {node.name: spec for node, spec in placeholders(program)}
+    # By the signature's names: the pass may have edited the program's own graph.
+    known = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
     known |= lift_constants(program, module, state)
     _drop_unused(graph, program, known)
     fill_values(graph)
