@@ -9,19 +9,23 @@ from typing import Any
 import pytest
 import torch
 from exir_toy import TagNodes, diamond, dump, names
-from torch import fx
+from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from partitioners.exir import (
+    BackendDetails,
     CompileSpec,
     ContractError,
     DelegationSpec,
     ExirError,
     Partitioner,
     PartitionResult,
+    PreprocessResult,
     copy_program,
     edge_program,
+    run_program,
     to_backend,
+    to_edge,
 )
 from partitioners.exir.contract import same_argument
 from partitioners.exir.ops import edge_op
@@ -256,6 +260,42 @@ def split() -> EdgeProgram:
 def test_operators_with_several_outputs(tags: dict[str, list[str]], message: str) -> None:
     with pytest.raises(ContractError, match=message):
         to_backend(split(), TagNodes(tags))
+
+
+def test_tags_and_changes_in_control_flow_bodies() -> None:
+    class Choose(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = torch.cond(x.sum() > 0, torch.neg, torch.relu, (x,))
+            return result
+
+    program = to_edge(torch.export.export(Choose(), (torch.ones(2),))).exported_program()
+
+    def body(given: ExportedProgram) -> fx.Node:
+        graph = given.graph_module.get_submodule("true_graph_0").graph
+        found: fx.Node = next(n for n in graph.nodes if n.op == "call_function")
+        return found
+
+    def tag_body(given: ExportedProgram) -> None:
+        body(given).meta["delegation_tag"] = "t"
+
+    def change_body(given: ExportedProgram) -> None:
+        body(given).target = edge_op("aten.relu.default")
+
+    with pytest.raises(ContractError, match=r"true_graph_0\.aten_neg_default: a tag inside a control flow body"):
+        to_backend(program, Acting(tag_body))
+    with pytest.raises(ContractError, match=r"aten_neg_default: partition\(\) changed the target"):
+        to_backend(program, Acting(change_body))
+    lowered = to_backend(program, TagNodes({"t": ["cond", "getitem"]}, "AnyBody"))
+    for x in (torch.ones(2), -torch.ones(2)):
+        assert torch.equal(run_program(lowered, [x])[0], Choose()(x))
+
+
+class AnyBody(BackendDetails):
+    """Accepts everything."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        return PreprocessResult(b"body")
 
 
 def test_tags_without_nodes_and_returned_copies_are_fine() -> None:

@@ -104,7 +104,34 @@ def check_tags(program: ExportedProgram, tags: Mapping[fx.Node, object], known: 
 
 def check_unchanged(before: ExportedProgram, after: ExportedProgram) -> None:
     """Compare node by node; refuse any difference in order, names, operators, arguments or values."""
-    old, new = list(before.graph.nodes), list(after.graph.nodes)
+    check_same_graph(before.graph, after.graph)
+    check_bodies(before.graph_module, after.graph_module)
+    _check_signature(before, after)
+
+
+def check_bodies(before: fx.GraphModule, after: fx.GraphModule) -> None:
+    """The same for control flow bodies, where tags are refused too: a body is delegated whole or not at all."""
+    bodies = {name: body for name, body in after.named_children() if isinstance(body, fx.GraphModule)}
+    for name, body in before.named_children():
+        if not isinstance(body, fx.GraphModule):
+            continue
+        if name not in bodies:
+            raise ContractError("partition() removed a body", found="none", expected="a GraphModule", where=name)
+        check_same_graph(body.graph, bodies[name].graph)
+        check_bodies(body, bodies[name])
+        for node in bodies[name].graph.nodes:
+            if node.meta.get(DELEGATION_TAG) is not None:
+                raise ContractError(
+                    "a tag inside a control flow body",
+                    found=f"tag {node.meta[DELEGATION_TAG]!r}",
+                    expected="tags in the top graph only",
+                    where=f"{name}.{node.name}",
+                )
+
+
+def check_same_graph(before: fx.Graph, after: fx.Graph) -> None:
+    """Refuse any difference between two graphs' nodes but their meta."""
+    old, new = list(before.nodes), list(after.nodes)
     for left, right in zip(old, new, strict=False):
         if left.name != right.name:
             raise _moved(left, right, old, new)
@@ -115,7 +142,6 @@ def check_unchanged(before: ExportedProgram, after: ExportedProgram) -> None:
         raise _changed(
             extra, f"partition() {change} a node", found=f"{change} {_show(extra)}", expected="the same nodes"
         )
-    _check_signature(before, after)
 
 
 def _moved(left: fx.Node, right: fx.Node, old: Sequence[fx.Node], new: Sequence[fx.Node]) -> ContractError:

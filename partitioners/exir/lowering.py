@@ -10,10 +10,11 @@ from torch.export import ExportedProgram
 
 from partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
 from partitioners.exir.contract import tagged_nodes
-from partitioners.exir.cutting import outer_program, plan, submodule
+from partitioners.exir.cutting import outer_program, submodule
 from partitioners.exir.errors import BackendError, ExirError
 from partitioners.exir.lowered import LoweredBackendModule
 from partitioners.exir.partitioner import DELEGATION_TAG, Partitioner
+from partitioners.exir.plan import plan
 from partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program
 
 Details = Mapping[str, type[BackendDetails]]
