@@ -10,7 +10,8 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from conformance.chain import Walk, affine
+from conformance.chain import Walk
+from conformance.exact import affine
 from conformance.graph import Quant
 from reference.golden import Bounded, Codes
 

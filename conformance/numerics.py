@@ -1,16 +1,16 @@
 """Judges a backend's outputs: guards first, then four gates, none with a tolerance that anyone chose.
 
-gate1: codes against the exact-integer golden, 0 LSB where the vendor names its rescale scheme and the step
+gate1: codes against the exact-integer golden, 0 LSB, where the vendor names its rescale scheme and the model
     was delegated; else against the float golden's nearest codes, 1 LSB.
 gate2: over the case, how many codes are not the float golden's nearest ones, and their signed mean. Only
     elements whose rounding is ambiguous under the scheme's own slack may differ, so their share is the limit.
-    Every step starts from codes, so the limit stays sharp behind many steps.
-gate3: each element against the float golden of the whole chain, within its bound.
+gate3: each element against the float golden of the whole chain, within its bound; and every step of the
+    integer golden against the float golden of that step alone.
 gate4: SQNR over each output against the floor that gate 3's bounds give.
 
-A float output (not quantised) has no codes: gates 3 and 4 only. Values come from two independent
-computations: `reference.integer` and `reference.golden`. The simulated devices run the same integer
-kernels, so a fault in those passes gate 1; gates 2, 3 and 4 read the float golden and do not.
+A float output (not quantised) has no codes: gates 3 and 4 only. The numbers come from two independent
+computations, `reference.integer` and `reference.golden`. The simulated devices run the same integer kernels,
+so a fault in those passes gate 1; the other gates read the float golden, which shares nothing with them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from conformance.chain import Walk, affine, exact_codes, walk
+from conformance.chain import Walk, walk
+from conformance.exact import affine, exact_codes
 from conformance.gates import CHECKS, FORM, Check, Coded, Output
-from conformance.graph import Graph
+from conformance.graph import Graph, Ref
+from reference.integer import QTensor
 
 EXACT_SCHEMES = frozenset({"tflite_double_round"})
 """The rescale schemes that `reference.integer` computes."""
@@ -39,15 +41,22 @@ class Golden:
     _walks: dict[tuple[str | None, bool], Walk] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
+    def exact(self) -> Mapping[Ref, QTensor]:
+        """The integer golden of every value and step that is quantised throughout."""
+        return exact_codes(self.graph)
+
+    @property
     def codes(self) -> tuple[Tensor | None, ...]:
         """Exact-integer codes of every graph output; None for an output that is not quantised throughout."""
-        return exact_codes(self.graph)
+        found = (self.exact.get(ref) for ref in self.graph.outputs)
+        return tuple(None if x is None else x.codes for x in found)
 
     def walk(self, scheme: str | None, delegated: bool) -> Walk:
         """The float golden with the slack of a scheme (None: the largest) and, unless delegated, of float32."""
         key = (scheme, delegated)
         if key not in self._walks:
-            self._walks[key] = walk(self.graph, scheme, delegated)
+            exact = self.exact if delegated and scheme is not None else {}
+            self._walks[key] = walk(self.graph, scheme, delegated, exact)
         return self._walks[key]
 
 
@@ -98,12 +107,16 @@ def judge(
     exact = golden.codes if delegated and scheme is not None else (None,) * len(outputs)
     beside = [_beside(run, index, output, exact[index]) for index, output in enumerate(outputs)]
     chosen = [(name, check) for name, check in CHECKS.items() if name not in without]
-    return (*form, *(_over_outputs(name, check, beside) for name, check in chosen))
+    return (*form, *(_over_outputs(name, check, beside, run) for name, check in chosen))
 
 
-def _over_outputs(name: str, check: Check, outputs: Sequence[Output]) -> GateResult:
-    """One check over all outputs; each metric is the worst: the largest, or the smallest for `sqnr_*`."""
-    messages, metrics = [], dict[str, float]()
+def _over_outputs(name: str, check: Check, outputs: Sequence[Output], run: Walk) -> GateResult:
+    """One check over all outputs; each metric is the worst: the largest, or the smallest for `sqnr_*`.
+
+    Gate 3 also holds for every step of the integer golden itself.
+    """
+    messages = list(run.contradictions) if name == "gate3" else []
+    metrics = dict[str, float]()
     for output in outputs:
         message, measured = check(output)
         messages += [message] if message else []

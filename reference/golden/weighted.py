@@ -95,8 +95,9 @@ def weighted(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bo
 
 
 def _tuple(op: str, result: Any) -> tuple[Tensor, ...]:
+    """The operator's results as float64 tensors, indices too."""
     if isinstance(result, Tensor):
         return (result,)
     if isinstance(result, list | tuple):
-        return tuple(result)
+        return tuple(item if item.is_floating_point() else item.to(torch.float64) for item in result)
     raise GoldenError(f"{op}: found a result of type {type(result).__name__}, expected tensors")

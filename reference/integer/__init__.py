@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from reference.affine import Affine
-from reference.golden.aten import bound, canonical
+from reference.golden.aten import ALIASES, bound, canonical
 from reference.golden.weighted import MOVEMENT
 from reference.int8 import elementwise, lut
 from reference.integer import arithmetic, images, movement
@@ -77,4 +77,4 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.constant_pad_nd.default": movement.pad,
     }
 )
-OPERATORS = frozenset(_RULES) | MOVEMENT
+OPERATORS = frozenset(_RULES) | MOVEMENT | frozenset(ALIASES)
