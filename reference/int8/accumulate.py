@@ -35,15 +35,22 @@ def largest_input(x: Affine) -> int:
     return max(x.qmax - x.zero_point, x.zero_point - x.qmin)
 
 
-def accumulator_bound(weights: Tensor, bias: Tensor | None, x: Affine) -> int:
-    """The largest magnitude that any partial sum can have: weights [rows, terms], bias [rows]."""
-    sums = weights.to(torch.int64).abs().sum(dim=1) * largest_input(x)
+def folded(weights: Tensor, bias: Tensor | None, x: Affine) -> tuple[Tensor, Tensor]:
+    """(weights, offset) with which the raw codes give the accumulator: sum(code * w) + (bias - zx * sum(w)).
+
+    weights [rows, terms] and bias [rows] are integers; both results have the float type in which every
+    partial sum is exact.
+    """
+    wide = weights.to(torch.int64)
+    offset = wide.sum(dim=1) * -x.zero_point
     if bias is not None:
-        sums = sums + bias.to(torch.int64).abs()
-    return int(sums.max()) if sums.numel() else 0
+        offset += bias.to(torch.int64)
+    bounds = wide.abs().sum(dim=1) * max(abs(x.qmin), abs(x.qmax)) + offset.abs()
+    dtype = exact_dtype(int(bounds.max()) if bounds.numel() else 0)
+    return wide.to(dtype), offset.to(dtype)
 
 
-def pad_hw(x: Tensor, padding: Padding, value: float = 0) -> Tensor:
+def pad_hw(x: Tensor, padding: Padding, value: int = 0) -> Tensor:
     """`x` [N, H, W, C] with rows and columns of `value` around it; `x` itself when there are none."""
     (top, bottom), (left, right) = padding
     return F.pad(x, (0, 0, left, right, top, bottom), value=value) if any((top, bottom, left, right)) else x

@@ -8,6 +8,7 @@ transpose_conv.h). Raise ValueError for shapes or scale counts that do not fit t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -17,14 +18,17 @@ from reference.int8.accumulate import (
     NO_PADDING,
     Padding,
     Pair,
-    accumulator_bound,
     exact_dtype,
+    folded,
+    largest_input,
     output_size,
     pad_hw,
     windows,
 )
 from reference.int8.output import Bounds, Kernel, double_round_stage
 from reference.rescale import quantize_multiplier
+
+_FEW_CHANNELS = 64
 
 
 def conv2d(
@@ -43,15 +47,13 @@ def conv2d(
     Padded cells hold the zero point. The number of groups follows from the input's channels.
     """
     out_channels, kh, kw, group_channels = weights.shape
-    flat = weights.reshape(out_channels, -1)
-    dtype = exact_dtype(accumulator_bound(flat, bias, x))
-    matrix = flat.to(dtype).t().contiguous()
-    offset = torch.zeros(out_channels, dtype=dtype) if bias is None else bias.to(dtype)
+    flat, offset = folded(weights.reshape(out_channels, -1), bias, x)
+    matrix = flat.t().contiguous()
     finish = double_round_stage(_parameters(x, w_scales, y, out_channels), y, activation)
     pointwise = (kh, kw) == (1, 1) and stride == (1, 1)
 
     def apply(codes: Tensor) -> Tensor:
-        value = pad_hw(codes.to(dtype).sub_(x.zero_point), padding).contiguous()
+        value = pad_hw(codes, padding, x.zero_point).to(matrix.dtype).contiguous()
         n, h, w, channels = value.shape
         oh, ow = output_size((h, w), (kh, kw), stride, dilation)
         groups = _groups(channels, group_channels, out_channels)
@@ -105,24 +107,47 @@ def depthwise_conv2d(
     Output channel c reads input channel c // m.
     """
     _, kh, kw, out_channels = weights.shape
-    taps = weights.reshape(kh * kw, out_channels)
-    dtype = exact_dtype(accumulator_bound(taps.t(), bias, x))
-    scaled = taps.to(dtype)
-    offset = torch.zeros(out_channels, dtype=dtype) if bias is None else bias.to(dtype)
+    rows, offset = folded(weights.reshape(kh * kw, out_channels).t(), bias, x)
+    taps = rows.t().contiguous()
     finish = double_round_stage(_parameters(x, w_scales, y, out_channels), y, activation)
 
+    @lru_cache(maxsize=8)
+    def repeated(pixels: int) -> tuple[Tensor, Sequence[Tensor]]:
+        return offset.repeat(pixels), taps.repeat(1, pixels).unbind()
+
     def apply(codes: Tensor) -> Tensor:
-        multiplier = out_channels // codes.shape[3]
-        value = pad_hw(codes.to(dtype).sub_(x.zero_point), padding)
-        if multiplier > 1:
-            value = value.repeat_interleave(multiplier, dim=3)
-        view = windows(value.contiguous(), (kh, kw), stride, dilation)
-        acc = offset.expand(*view.shape[:3], out_channels).clone()
-        for tap in range(kh * kw):
-            acc.addcmul_(view[:, :, :, tap // kw, tap % kw], scaled[tap])
-        return finish(acc)
+        value = pad_hw(codes, padding, x.zero_point).to(taps.dtype).contiguous()
+        if codes.shape[3] != out_channels:
+            value = value.repeat_interleave(_multiplier(codes.shape[3], out_channels), dim=3)
+        n, h, w, _ = value.shape
+        oh, ow = output_size((h, w), (kh, kw), stride, dilation)
+        view = windows(value, (kh, kw), stride, dilation)
+        merged = stride[1] == 1 and out_channels < _FEW_CHANNELS
+        start, factors = repeated(ow if merged else 1)
+        acc = start
+        for tap, part in enumerate(_taps(_merge_columns(view) if merged else view)):
+            acc = torch.addcmul(start, part, factors[tap]) if acc is start else acc.addcmul_(part, factors[tap])
+        return finish(acc.view(n, oh, ow, out_channels))
 
     return apply
+
+
+def _merge_columns(view: Tensor) -> Tensor:
+    """windows [N, OH, OW, KH, KW, C] of stride 1 as [N, OH, 1, KH, KW, OW * C], so that passes run over long rows."""
+    n, oh, ow, kh, kw, c = view.shape
+    sn, sh, _, dh, dw, sc = view.stride()
+    return view.as_strided((n, oh, 1, kh, kw, ow * c), (sn, sh, 0, dh, dw, sc), view.storage_offset())
+
+
+def _taps(view: Tensor) -> list[Tensor]:
+    """The tensors [N, OH, OW, C] that windows [N, OH, OW, KH, KW, C] hold at each tap, in row-major order."""
+    return [tap for row in view.unbind(3) for tap in row.unbind(3)]
+
+
+def _multiplier(channels: int, out_channels: int) -> int:
+    if out_channels % channels:
+        raise ValueError(f"DEPTHWISE_CONV_2D: found {out_channels} output channels, expected a multiple of {channels}")
+    return out_channels // channels
 
 
 def transpose_conv(
@@ -142,8 +167,9 @@ def transpose_conv(
     outside is dropped; cells that nothing reaches hold the bias. VALID padding is a crop of 0.
     """
     out_channels, kh, kw, in_channels = weights.shape
-    dtype = exact_dtype(accumulator_bound(weights.reshape(out_channels, -1), bias, x))
-    matrix = weights.to(dtype).permute(3, 1, 2, 0).reshape(in_channels, -1)
+    taps = weights.permute(3, 1, 2, 0).reshape(in_channels, -1)
+    dtype = exact_dtype(_transposed_bound(weights, bias, x))
+    matrix = taps.to(dtype)
     offset = torch.zeros(out_channels, dtype=dtype) if bias is None else bias.to(dtype)
     finish = double_round_stage(_parameters(x, w_scales, y, out_channels), y, activation)
     _, oh, ow, _ = output_shape
@@ -157,6 +183,12 @@ def transpose_conv(
         return finish(pad_hw(acc, missing) + offset)
 
     return apply
+
+
+def _transposed_bound(weights: Tensor, bias: Tensor | None, x: Affine) -> int:
+    """No output adds up more than all products of its filter, and the bias."""
+    sums = weights.to(torch.int64).abs().sum(dim=(1, 2, 3)) * largest_input(x)
+    return int((sums if bias is None else sums + bias.to(torch.int64).abs()).max())
 
 
 def _scatter(products: Tensor, stride: Pair) -> Tensor:

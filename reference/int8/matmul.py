@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from reference.affine import Affine, check_scale, float32
-from reference.int8.accumulate import accumulator_bound, exact_dtype, largest_input
+from reference.int8.accumulate import exact_dtype, folded, largest_input
 from reference.int8.output import Bounds, Kernel, Kernel2, double_round_stage, float64_stage
 from reference.rescale import quantize_multiplier
 
@@ -31,15 +31,12 @@ def fully_connected(
 
     w_scales: one, or one per output. Raises ValueError for another number of scales.
     """
-    centred = weights.to(torch.int32) - w_zero_point
-    dtype = exact_dtype(accumulator_bound(centred, bias, x))
-    matrix = centred.to(dtype).t().contiguous()
-    offset = torch.zeros(matrix.shape[1], dtype=dtype) if bias is None else bias.to(dtype)
+    centred, offset = folded(weights.to(torch.int32) - w_zero_point, bias, x)
+    matrix = centred.t().contiguous()
     finish = float64_stage(_ratios(x, w_scales, y, matrix.shape[1]), y, activation)
 
     def apply(codes: Tensor) -> Tensor:
-        value = codes.reshape(-1, matrix.shape[0]).to(dtype).sub_(x.zero_point)
-        result = finish(torch.addmm(offset, value, matrix))
+        result = finish(torch.addmm(offset, codes.reshape(-1, matrix.shape[0]).to(matrix.dtype), matrix))
         return result.view(*codes.shape[:-1], matrix.shape[1]) if keep_dims else result
 
     return apply

@@ -61,33 +61,43 @@ def _float_stage(parameters: Sequence[tuple[int, int]], zero_point: int, lo: int
     has the sign of acc, it is floor(acc * r + copysign(h, acc) + 1/2). All terms are multiples of
     2**-(31+k); while acc * r is under 2**9 the sum is under 2**10, so 10 + 31 + k <= 53 bits hold it
     exactly. Above that the product's rounding is monotone, and the result stays past the limits.
+
+    Where negative results saturate (lo >= zero_point, as behind a fused relu), h needs no sign.
     """
     ratio = _Periodic([math.ldexp(m, e - 31) for m, e in parameters])
     half_step = _Periodic([math.ldexp(1.0, e - 1) for _, e in parameters])
+    offset = _Periodic([math.ldexp(1.0, e - 1) + zero_point + 0.5 for _, e in parameters])
 
-    def apply(acc: Tensor) -> Tensor:
-        value = acc.to(torch.float64, copy=True, memory_format=torch.contiguous_format)
-        rows = ratio.rows(value)
-        rows *= ratio.row(rows)
-        rows += torch.copysign(half_step.row(rows), rows)
-        return value.add_(zero_point + 0.5).floor_().clamp_(lo, hi).to(torch.int8)
+    def signed(acc: Tensor) -> Tensor:
+        value = _as_rows(acc.to(torch.float64))
+        value = value * ratio.row(value)
+        value += torch.copysign(half_step.row(value), value)
+        return value.add_(zero_point + 0.5).floor_().clamp_(lo, hi).to(torch.int8).view(acc.shape)
 
-    return apply
+    def unsigned(acc: Tensor) -> Tensor:
+        value = _as_rows(acc.to(torch.float64))
+        value = torch.addcmul(offset.row(value), value, ratio.row(value))
+        return value.floor_().clamp_(lo, hi).to(torch.int8).view(acc.shape)
+
+    return unsigned if lo >= zero_point else signed
+
+
+def _as_rows(value: Tensor) -> Tensor:
+    """`value` [..., channels] as rows of up to 64 whole pixels, when channels are few: passes run over rows."""
+    channels = value.shape[-1] if value.dim() else 1
+    if channels >= _PERIODS or not value.numel():
+        return value
+    return value.reshape(-1, math.gcd(value.numel() // channels, _PERIODS) * channels)
 
 
 class _Periodic:
-    """One float64 per channel, repeated so that an element-wise pass runs over long rows, not over few channels."""
+    """One float64 per channel, repeated for the pixels of a row; a single one when all channels agree."""
 
     def __init__(self, values: Sequence[float]) -> None:
-        self._channels = len(values) if len(set(values)) > 1 else 1
-        self._values = torch.tensor(list(values[: self._channels]), dtype=torch.float64).repeat(_PERIODS)
-
-    def rows(self, value: Tensor) -> Tensor:
-        """`value` [..., channels], contiguous, viewed as rows of as many whole pixels as divide it."""
-        channels = value.shape[-1] if value.dim() else 1
-        pixels = value.numel() // max(channels, 1)
-        return value.view(-1, max(math.gcd(pixels, _PERIODS), 1) * channels)
+        same = len(set(values)) == 1
+        repeats = _PERIODS if len(values) < _PERIODS else 1
+        self._values = torch.tensor(values[0] if same else list(values) * repeats, dtype=torch.float64)
 
     def row(self, rows: Tensor) -> Tensor:
-        """The numbers that belong to one such row; a single one when all channels agree."""
-        return self._values[0] if self._channels == 1 else self._values[: rows.shape[-1]]
+        """The numbers that belong to one row of `_as_rows`."""
+        return self._values if self._values.dim() == 0 else self._values[: rows.shape[-1]]
