@@ -165,6 +165,7 @@ def movements() -> list[Operation]:
         Operation("pad_width", pad, IMAGE, ((1, 2),), exact=True),
         Operation("pad_all", pad, IMAGE, ((1, 2, 3, 0, 0, 1, 1, 0), 0.0), exact=True),
         Operation("pad_value", pad, IMAGE, ((0, 1, 2, 0), 1.5), exact=True),
+        Operation("pad_lowest", pad, IMAGE, ((0, 1, 2, 0), float("-inf")), exact=True),
         Operation("pad_saturated", pad, IMAGE, ((0, 1, 2, 0), -1000.0), exact=True),
         Operation("permute_0231", "aten.permute_copy.default", IMAGE, ((0, 2, 3, 1),), exact=True),
         Operation("permute_0312", "aten.permute_copy.default", IMAGE, ((0, -1, 1, 2),), exact=True),

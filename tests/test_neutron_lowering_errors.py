@@ -38,6 +38,7 @@ REFUSED = {
     "output scale and zero point": Operation("", "aten.sigmoid.default", IMAGE, y=HALF_STEP),
     "step": Operation("", "aten.slice_copy.Tensor", IMAGE, (3, 0, 5, 2)),
     "padding": Operation("", "aten.constant_pad_nd.default", IMAGE, ((-1, 1),)),
+    "value": Operation("", "aten.constant_pad_nd.default", IMAGE, ((1, 1), float("nan"))),
     "ceil_mode": Operation("", "aten.avg_pool2d.default", IMAGE, ((2, 2), (2, 2), (0, 0), True)),
     "count_include_pad": Operation("", "aten.avg_pool2d.default", IMAGE, ((2, 2), (2, 2), (1, 1), False, False)),
     "divisor_override": Operation("", "aten.avg_pool2d.default", IMAGE, ((2, 2), (2, 2), (0, 0), False, True, 3)),

@@ -123,7 +123,7 @@ class Context:
 
     def walk(self, node: fx.Node, lowerings: Mapping[str, Lower]) -> None:
         """Define the value of one call_function node, writing what it needs."""
-        name, args = target_name(node.target), arguments(node)
+        name, args = target_name(node.target), positional(node)
         if name in (DEQUANTIZE_PER_TENSOR, DEQUANTIZE_PER_CHANNEL):
             self._dequantize(node, name, args)
         elif name == QUANTIZE_PER_TENSOR:
@@ -157,7 +157,7 @@ class Context:
         return Quantisation(tuple(stored_scale(node, n) for n in scales), tuple(int(z) for z in zero_points), axis)
 
 
-def arguments(node: fx.Node) -> tuple[Any, ...]:
+def positional(node: fx.Node) -> tuple[Any, ...]:
     """The node's positional arguments."""
     return node.args
 

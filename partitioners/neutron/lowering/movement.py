@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import fx
 
 from partitioners.neutron.lowering.arguments import axis_of, bind
@@ -70,9 +72,11 @@ def constant_pad(ctx: Context, node: fx.Node) -> None:
         f"up to {value.rank} pairs",
     )
     require(all(amount >= 0 for amount in amounts), node, "padding", amounts, "no negative amounts")
+    number = float(bound["value"])
+    require(not math.isnan(number), node, "value", number, "a number")
     pairs = [(0, 0)] * value.rank
     for index in range(len(amounts) // 2):
         pairs[value.rank - 1 - index] = (amounts[2 * index], amounts[2 * index + 1])
     arranged_pairs = [pairs[axis] for axis in layout]
-    tensor = pad(ctx.model, ctx.tensor(value, layout), arranged_pairs, node.name, float(bound["value"]))
+    tensor = pad(ctx.model, ctx.tensor(value, layout), arranged_pairs, node.name, number)
     ctx.define(node, tensor, layout)

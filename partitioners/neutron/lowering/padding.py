@@ -25,8 +25,7 @@ def pad(model: ModelBuilder, tensor: int, pairs: Sequence[tuple[int, int]], name
     inputs = [tensor, model.integers(f"{name}_paddings", pairs)]
     if value == 0:
         return model.emit("PAD", inputs, name, shape, quantisation)
-    with np.errstate(over="ignore"):
-        code = np.clip(np.round(value / quantisation.scale) + quantisation.zero_point, -128, 127)
+    code = np.clip(np.round(value / quantisation.scale) + quantisation.zero_point, -128, 127)
     constant = np.full((), code, np.int8)
     inputs.append(model.constant(f"{name}_value", constant, quantisation))
     return model.emit("PADV2", inputs, name, shape, quantisation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from partitioners.neutron.lowering.layout import Layout, arranged, between, composed, identity
+from partitioners.neutron.lowering.layout import Layout, between, composed, identity
 from partitioners.neutron.lowering.model import Array, ModelBuilder
 from partitioners.neutron.lowering.quantisation import Quantisation
 
@@ -71,8 +71,3 @@ def _write(model: ModelBuilder, value: Value, layout: Layout) -> int:
             return value.tensors[natural]
     permutation = between(value.home, layout)
     return model.transpose(tensor_of(model, value), permutation, f"{value.name}_transposed")
-
-
-def device_shape(value: Value, layout: Layout) -> tuple[int, ...]:
-    """The shape of the value's device tensor in a layout."""
-    return arranged(value.shape, layout)
