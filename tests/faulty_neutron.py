@@ -1,0 +1,115 @@
+"""Broken copies of the Neutron backend, each with one fault that a vendor could ship.
+
+Certify one as a new user would: `PYTHONPATH=tests assay certify faulty_neutron:multiple_of_4`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from partitioners.exir import CompileSpec, PreprocessResult
+from partitioners.exir.backend import BackendDetails
+from partitioners.neutron import NeutronBackend as Correct
+from partitioners.neutron import (
+    NeutronPartitioner,
+    NeutronRuntime,
+    NeutronTargetSpec,
+    backend,
+    generate_neutron_compile_spec,
+)
+from partitioners.neutron.runtime import Program
+from partitioners.neutron.target import TARGETS
+from partitioners.neutron.tflite import Model, Operator, Tensor, read, write
+from reference.affine import Affine
+from reference.int8 import conv, output
+from reference.rescale import tflite_single_round
+
+# ------------------------------------------------------------------ %8 became %4
+
+
+def _four_macs() -> NeutronPartitioner:
+    targets = {name: replace(target, num_macs=4) for name, target in TARGETS.items()}
+    target = NeutronTargetSpec("imxrt700", targets)
+    return NeutronPartitioner(
+        generate_neutron_compile_spec("imxrt700"), target, preserve_ops=[torch.ops.aten.prelu.default]
+    )
+
+
+multiple_of_4 = replace(backend, partitioner=_four_macs)
+
+
+# ------------------------------------------------------------------ single instead of double rounding
+
+
+def _single_round_stage(
+    parameters: Sequence[tuple[int, int]], y: Affine, limits: output.Bounds | None = None
+) -> output.Kernel:
+    lo, hi = output.bounds(y, limits)
+    multipliers, shifts = (torch.tensor(column) for column in zip(*parameters, strict=True))
+
+    def finish(acc: torch.Tensor) -> torch.Tensor:
+        rescaled = tflite_single_round(acc.to(torch.int64), multipliers, shifts)
+        return (rescaled + y.zero_point).clamp(lo, hi).to(torch.int8)
+
+    return finish
+
+
+class SingleRounding(NeutronRuntime):
+    """A device whose requantisation rounds once."""
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> Program:
+        with patch.object(conv, "double_round_stage", _single_round_stage):
+            return super().load(processed_bytes, compile_specs)
+
+
+single_rounding = replace(backend, runtime=SingleRounding())
+
+
+# ------------------------------------------------------------------ what the compiler writes
+
+
+def _compiler(change: Callable[[Model], Model]) -> type[BackendDetails]:
+    """The Neutron compiler with a change to every model that it writes."""
+
+    class NeutronBackend(BackendDetails):
+        @staticmethod
+        def preprocess(
+            edge_program: torch.export.ExportedProgram, compile_specs: list[CompileSpec]
+        ) -> PreprocessResult:
+            return PreprocessResult(
+                write(change(read(Correct.preprocess(edge_program, compile_specs).processed_bytes)))
+            )
+
+    return NeutronBackend
+
+
+def _without_bias(model: Model) -> Model:
+    biases = {
+        op.inputs[2] for op in model.operators if op.code in ("CONV_2D", "FULLY_CONNECTED") and len(op.inputs) > 2
+    }
+    tensors = [_zeros(tensor) if index in biases else tensor for index, tensor in enumerate(model.tensors)]
+    return replace(model, tensors=tuple(tensors))
+
+
+def _zeros(tensor: Tensor) -> Tensor:
+    return tensor if tensor.data is None else replace(tensor, data=np.zeros_like(tensor.data))
+
+
+def _height_for_width(model: Model) -> Model:
+    return replace(model, operators=tuple(_swapped(operator) for operator in model.operators))
+
+
+def _swapped(operator: Operator) -> Operator:
+    options = dict(operator.options)
+    if "stride_w" in options:
+        options |= {"stride_w": options["stride_h"], "stride_h": options["stride_w"]}
+    return replace(operator, options=options)
+
+
+bias_dropped = replace(backend, details=_compiler(_without_bias))
+strides_exchanged = replace(backend, details=_compiler(_height_for_width))

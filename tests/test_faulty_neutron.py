@@ -1,0 +1,72 @@
+"""Broken copies of the Neutron backend do not certify, and their results say what is wrong and where."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from conformance.cases import cases_for
+from conformance.execution import Job, run_chunk
+from conformance.results import CaseResult
+from conformance.table import load_table
+
+TABLE = "neutron@1.3"
+
+
+@cache
+def results(backend: str, *rows: str) -> tuple[CaseResult, ...]:
+    ids = tuple(case.id for case in cases_for(load_table(TABLE)) if case.row in rows)
+    return tuple(run_chunk(Job(f"faulty_neutron:{backend}", TABLE), ids))
+
+
+def failures(backend: str, *rows: str) -> list[tuple[CaseResult, str, str]]:
+    return [(r, f.check, f.message) for r in results(backend, *rows) for f in r.failures]
+
+
+def test_a_wrong_multiple_is_named_by_its_constraint() -> None:
+    """%8 became %4: cases one step past the limit are accepted; the constraint names itself."""
+    found = failures("multiple_of_4", "aten.mean.dim")
+    assert found
+    assert {(r.constraint, check) for r, check, _ in found} == {("channels_multiple_of", "tag")}
+    assert all("accept, expected reject" in message for _, _, message in found)
+    assert {r.case for r, _, _ in found} == {
+        r.case for r in results("multiple_of_4", "aten.mean.dim") if r.status == "fail"
+    }
+
+
+def test_another_rounding_is_one_step_off_in_some_outputs() -> None:
+    """Single instead of double rounding: tags are right, codes differ by exactly one."""
+    found = failures("single_rounding", "aten.convolution.default")
+    assert {check for _, check, _ in found} >= {"gate1"}
+    assert "tag" not in {check for _, check, _ in found}
+    assert {r.metrics["max_lsb"] for r, check, _ in found if check == "gate1"} == {1}
+
+
+def test_a_dropped_bias_fails_the_float_gate_too() -> None:
+    found = failures("bias_dropped", "aten.addmm.default")
+    assert {"gate1", "gate3"} <= {check for _, check, _ in found}
+    assert any("expected" in message and "out[" in message for _, check, message in found if check == "gate1")
+
+
+@pytest.mark.parametrize("row", ["aten.avg_pool2d.default", "aten.convolution.default"])
+def test_exchanged_axes_are_caught_where_the_axes_differ(row: str) -> None:
+    """Strides of height and width exchanged: equal strides pass, the others give another shape or other numbers."""
+    broken = {r.case for r, _, _ in failures("strides_exchanged", row)}
+    right = {r.case for r in results("strides_exchanged", row) if r.verdict == "accept"} - broken
+    assert {case for case in broken if "stride" in case and "_1_2" in case}
+    assert right
+    assert {check for _, check, _ in failures("strides_exchanged", row)} <= {
+        "gate1",
+        "gate2",
+        "gate3",
+        "gate4",
+        "crash",
+        "outputs",
+    }
+
+
+def test_the_right_backend_passes_the_same_cases() -> None:
+    rows = ("aten.mean.dim", "aten.addmm.default", "aten.avg_pool2d.default")
+    ids = tuple(case.id for case in cases_for(load_table(TABLE)) if case.row in rows)
+    assert [r.case for r in run_chunk(Job("partitioners.neutron:backend", TABLE), ids) if r.status == "fail"] == []
