@@ -39,15 +39,19 @@ Form = Callable[[Emit, Scalar, str, Args, Kwargs], Output]
 # ------------------------------------------------------------------------------------ arguments
 
 
+Parameter = tuple[str, str, int | None, bool, bool, Any]
+
+
 @cache
-def _parameters(op: str) -> tuple[tuple[str, str, int | None, bool, bool, Any], ...]:
+def _parameters(op: str) -> tuple[Parameter, ...]:
     """(name, type, fixed list length, keyword only, has default, default) of each schema argument."""
     schema = edge_op(op).schema
-    if schema is None:
-        return ()
-    return tuple(
-        (a.name, str(a.type), a.N, a.kwarg_only, a.has_default_value(), a.default_value) for a in schema.arguments
-    )
+    return () if schema is None else tuple(map(_parameter, schema.arguments))
+
+
+def _parameter(argument: Any) -> Parameter:
+    kind, default = str(argument.type), argument.default_value
+    return argument.name, kind, argument.N, argument.kwarg_only, argument.has_default_value(), default
 
 
 def _same(value: Any, default: Any) -> bool:

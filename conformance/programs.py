@@ -180,11 +180,11 @@ def _write_step(model: _Model, step: Step, used: set[Ref], apply: Apply) -> None
         if ref not in nodes:
             nodes[ref] = model.dequantised(ref)
     output = apply(step, [_substitute(argument, nodes) for argument in step.args])
-    for index in range(step.outputs):
-        ref = Ref(step.name, index)
-        if ref in used:
-            indices = index == 1 and step.op == MAX_POOL_WITH_INDICES
-            model.define(ref, output(index), None if indices else step.quant)
+    # torch's tracer unpacks a result before it goes on, so all items come before the first quantize.
+    items = {index: output(index) for index in range(step.outputs) if Ref(step.name, index) in used}
+    for index, node in items.items():
+        indices = index == 1 and step.op == MAX_POOL_WITH_INDICES
+        model.define(Ref(step.name, index), node, None if indices else step.quant)
 
 
 def _write(model: _Model, graph: Graph, apply: Apply) -> list[fx.Node]:

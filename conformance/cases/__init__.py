@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from conformance.cases import arithmetic, conv, elementwise, matrix, movement, pool, shape, softmax
-from conformance.cases.baseline import baseline
+from conformance.cases.baseline import BASELINES, baseline
 from conformance.cases.make import OPERATOR, SUBJECT, Draft
+from conformance.cases.shared import sizes
 from conformance.graph import Case
 from conformance.table import Row, Table
 
@@ -73,7 +74,8 @@ def cases_for(table: Table) -> tuple[Case, ...]:
 
 
 def _drafts(row: Row) -> list[Draft]:
-    return [Draft(OPERATOR, "accept", "baseline", baseline(row.name)), *FAMILIES[row.name]()]
+    u, front = BASELINES[row.name]
+    return [Draft(OPERATOR, "accept", "baseline", baseline(row.name)), *sizes(u, front), *FAMILIES[row.name]()]
 
 
 def _case(row: Row, draft: Draft) -> Case:

@@ -28,7 +28,7 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.shared import contexts, named
+from conformance.cases.shared import BELOW, contexts, named, rescale_limit
 from conformance.graph import Fill, Quant, Ref
 
 SUM = quant(0.1, 5)
@@ -93,7 +93,7 @@ ENDS = Fill("list", values=(-128.0, -128.0, 127.0, 127.0, 0.0))
 def _triples(x: float, y: float) -> list[tuple[Quant, Quant, Quant]]:
     """Zero points at the ends, unequal scales, ties (powers of two), saturation, extreme scales."""
     return [
-        *((quant(x, zero), quant(0.7 * x, -1 - zero), quant(y, zero)) for zero in (-128, 0, 127)),
+        *((quant(x, zero), quant(0.7 * x, zero), quant(y, -128 if zero else 0)) for zero in (-128, 0, 127)),
         (quant(x, 3), quant(x / 50, -9), quant(y, 2)),
         (quant(x / 50, 3), quant(x, -9), quant(y, 2)),
         (quant(x, 0), quant(x, 0), quant(y / 8, 0)),
@@ -114,6 +114,8 @@ def add_cases() -> list[Draft]:
         limit("alpha", "1.0", model(replace(u, kwargs=(("alpha", 1.0),)))),
         *(outside("alpha", text, model(replace(u, kwargs=(("alpha", value),)))) for value, text in alphas),
         *same_shape(op, Q, SUM),
+        *_add_rescale(u),
+        *nothing_computed(constant_operand(u), quant(1.0, 3), 3.0),
         *(accepted(f"shape_{_sizes(s)}", model(binary(op, s, y=SUM))) for s in SHAPES),
         placed("same_input_twice", model(with_itself(u))),
         placed("same_input_twice_behind_conv", model(with_itself(u), behind_conv)),
@@ -133,7 +135,44 @@ def constant_operand(u: Use) -> Use:
     return replace(u, values=(u.values[0], replace(u.values[1], constant=True)))
 
 
+def _add_rescale(u: Use) -> list[Draft]:
+    """The larger input scale, either operand's, must be below 2**19 output scales."""
+    y = quant(2.0**-19)
+    below, power, small = quant(BELOW), quant(1.0), quant(2.0**-19)
+    return [
+        limit("rescale", "below_2_to_the_19", model(_quantised(u, below, small, y))),
+        limit("rescale", "second_below_2_to_the_19", model(_quantised(u, small, below, y))),
+        outside("rescale", "2_to_the_19", model(_quantised(u, power, small, y))),
+        outside("rescale", "second_2_to_the_19", model(_quantised(u, small, power, y))),
+    ]
+
+
+def _quantised(u: Use, x: Quant, z: Quant, y: Quant) -> Use:
+    first, second = u.values
+    return replace(u, values=(replace(first, quant=x), replace(second, quant=z)), y=y)
+
+
+def nothing_computed(u: Use, z: Quant, neutral: float) -> list[Draft]:
+    """Alone with a constant that changes nothing; a single other element makes it compute."""
+    code, (first, second) = "not_alone", u.values
+    idle = replace(u, values=(first, replace(second, quant=z, fill=Fill("list", values=(neutral,)))), y=first.quant)
+    one_other = Fill("list", values=(*(neutral,) * 511, neutral + 2))
+    busy = replace(idle, values=(first, replace(idle.values[1], fill=one_other)))
+    return [
+        outside(code, "neutral_constant", model(idle)),
+        limit(code, "neutral_constant_behind_abs", model(idle, behind_abs)),
+        limit(code, "one_other_element", model(busy)),
+    ]
+
+
 # ------------------------------------------------------------------------------------ mul
+
+
+def _mul_rescale(u: Use) -> list[Draft]:
+    """Products up to 2**14, shifted left by 17 bits, leave 32 bits."""
+    y = quant(2.0**-16)
+    past, kept = (_quantised(u, quant(1.0), quant(scale), y) for scale in (1.0, BELOW))
+    return rescale_limit(("ratio_2_to_the_16", past), ("ratio_below_2_to_the_16", kept))
 
 
 def any_dim(make: str, drafts: Sequence[tuple[str, Use, bool]]) -> list[Draft]:
@@ -176,6 +215,8 @@ def mul_cases() -> list[Draft]:
     return [
         *any_dim("tensor", [(_sizes(s), binary(op, s, HALF, HALF, PRODUCT), good) for s, good in DIMS]),
         *same_shape(op, HALF, PRODUCT),
+        *_mul_rescale(u),
+        *nothing_computed(constant_operand(u), quant(1 / 64), 64.0),
         accepted("general_quantisation", model(general)),
         placed("same_input_twice", model(with_itself(u))),
         placed("same_input_twice_behind_conv", model(with_itself(u), behind_conv)),
@@ -222,7 +263,7 @@ def div_cases() -> list[Draft]:
             outside("static_divisor", f"constant_{_sizes(s)}", model(divisors(s)))
             for s in ((8,), (1, 8, 1, 1), (1, 1, 8, 8), (1,), (8, 8, 8))
         ),
-        outside("static_divisor", "by_itself", model(replace(by_number(2.0), args=(X, X), y=quant(0.01, -128)))),
+        outside("static_divisor", "by_itself", model(filled(_by_itself(), NEVER_ZERO))),
         silent("static_divisor", "unquantised_constant", model(_unquantised_divisor())),
         outside("nonzero_divisor", "number_0.0", model(filled(by_number(0.0), NEVER_ZERO))),
         outside("nonzero_divisor", "number_0", model(filled(by_number(0), NEVER_ZERO))),
@@ -239,6 +280,10 @@ def div_cases() -> list[Draft]:
         *contexts(by_number(2.0)),
         *_div_numbers(),
     ]
+
+
+def _by_itself() -> Use:
+    return replace(by_number(2.0), args=(X, X), y=quant(0.01, -128))
 
 
 def _shaped(u: Use, shape: tuple[int, ...]) -> Use:

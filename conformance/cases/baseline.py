@@ -145,7 +145,7 @@ BASELINES: Mapping[str, tuple[Use, Front]] = {
     "aten.unsqueeze.default": (use("aten.unsqueeze.default", (3, 8), 1), behind_abs),
     "aten.upsample_bilinear2d.vec": (use("aten.upsample_bilinear2d.vec", (1, 8, 3, 5), None, False, (2.0, 2.0)), bare),
     "aten.upsample_nearest2d.vec": (use("aten.upsample_nearest2d.vec", (1, 8, 3, 5), None, (2.0, 2.0)), bare),
-    "aten.view_copy.default": (use("aten.view_copy.default", (3, 8), (2, 12)), behind_abs),
+    "aten.view_copy.default": (use("aten.view_copy.default", (3, 8), (-1, 12)), behind_abs),
 }
 
 

@@ -31,7 +31,7 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.shared import contexts, fills, named, one_hots
+from conformance.cases.shared import BELOW, contexts, fills, named, one_hots, rescale_limit
 from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 CONVOLUTION = "aten.convolution.default"
@@ -45,6 +45,7 @@ def convolution_cases() -> list[Draft]:
         *_groups(),
         *_batch(),
         *_biases(),
+        *_rescale(),
         *_transposed(),
         *_geometry(),
         *_spellings(),
@@ -181,6 +182,19 @@ def _biases() -> list[Draft]:
     ]
 
 
+def _rescale() -> list[Draft]:
+    """Sums of 8 products, up to 2**17, shifted left by 14 bits, leave 32 bits."""
+    past, kept = (_steep(scale) for scale in (1.0, BELOW))
+    return rescale_limit(("ratio_2_to_the_13", past), ("ratio_below_2_to_the_13", kept))
+
+
+def _steep(scale: float) -> Use:
+    u = convolution(8, 5, kernel=(1, 1))
+    x, w, y = quant(1.0), weight_quant(scale), quant(2.0**-13)
+    bias = constant("bias", (5,), bias_quant(x, w))
+    return replace(u, values=(replace(u.values[0], quant=x), replace(_value(u, "w"), quant=w), bias), y=y)
+
+
 def _rescaled(bias: Value, scales: tuple[float, ...]) -> Value:
     return replace(bias, quant=replace(_quant(bias), scale=scales))
 
@@ -201,9 +215,9 @@ def transposed(
     batch: int = 1,
 ) -> Use:
     """A transposed convolution; torch keeps its weights as [in, out / groups, height, width]."""
-    w = weight_quant(spread(2 * fitting_weight_scale(Q, Q, cin), cout // groups), 1)
-    scales = w.scale if isinstance(w.scale, tuple) else (w.scale,)
-    bias = bias_quant(Q, replace(w, scale=scales * groups))
+    scale = 2 * fitting_weight_scale(Q, Q, cin)
+    w = weight_quant(spread(scale, cout), 1) if groups == 1 else weight_quant(scale)
+    bias = bias_quant(Q, w)
     values = (
         activation("x", (batch, cin, *size)),
         constant("w", (cin, cout // groups, *kernel), w),

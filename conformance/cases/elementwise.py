@@ -23,21 +23,24 @@ from conformance.cases.make import (
     outside,
     placed,
     quant,
-    silent,
+    requantised,
     then_abs,
     use,
     valued,
     weight_quant,
 )
 from conformance.cases.shared import (
+    BELOW,
     all_codes,
     behind_convolution,
     contexts,
     fills,
     fixed_output,
     lut_inputs,
+    rescale_limit,
     rescaling_pairs,
     reshaped,
+    unary_rescale,
 )
 from conformance.graph import Fill, Graph, Quant, Ref, Step
 
@@ -51,7 +54,7 @@ def shapes(u: Use, choices: Sequence[tuple[int, ...]] = SHAPES) -> list[Draft]:
 
 
 def unlimited(u: Use, follow: Callable[[int], int]) -> list[Draft]:
-    """A row without constraints of its own: every shape, context and rescale is accepted."""
+    """A row without constraints but on its scales: every shape, context and usual rescale is accepted."""
     return [
         *shapes(u),
         *contexts(u),
@@ -72,12 +75,21 @@ def twice_in_a_row(u: Use) -> Graph:
 
 def abs_cases() -> list[Draft]:
     """aten.abs.default: no constraints."""
-    return unlimited(use("aten.abs.default", IMAGE), lambda zero: min(zero, 0))
+    u = use("aten.abs.default", IMAGE)
+    return [*unlimited(u, lambda zero: min(zero, 0)), *unary_rescale(u)]
 
 
 def neg_cases() -> list[Draft]:
     """aten.neg.default: no constraints."""
-    return unlimited(use("aten.neg.default", IMAGE), lambda zero: -1 - zero)
+    u = use("aten.neg.default", IMAGE)
+    return [*unlimited(u, lambda zero: -1 - zero), *_neg_rescale(u)]
+
+
+def _neg_rescale(u: Use) -> list[Draft]:
+    """A difference, so limited like a sum: the input scale must be below 2**19 output scales."""
+    y = quant(2.0**-19)
+    past, kept = requantised(u, quant(1.0), y), requantised(u, quant(BELOW), y)
+    return rescale_limit(("ratio_2_to_the_19", past), ("ratio_below_2_to_the_19", kept))
 
 
 def leaky_relu_cases() -> list[Draft]:
@@ -93,7 +105,13 @@ def leaky_relu_cases() -> list[Draft]:
             variants[name], rescaling_pairs(1.5 if name == "1.5" else 1.0)[:4], label=f"_slope_{name}"
         )
     ]
-    return [*unlimited(variants["0.1"], int), *slope_cases, accepted("slope_by_name", model(named)), *codes]
+    return [
+        *unlimited(variants["0.1"], int),
+        *unary_rescale(variants["0.1"]),
+        *slope_cases,
+        accepted("slope_by_name", model(named)),
+        *codes,
+    ]
 
 
 # ------------------------------------------------------------------------------------ bounded
@@ -128,6 +146,7 @@ def relu_cases() -> list[Draft]:
     pairs = list(dict.fromkeys([*pairs, *((x, Quant(y.scale, -128)) for x, y in pairs)]))
     return [
         *bounded(u, "relu"),
+        *unary_rescale(u),
         *contexts(u),
         *behind_convolution(u),
         placed("twice_in_a_row", twice_in_a_row(replace(u, y=Q))),
@@ -197,7 +216,7 @@ def _bounds_numbers(op: str, allowed: Sequence[tuple[Any, Any]]) -> list[Draft]:
         pairs = [(x, y) for x in (quant(0.05, 3), quant(0.0625, -128)) for y in outputs]
         drafts += all_codes(_bounds(op, low, high), pairs, label=f"_{_bound_name(low, high)}")
     u = _bounds(op, 0, 6)
-    return [*drafts, *contexts(u), *behind_convolution(u), *fills(u)]
+    return [*drafts, *unary_rescale(u), *contexts(u), *behind_convolution(u), *fills(u)]
 
 
 def clamp_cases() -> list[Draft]:
@@ -272,12 +291,21 @@ def prelu_cases() -> list[Draft]:
         *_prelu_channels(),
         *_prelu_positions(),
         *_prelu_slopes(),
+        *unary_rescale(u),
+        *_steep_rescale(u),
         *contexts(u),
         *all_codes(_wide(prelu((1, 8, 4, 8)), 0.004), rescaling_pairs()),
         *all_codes(_wide(prelu((1, 8, 4, 8)), 0.02), rescaling_pairs(2.5)[:4], label="_steep"),
         *fills(u),
         *(valued(f"slopes_{name}", model(_slopes(u, Fill(name)))) for name in ("min", "max", "zero", "ramp")),
     ]
+
+
+def _steep_rescale(u: Use) -> list[Draft]:
+    """Code times slope, up to 2**14, shifted left by 17 bits, leaves 32 bits."""
+    x, y = quant(1.0), quant(2.0**-16)
+    past, kept = (_wide(requantised(u, x, y), scale) for scale in (1.0, BELOW))
+    return rescale_limit(("slope_ratio_2_to_the_16", past), ("slope_ratio_below_2_to_the_16", kept))
 
 
 def _wide(u: Use, scale: float) -> Use:
@@ -289,15 +317,15 @@ def _slopes(u: Use, fill: Fill) -> Use:
 
 
 def _prelu_channels() -> list[Draft]:
-    """Behind a convolution the channel is dimension 1. Alone, sizes agree in both readings."""
+    """The channel is dimension 1, where torch's slopes go, with or without a convolution in front."""
     code = "channels_multiple_of"
     return [
         *(limit(code, f"behind_conv_{c}", model(prelu((1, c, 4, 7)), behind_conv)) for c in (8, 16)),
         *(outside(code, f"behind_conv_{c}", model(prelu((1, c, 4, 7)), behind_conv)) for c in (7, 9, 4, 1)),
         limit(code, "alone_8", model(prelu((1, 8, 3, 8)))),
         *(outside(code, f"alone_{c}", model(prelu((1, c, 3, c)))) for c in (7, 9, 1)),
-        silent(code, "alone_last_dimension_7", model(prelu((1, 8, 3, 7)))),
-        silent(code, "alone_second_dimension_7", model(prelu((1, 7, 3, 8)))),
+        limit(code, "alone_last_dimension_7", model(prelu((1, 8, 3, 7)))),
+        outside(code, "alone_second_dimension_7", model(prelu((1, 7, 3, 8)))),
     ]
 
 

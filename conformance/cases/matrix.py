@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from conformance.cases.baseline import addmm, matrix_weights
@@ -14,6 +15,7 @@ from conformance.cases.make import (
     accepted,
     activation,
     behind_abs,
+    behind_conv,
     bias_quant,
     constant,
     filled,
@@ -30,7 +32,7 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.shared import contexts, fills, named, one_hots
+from conformance.cases.shared import BELOW, contexts, fills, named, one_hots, rescale_limit
 from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 SIZES = ((1, 1, 1), (1, 7, 1), (3, 1, 5), (4, 16, 8), (1, 33, 9), (5, 64, 3), (2, 130, 2))
@@ -94,6 +96,12 @@ def product_numbers(u: Use) -> list[Draft]:
     ]
 
 
+def product_rescale(make: Callable[[Quant, float], Use]) -> list[Draft]:
+    """Sums of 8 products, up to 2**17, shifted left by 14 bits, leave 32 bits."""
+    past, kept = (make(quant(2.0**-13), scale) for scale in (1.0, BELOW))
+    return rescale_limit(("ratio_2_to_the_13", past), ("ratio_below_2_to_the_13", kept))
+
+
 def mm_cases() -> list[Draft]:
     """aten.mm.default: matrices, two different inputs, symmetric constant weights."""
     u = mm(3, 7, 5)
@@ -104,11 +112,17 @@ def mm_cases() -> list[Draft]:
         outside("distinct_inputs", "same_input_twice", model(square)),
         outside("distinct_inputs", "same_input_twice_behind_abs", model(square, behind_abs)),
         *weight_zero_points(u),
+        *product_rescale(_mm_rescale),
         *(accepted(f"sizes_{m}_{k}_{n}", model(mm(m, k, n))) for m, k, n in SIZES),
         *_product_contexts(u, mm(3, 6, 6)),
         *product_numbers(u),
         *contexts(u),
     ]
+
+
+def _mm_rescale(y: Quant, scale: float) -> Use:
+    w = constant("w", (8, 5), weight_quant(scale))
+    return use("aten.mm.default", (3, 8), Ref("w"), x=quant(1.0), y=y, more=(w,))
 
 
 def _product_contexts(u: Use, square: Use) -> list[Draft]:
@@ -131,11 +145,18 @@ def addmm_cases() -> list[Draft]:
         *_factors(u),
         *weight_zero_points(u),
         *_biases(u),
+        *product_rescale(_addmm_rescale),
         *(accepted(f"sizes_{m}_{k}_{n}", model(addmm(m, k, n))) for m, k, n in SIZES),
         *_product_contexts(u, addmm(3, 6, 6)),
         *product_numbers(u),
         *contexts(u),
     ]
+
+
+def _addmm_rescale(y: Quant, scale: float) -> Use:
+    product = _mm_rescale(y, scale)
+    bias = constant("bias", (5,), bias_quant(quant(1.0), weight_quant(scale)))
+    return Use("aten.addmm.default", (*product.values, bias), (Ref("bias"), X, Ref("w")), y)
 
 
 def _addmm_distinct(u: Use) -> list[Draft]:
@@ -217,6 +238,9 @@ def bmm_cases() -> list[Draft]:
         *(accepted(f"batch_{size}", model(bmm(size, 8, 8, 8))) for size in (1, 3, 8)),
         silent("distinct_inputs", "constant_operand", model(fixed)),
         placed("behind_abs", model(u, behind_abs)),
+        limit("transposition", "formatless", model(bmm(1, 8, 8, 8))),
+        outside("transposition", "behind_conv", model(bmm(1, 8, 8, 8), behind_conv)),
+        *product_rescale(_bmm_rescale),
         *_bmm_numbers(u),
         *fills(u),
         *one_hots(u),
@@ -224,10 +248,15 @@ def bmm_cases() -> list[Draft]:
     ]
 
 
+def _bmm_rescale(y: Quant, scale: float) -> Use:
+    return bmm(2, 8, 8, 8, quant(1.0), quant(scale), y)
+
+
 def _bmm_numbers(u: Use) -> list[Draft]:
     """Zero points of all three tensors, and one element of the second operand at a time."""
-    zeros = ((-128, -128, -128), (127, 127, 127), (0, 0, 0), (-128, 127, 0), (127, -128, 9))
-    quants = [(quant(0.05, a), quant(0.05, b), quant(2.0 if abs(a) > 1 else 0.6, y)) for a, b, y in zeros]
+    # Zero points of x, z and y, and the output's largest magnitude over its 255 steps.
+    zeros = ((-128, -128, -128, 6.0), (127, 127, -128, 6.0), (0, 0, 0, 0.6), (-128, 127, 127, 6.0), (127, -3, 9, 3.0))
+    quants = [(quant(0.05, a), quant(0.05, b), quant(scale, y)) for a, b, y, scale in zeros]
     ramp, second = filled(u, Fill("ramp")).values
     hot = {i: replace(u, values=(ramp, replace(second, fill=Fill("one_hot", index=i)))) for i in (0, 1, 8, 100, 255)}
     return [

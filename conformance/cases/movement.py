@@ -112,8 +112,9 @@ def _cat_channels() -> list[Draft]:
         limit(code, "channels_first_8_and_8_rows", _behind_two_convs(8, 8, 2)),
         outside(code, "channels_first_8_and_7", _behind_two_convs(8, 7, 1)),
         outside(code, "channels_first_7_rows", _behind_two_convs(7, 7, 2)),
-        silent(code, "7_and_7_of_equal_shape", model(cat((2, 7), (2, 7)))),
-        silent(code, "channels_first_7_and_7", _behind_two_convs(7, 7, 1)),
+        outside(code, "7_and_7_of_equal_shape", model(cat((2, 7), (2, 7)))),
+        outside(code, "4_and_4_of_equal_shape", model(cat((2, 4), (2, 4)))),
+        outside(code, "channels_first_7_and_7", _behind_two_convs(7, 7, 1)),
     ]
 
 
@@ -195,6 +196,8 @@ def pad_cases() -> list[Draft]:
         *_pad_dims(image),
         *_pad_signs(image),
         *_pad_values(image),
+        limit("max_rank", "rank_5", model(pad((1, 2, 3, 5, 8), (0, 0, 1, 2)))),
+        outside("max_rank", "rank_6", model(pad((1, 1, 2, 3, 5, 8), (0, 0, 1, 2)))),
         *same_qparams(u),
         *contexts(u),
         placed("behind_abs", model(u, behind_abs)),

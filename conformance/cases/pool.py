@@ -356,8 +356,8 @@ def mean_cases() -> list[Draft]:
         outside("rank", "rank_3", model(mean((1, 8, 8)), behind_conv)),
         *(limit("dims", _name(d), model(mean(shape, d), behind_conv)) for d in allowed),
         *(outside("dims", _name(d), model(mean(shape, d), behind_conv)) for d in refused),
-        *(silent("dims", f"alone_{_name(d)}", model(mean((1, 8, 4, 8), d))) for d in ((-1, -2), (1, 2), (2, 1))),
-        outside("dims", "alone_0", model(mean((1, 8, 4, 8), (0,)))),
+        *(limit("dims", f"alone_{_name(d)}", model(mean(shape, d))) for d in allowed[:2]),
+        *(outside("dims", f"alone_{_name(d)}", model(mean((1, 8, 4, 8), d))) for d in ((1, 2), (2, 1), (0,))),
         limit("keepdim", "true", model(mean(shape, (-1, -2), True), behind_conv)),
         limit("keepdim", "by_name", model(use("aten.mean.dim", shape, (-1, -2), keepdim=True), behind_conv)),
         outside("keepdim", "false", model(mean(shape, (-1, -2), False), behind_conv)),
@@ -365,6 +365,7 @@ def mean_cases() -> list[Draft]:
         *(limit("channels_multiple_of", f"{c}", model(mean((1, c, 4, 6)), behind_conv)) for c in (8, 16)),
         *(outside("channels_multiple_of", f"{c}", model(mean((1, c, 4, 6)), behind_conv)) for c in (7, 9, 4, 1)),
         outside("channels_multiple_of", "7_other_sizes_8", model(mean((1, 7, 8, 8)), behind_conv)),
+        outside("channels_multiple_of", "alone_7", model(mean((1, 7, 4, 8)))),
         *(
             accepted(f"size_{h}x{w}", model(mean((1, 8, h, w)), behind_conv))
             for h, w in ((1, 1), (1, 7), (7, 1), (16, 16))

@@ -101,6 +101,17 @@ def unquantised(u: Use) -> list[Draft]:
     return [kept, *(outside("quantized", variant, graph) for variant, graph in variants)]
 
 
+def sizes(u: Use, front: Front = bare) -> list[Draft]:
+    """Sizes are at least 1: an empty tensor is never delegated."""
+    x = u.values[0]
+    lead = x.shape[0]
+    values = tuple(v if v.constant or v.shape[0] != lead else replace(v, shape=(0, *v.shape[1:])) for v in u.values)
+    known = limit("static_shape", "known_sizes", model(u, front))
+    if u.op == "aten.upsample_nearest2d.vec":  # torch cannot tell the shape of an empty one (see coverage)
+        return [known]
+    return [known, outside("static_shape", "no_elements", model(replace(u, values=values), front))]
+
+
 def behind_convolution(u: Use, channels: Iterable[int] = (8, 5, 1), size: tuple[int, ...] = (4, 6)) -> list[Draft]:
     """Elementwise behind a convolution, where values are channels-first: any channel count."""
     return [
@@ -147,6 +158,23 @@ def fixed_output(u: Use, y: Quant, front: Front = bare) -> list[Draft]:
     )
     kept = limit("output_qparams", "as_fixed", model(replace(u, y=y), front))
     return [kept, *(outside("output_qparams", variant, model(replace(u, y=o), front)) for variant, o in others)]
+
+
+# ------------------------------------------------------------------------------------ rescale
+
+BELOW = 1 - 2.0**-20  # just below a power of two
+
+
+def rescale_limit(past: tuple[str, Use], kept: tuple[str, Use]) -> list[Draft]:
+    """A scale ratio at which the largest accumulator just fits 32 bits, and the next power of two."""
+    return [outside("rescale", past[0], model(past[1])), limit("rescale", kept[0], model(kept[1]))]
+
+
+def unary_rescale(u: Use) -> list[Draft]:
+    """Codes up to 128 from the zero point, shifted left by 24 bits, leave 32 bits; by 23 they do not."""
+    y = quant(2.0**-23)
+    past, kept = requantised(u, quant(1.0), y), requantised(u, quant(BELOW), y)
+    return rescale_limit(("ratio_2_to_the_23", past), ("ratio_below_2_to_the_23", kept))
 
 
 # ------------------------------------------------------------------------------------ numbers

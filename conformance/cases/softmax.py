@@ -16,9 +16,10 @@ from conformance.cases.make import (
     outside,
     placed,
     quant,
+    requantised,
     use,
 )
-from conformance.cases.shared import all_codes, contexts, fills, fixed_output, lut_inputs, one_hots
+from conformance.cases.shared import all_codes, contexts, fills, fixed_output, lut_inputs, one_hots, rescale_limit
 from conformance.graph import Quant
 
 Shape = tuple[int, ...]
@@ -46,6 +47,7 @@ def softmax_cases() -> list[Draft]:
         *_dims(),
         *_sizes_limits(),
         *fixed_output(u, PROBABILITY),
+        *_input_scales(u),
         *contexts(u),
         placed("behind_abs", model(u, behind_abs)),
         *(
@@ -54,6 +56,12 @@ def softmax_cases() -> list[Draft]:
         ),
         *_numbers(u),
     ]
+
+
+def _input_scales(u: Use) -> list[Draft]:
+    """The input scale must exceed 2**-26, below which every difference of codes counts as none."""
+    past, kept = (requantised(u, quant(2.0**-26 * factor), PROBABILITY) for factor in (1.0, 1 + 2.0**-20))
+    return rescale_limit(("2_to_the_minus_26", past), ("above_2_to_the_minus_26", kept))
 
 
 def _ranks() -> list[Draft]:
