@@ -62,8 +62,13 @@ def _terms(op: str, args: Sequence[Any]) -> int:
     ):
         return found[-1].value.shape[-1] if name == "aten.linear.default" else max(x.value.shape[-1] for x in found)
     if name in ("aten.mean.dim", "aten.avg_pool1d.default", "aten.avg_pool2d.default", "aten._softmax.default"):
-        return found[0].value[0].numel() if found[0].value.dim() else 1
+        return _per_first(found[0].value)
     return 4
+
+
+def _per_first(x: Tensor) -> int:
+    """Elements per index of the first dimension; an empty tensor counts as having one index."""
+    return x.numel() // max(1, x.shape[0]) if x.dim() else 1
 
 
 def _perturbed(argument: Any, count: int) -> Any:

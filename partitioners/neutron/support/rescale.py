@@ -118,7 +118,7 @@ def _largest_bias(node: fx.Node, context: Context) -> float:
 
 PROBLEMS: Mapping[str, Problem] = {
     "aten.abs.default": _unary,
-    "aten.neg.default": _unary,
+    "aten.neg.default": _add,  # computed as zero point - x, so it is limited like a sum
     "aten.relu.default": _unary,
     "aten.clamp.default": _clamp,
     "aten.hardtanh.default": _clamp,
