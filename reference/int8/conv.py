@@ -7,7 +7,7 @@ transpose_conv.h). Raise ValueError for shapes or scale counts that do not fit t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import torch
@@ -121,27 +121,27 @@ def depthwise_conv2d(
             value = value.repeat_interleave(_multiplier(codes.shape[3], out_channels), dim=3)
         n, h, w, _ = value.shape
         oh, ow = output_size((h, w), (kh, kw), stride, dilation)
-        view = windows(value, (kh, kw), stride, dilation)
         merged = stride[1] == 1 and out_channels < _FEW_CHANNELS
-        start, factors = repeated(ow if merged else 1)
-        acc = start
-        for tap, part in enumerate(_taps(_merge_columns(view) if merged else view)):
-            acc = torch.addcmul(start, part, factors[tap]) if acc is start else acc.addcmul_(part, factors[tap])
+        acc, factors = repeated(ow if merged else 1)
+        for tap, (part, factor) in enumerate(
+            zip(_taps(value, (kh, kw), stride, dilation, merged), factors, strict=True)
+        ):
+            acc = acc.addcmul_(part, factor) if tap else torch.addcmul(acc, part, factor)
         return finish(acc.view(n, oh, ow, out_channels))
 
     return apply
 
 
-def _merge_columns(view: Tensor) -> Tensor:
-    """windows [N, OH, OW, KH, KW, C] of stride 1 as [N, OH, 1, KH, KW, OW * C], so that passes run over long rows."""
+def _taps(value: Tensor, kernel: Pair, stride: Pair, dilation: Pair, merged: bool) -> Iterator[Tensor]:
+    """For each tap, in row-major order, the input [N, OH, OW, C] that it meets.
+
+    merged, for a column stride of 1: the same numbers as [N, OH, OW * C], so that passes run over long rows.
+    """
+    view = windows(value, kernel, stride, dilation)
     n, oh, ow, kh, kw, c = view.shape
-    sn, sh, _, dh, dw, sc = view.stride()
-    return view.as_strided((n, oh, 1, kh, kw, ow * c), (sn, sh, 0, dh, dw, sc), view.storage_offset())
-
-
-def _taps(view: Tensor) -> list[Tensor]:
-    """The tensors [N, OH, OW, C] that windows [N, OH, OW, KH, KW, C] hold at each tap, in row-major order."""
-    return [tap for row in view.unbind(3) for tap in row.unbind(3)]
+    sn, sh, sw, dh, dw, _ = view.stride()
+    shape, strides = ((n, oh, ow * c), (sn, sh, 1)) if merged else ((n, oh, ow, c), (sn, sh, sw, 1))
+    return (value.as_strided(shape, strides, i * dh + j * dw) for i in range(kh) for j in range(kw))
 
 
 def _multiplier(channels: int, out_channels: int) -> int:

@@ -66,20 +66,27 @@ def _float_stage(parameters: Sequence[tuple[int, int]], zero_point: int, lo: int
     """
     ratio = _Periodic([math.ldexp(m, e - 31) for m, e in parameters])
     half_step = _Periodic([math.ldexp(1.0, e - 1) for _, e in parameters])
-    offset = _Periodic([math.ldexp(1.0, e - 1) + zero_point + 0.5 for _, e in parameters])
+    lifted = zero_point + 128 + 0.5
+    offset = _Periodic([math.ldexp(1.0, e - 1) + lifted for _, e in parameters])
+    limits = (lo + 128, hi + 128)
 
     def signed(acc: Tensor) -> Tensor:
-        value = _as_rows(acc.to(torch.float64))
-        value = value * ratio.row(value)
+        value = _as_rows(acc.to(torch.float64, copy=True))
+        value *= ratio.row(value)
         value += torch.copysign(half_step.row(value), value)
-        return value.add_(zero_point + 0.5).floor_().clamp_(lo, hi).to(torch.int8).view(acc.shape)
+        return _narrow(value.add_(lifted).clamp_(*limits)).view(acc.shape)
 
     def unsigned(acc: Tensor) -> Tensor:
-        value = _as_rows(acc.to(torch.float64))
-        value = torch.addcmul(offset.row(value), value, ratio.row(value))
-        return value.floor_().clamp_(lo, hi).to(torch.int8).view(acc.shape)
+        value = _as_rows(acc.to(torch.float64, copy=True))
+        torch.addcmul(offset.row(value), value, ratio.row(value), out=value)
+        return _narrow(value.clamp_(*limits)).view(acc.shape)
 
     return unsigned if lo >= zero_point else signed
+
+
+def _narrow(value: Tensor) -> Tensor:
+    """floor(value) - 128 as int8, for values within 0..255: truncates to a byte, whose top bit is then flipped."""
+    return value.to(torch.uint8).bitwise_xor_(128).view(torch.int8)
 
 
 def _as_rows(value: Tensor) -> Tensor:
