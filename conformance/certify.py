@@ -28,7 +28,7 @@ from conformance.results import (
     status_of,
     tag_failures,
 )
-from conformance.table import Row, Table
+from conformance.table import Table
 from conformance.tagging import NO_WORK, STEP, Recorder, Tags, prepare, tagging_of
 from partitioners.exir import Backend, CompileSpec, LoweredBackendModule, Runtime, run_program, to_backend
 from partitioners.exir.ops import CALL_DELEGATE, target_name
@@ -102,7 +102,7 @@ def _observe(case: Case, backend: Backend, table: Table, seen: _Observation) -> 
     seen.stage = "passes"
     program = prepare(case, backend)
     seen.stage = "partition"
-    lowered, tags = _lower(case, backend, table.row(case.row), program, seen)
+    lowered, tags = _lower(case, backend, table, program, seen)
     seen.stage = "run"
     outputs = _run(backend, lowered, inputs, seen)
     seen.stage = "judge"
@@ -115,18 +115,19 @@ def _observe(case: Case, backend: Backend, table: Table, seen: _Observation) -> 
 
 
 def _lower(
-    case: Case, backend: Backend, row: Row, program: ExportedProgram, seen: _Observation
+    case: Case, backend: Backend, table: Table, program: ExportedProgram, seen: _Observation
 ) -> tuple[ExportedProgram, Tags]:
     """Tag and compile. The tags are judged as soon as the partitioner answers, even if compiling fails."""
 
     def answered() -> None:
-        tagging = tagging_of(case, row, recorder, program)
+        tagging = tagging_of(case, table.row(case.row), recorder, program)
         seen.verdict, seen.reasons = tagging.verdict, tagging.reasons
         seen.failures += tag_failures(case, tagging.verdict, tagging.reasons)
         seen.stage = "compile"
 
     recorder = Recorder(backend.partitioner(), answered)
-    lowered: ExportedProgram = to_backend(program, recorder, details={backend.details.__name__: backend.details})
+    details = dict.fromkeys((backend.details.__name__, table.backend_id), backend.details)
+    lowered: ExportedProgram = to_backend(program, recorder, details=details)
     seen.blobs += [hashlib.sha256(delegate.processed_bytes).hexdigest() for delegate in delegates(lowered)]
     return lowered, recorder.tags
 

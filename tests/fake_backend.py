@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,10 +29,11 @@ from partitioners.exir import (
 )
 from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 from reference.affine import Affine
-from reference.int8.elementwise import abs_, neg
+from reference.int8.elementwise import abs_, sub
 
-OPERATORS = ("aten.abs.default", "aten.neg.default")
+LIMITS = {"aten.abs.default": 2**23, "aten.neg.default": 2**19}  # output steps per input step
 TAG = "delegation_tag"
+BACKEND_ID = "FakeBackend"
 
 
 def _name(node: Any) -> str:
@@ -54,18 +56,26 @@ class FakePartitioner(Partitioner):
         self.rejections = []
         tags: dict[str, DelegationSpec] = {}
         for node in exported_program.graph.nodes:
-            if _name(node) in OPERATORS and self.takes(node):
+            if _name(node) in LIMITS and self.takes(node):
                 tag = f"fake_{len(tags)}"
-                tags[tag] = DelegationSpec(FakeBackend.__name__, [])
+                tags[tag] = DelegationSpec(BACKEND_ID, [])
                 for member in (node, *node.all_input_nodes, *node.users):
                     member.meta[TAG] = tag
         return PartitionResult(exported_program, tags)
 
     def takes(self, node: fx.Node) -> bool:
         if not _is_supported(node):
-            self.rejections.append(Rejection(node.name, _name(node), "quantized", "a float operand", "float"))
-            return False
+            return self.reject(node, "quantized", "a float operand", "operands and result must be quantised")
+        if node.meta["val"].numel() == 0:
+            return self.reject(node, "static_shape", "no elements", "every dimension must be at least 1")
+        ratio = node.all_input_nodes[0].args[1] / next(iter(node.users)).args[1]
+        if ratio >= LIMITS[_name(node)]:
+            return self.reject(node, "rescale", f"{ratio:g}", "too many output steps for each input step")
         return True
+
+    def reject(self, node: fx.Node, code: str, found: str, sentence: str) -> bool:
+        self.rejections.append(Rejection(node.name, _name(node), code, found, sentence))
+        return False
 
 
 class FakeBackend(BackendDetails):
@@ -74,7 +84,7 @@ class FakeBackend(BackendDetails):
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
         nodes = [n for n in edge_program.graph.nodes if n.op == "call_function"]
-        (node,) = [n for n in nodes if _name(n) in OPERATORS]
+        (node,) = [n for n in nodes if _name(n) in LIMITS]
         x, y = (n.args[1:3] for n in (node.args[0], *node.users))
         return PreprocessResult(json.dumps({"op": _name(node), "x": x, "y": y}).encode())
 
@@ -85,13 +95,19 @@ class FakeRuntime:
     def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
         blob = json.loads(processed_bytes)
         x, y = Affine(*blob["x"]), Affine(*blob["y"])
-        return abs_(x, y) if blob["op"] == "aten.abs.default" else neg(x)
+        if blob["op"] == "aten.abs.default":
+            return abs_(x, y)
+        zero = torch.tensor(x.zero_point, dtype=torch.int8)
+        difference = sub(x, x, y)
+        return lambda codes: difference(zero, codes)
 
     def execute(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
         return [handle(inputs[0])]
 
 
-backend = Backend("fake", "tests/data/fake@1.0.toml", FakePartitioner, FakeBackend, FakeRuntime())
+TABLE = str(Path(__file__).parent / "data" / "fake@1.0.toml")
+
+backend = Backend("fake", TABLE, FakePartitioner, FakeBackend, FakeRuntime())
 
 # ------------------------------------------------------------------------------------ faulty copies
 
@@ -101,8 +117,7 @@ class Refuses(FakePartitioner):
 
     def takes(self, node: fx.Node) -> bool:
         if _name(node) == "aten.neg.default":
-            self.rejections.append(Rejection(node.name, _name(node), "mood", "a bad one", "the mood must be good"))
-            return False
+            return self.reject(node, "mood", "a bad one", "the mood must be good")
         return super().takes(node)
 
 
@@ -160,6 +175,48 @@ class Unsteady(FakeBackend):
         return PreprocessResult(json.dumps(blob | {"serial": next(Unsteady.serial)}).encode())
 
 
+class Hollow(FakePartitioner):
+    """Tags a dequantize node alone."""
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        node = next(n for n in exported_program.graph.nodes if _name(n) in DEQUANTIZE)
+        node.meta[TAG] = "hollow"
+        return PartitionResult(exported_program, {"hollow": DelegationSpec(BACKEND_ID, [])})
+
+
+class Copies(FakeBackend):
+    """Compiles anything to nothing."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        return PreprocessResult(b"")
+
+
+class Misfiles(FakeBackend):
+    """Cannot compile what its partitioner takes."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        raise ValueError("cannot compile")
+
+
+class Garbles(FakeRuntime):
+    """Returns a tensor of another shape."""
+
+    def execute(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [output.flatten()[:1] for output in super().execute(handle, inputs)]
+
+
+class Dequantises:
+    """Runs what `Hollow` tags, with made-up numbers."""
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
+        return None
+
+    def execute(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [inputs[0].to(torch.float32)]
+
+
 refuses = replace(backend, partitioner=Refuses)
 crashes = replace(backend, partitioner=Crashes)
 dies = replace(backend, partitioner=Dies)
@@ -167,3 +224,6 @@ wavers = replace(backend, partitioner=Wavers)
 drifts = replace(backend, runtime=Drifts())
 scribbles = replace(backend, runtime=Scribbles())
 unsteady = replace(backend, details=Unsteady)
+hollow = replace(backend, partitioner=Hollow, details=Copies, runtime=Dequantises())
+misfiles = replace(backend, details=Misfiles)
+garbles = replace(backend, runtime=Garbles())

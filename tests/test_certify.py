@@ -1,0 +1,144 @@
+"""One case end to end: what a faulty backend does becomes a failure that says what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import fake_backend
+import pytest
+
+from conformance.backends import load_backend
+from conformance.cases import cases_for
+from conformance.certify import run_case
+from conformance.execution import Job, run_all
+from conformance.graph import Case
+from conformance.results import CaseResult, Failure, Reason, ResultError, from_line, rounded, tag_failures, to_line
+from conformance.table import load_table
+from partitioners.exir import Backend
+
+TABLE = load_table(fake_backend.TABLE)
+CASES = {case.id: case for case in cases_for(TABLE)}
+ABS = "aten.abs.default/operator/accept/baseline"
+NEG = "aten.neg.default/operator/accept/baseline"
+SPEC = "fake_backend:backend"
+
+
+def run(name: str, backend: Backend) -> CaseResult:
+    return run_case(CASES[name], backend, TABLE)
+
+
+def test_a_sound_backend_passes_every_case() -> None:
+    results = [run_case(case, fake_backend.backend, TABLE) for case in CASES.values()]
+    assert {r.case: r.failures for r in results if r.status == "fail"} == {}
+    assert any(r.verdict == "reject" for r in results) and any(r.verdict == "accept" for r in results)
+
+
+@pytest.mark.parametrize(
+    ("faulty", "check", "message"),
+    [
+        ("refuses", "tag", "reject, expected accept; mood: found a bad one, but the mood must be good"),
+        ("crashes", "crash", "partition: KeyError: 'no rule at 0x...' (in takes, fake_backend.py)"),
+        ("drifts", "gate1", "= -32, expected -33 (exact)"),
+        ("scribbles", "mutation", "the runtime changed the tensors that it was given"),
+        ("unsteady", "determinism", "the same partition compiled to different bytes twice"),
+        ("hollow", "empty", "a partition computes nothing"),
+        ("misfiles", "crash", "compile: "),
+        ("garbles", "crash", "run: "),
+    ],
+)
+def test_a_fault_is_seen_and_named(faulty: str, check: str, message: str) -> None:
+    result = run(NEG, getattr(fake_backend, faulty))
+    assert result.status == "fail"
+    assert check in {failure.check for failure in result.failures}
+    assert any(failure.check == check and message in failure.message for failure in result.failures)
+
+
+def test_tags_that_change_between_two_calls_are_seen() -> None:
+    failures = run(NEG, fake_backend.wavers).failures
+    assert [f.check for f in failures if "differently twice: aten_neg_default" in f.message] == ["determinism"]
+
+
+def test_the_verdict_is_known_even_when_compiling_fails() -> None:
+    assert run(NEG, fake_backend.misfiles).verdict == "accept"
+    assert run(NEG, fake_backend.crashes).verdict == "error"
+
+
+def test_a_rejection_for_another_reason_fails() -> None:
+    name = next(name for name, case in CASES.items() if case.expect == "reject" and case.row == "aten.neg.default")
+    assert run(name, fake_backend.backend).status == "pass"
+    (failure,) = run(name, fake_backend.refuses).failures
+    assert failure == Failure(
+        "reason", "rejected for mood, expected quantized; mood: found a bad one, but the mood must be good"
+    )
+
+
+def test_reasons_are_not_asked_of_a_partitioner_that_gives_none() -> None:
+    case = next(case for case in CASES.values() if case.expect == "reject")
+    assert tag_failures(case, "reject", None) == ()
+    assert tag_failures(case, "reject", ()) != ()
+
+
+def test_an_unspecified_case_cannot_fail_on_its_tag() -> None:
+    case = replace(CASES[NEG], expect="unspecified")
+    result = run_case(case, fake_backend.refuses, TABLE)
+    assert (result.status, result.verdict, result.failures) == ("unspecified", "reject", ())
+    assert run_case(case, fake_backend.drifts, TABLE).status == "fail"
+
+
+# ------------------------------------------------------------------------------------ records
+
+
+def test_a_record_survives_its_line() -> None:
+    result = run(NEG, fake_backend.drifts)
+    assert from_line(to_line(result)) == result
+
+
+@pytest.mark.parametrize("line", ["", "{}", "[1]", '{"case": 1}', "null"])
+def test_other_lines_are_refused(line: str) -> None:
+    with pytest.raises(ResultError):
+        from_line(line)
+
+
+def test_a_line_in_another_spelling_is_refused() -> None:
+    with pytest.raises(ResultError, match="not written as a run writes it"):
+        from_line(to_line(run(ABS, fake_backend.backend)).replace('"row":', '"row": '))
+
+
+def test_metrics_are_rounded_to_six_digits() -> None:
+    assert rounded(1.23456789) == 1.23457
+    assert rounded(float("inf")) == "inf"
+    assert rounded(None) is None and rounded(3) == 3
+
+
+def test_a_reason_is_part_of_the_record() -> None:
+    assert run(NEG, fake_backend.refuses).reasons == (Reason("mood", "a bad one", "the mood must be good"),)
+
+
+# ------------------------------------------------------------------------------------ many cases
+
+
+def names(count: int) -> tuple[str, ...]:
+    return tuple(CASES)[:count]
+
+
+def test_processes_give_the_same_results_as_one() -> None:
+    job = Job(SPEC, fake_backend.TABLE)
+    alone = {r.case: to_line(r) for r in run_all(job, names(12), 1)}
+    spread = {r.case: to_line(r) for r in run_all(job, names(12), 2)}
+    assert spread == alone and len(alone) == 12
+
+
+def test_a_case_that_ends_its_process_fails_and_the_others_go_on() -> None:
+    ids = (ABS, NEG, *(n for n, c in CASES.items() if c.row == "aten.abs.default" and n != ABS))[:6]
+    results = {r.case: r for r in run_all(Job("fake_backend:dies", fake_backend.TABLE), ids, 2)}
+    assert set(results) == set(ids)
+    assert [name for name, r in results.items() if r.status == "fail"] == [NEG]
+    assert results[NEG].failures[0].message == "the process that ran the case died without an answer"
+
+
+def test_the_loader_finds_backends_beside_the_current_folder() -> None:
+    assert load_backend(SPEC) is fake_backend.backend
+
+
+def test_cases_are_plain_data() -> None:
+    assert all(isinstance(case, Case) and hash(case) == hash(replace(case)) for case in CASES.values())
