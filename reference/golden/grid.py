@@ -78,6 +78,8 @@ def legal_codes(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -
     if on_grid and b.exact:
         return Codes(nearest, nearest, nearest)
     reach = b.error / step + (0.0 if on_grid else slack)
+    if bool(torch.as_tensor(reach).isnan().any()):  # an infinite result, as of a division by zero, saturates
+        reach = torch.where(reach.isnan(), 0.0, reach)
     low = (steps - reach).round_().clamp_(y.qmin, y.qmax)
     high = (steps + reach).round_().clamp_(y.qmin, y.qmax)
     return Codes(nearest, torch.minimum(low, nearest), torch.maximum(high, nearest))
