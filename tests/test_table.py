@@ -1,0 +1,225 @@
+"""Reading support tables: the shipped one in full, and one clear error for each way to get one wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from conformance.constraints import Constraint, parse_constraint, shown
+from conformance.table import FOLDER, Table, TableError, load_table
+
+NEUTRON = load_table("neutron@1.3")
+
+SMALL = """\
+schema = 1
+name = "toy"
+version = "1.0"
+backend_id = "ToyBackend"
+source = "a test"
+rescale = "tflite_double_round"
+
+[parameters]
+macs = 8
+
+[common]
+constraints = ["quantized @document"]
+
+[constraints]
+quantized = "must be quantised"
+rank = "the rank must be {value}"
+
+[operators]
+"aten.abs.default" = { document = "", constraints = [] }
+"aten.relu.default" = { document = "rank 4", constraints = ["rank = 4 @document"] }
+"""
+
+
+def _load(folder: Path, text: str) -> Table:
+    path = folder / "toy@1.0.toml"
+    path.write_text(text)
+    return load_table(str(path))
+
+
+# ------------------------------------------------------------------------------------ what is read
+
+
+def test_neutron_has_the_rows_of_the_document() -> None:
+    assert len(NEUTRON.rows) == 40
+    assert NEUTRON.backend_id == "NeutronBackend"
+    assert dict(NEUTRON.parameters)["macs"] == 8
+    assert len(NEUTRON.sha256) == 64
+
+
+def test_a_row_holds_its_parsed_constraints() -> None:
+    row = NEUTRON.row("aten.clamp.default")
+    assert row.constraint("bounds") == Constraint("bounds", ((-1, 1), (0, 1), (0, 6), (0, None)), "document")
+    assert NEUTRON.codes(row)[0] == "quantized"
+    with pytest.raises(KeyError, match="has no constraint 'rank'"):
+        row.constraint("rank")
+
+
+def test_operator_is_the_row_unless_spelled_otherwise() -> None:
+    assert NEUTRON.row("aten.abs.default").operator == "aten.abs.default"
+    clone = NEUTRON.row("aten.dim_order_ops._clone_dim_order.default")
+    assert clone.operator == "dim_order_ops._clone_dim_order.default"
+    assert NEUTRON.row("aten.div.Tensor").rewritten_to == "aten.mul.Tensor"
+
+
+def test_every_constraint_reads_as_a_sentence() -> None:
+    for row in NEUTRON.rows:
+        for constraint in (*NEUTRON.common, *row.constraints):
+            assert "{" not in NEUTRON.sentence(constraint)
+    assert NEUTRON.sentence(Constraint("bounds", ((-1, 1), (0, None)), "document")) == (
+        "the bounds must be one of (-1, 1) or (0, None)"
+    )
+
+
+def test_every_source_is_known() -> None:
+    sources = {c.source for row in NEUTRON.rows for c in row.constraints}
+    assert sources == {"document", "v1.3.1", "decision"}
+
+
+def test_loading_twice_gives_equal_tables(tmp_path: Path) -> None:
+    assert load_table("neutron@1.3") == NEUTRON
+    assert load_table(str(FOLDER / "neutron@1.3.toml")) == NEUTRON
+    assert _load(tmp_path, SMALL).row("aten.relu.default").document == "rank 4"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("rank @document", None),
+        ("rank = 4 @document", 4),
+        ("rank = false @document", False),
+        ("rank = [1, 2] @v1.3.1", (1, 2)),
+        ("rank = [[0, inf], [0, null]] @document", ((0, float("inf")), (0, None))),
+        ("rank = [0.00390625, -128] @document", (0.00390625, -128)),
+    ],
+)
+def test_values(text: str, value: object) -> None:
+    assert parse_constraint(text).value == value
+
+
+def test_values_as_readers_write_them() -> None:
+    assert shown(8) == "8"
+    assert shown((1, 2)) == "(1, 2)"
+    assert shown(((0, None), (0, 1))) == "(0, None) or (0, 1)"
+
+
+# ------------------------------------------------------------------------------------ what is refused
+
+FAULTS = {
+    "unknown key in a row": (
+        ('document = "rank 4", ', 'documnt = "rank 4", '),
+        "toy@1.0.toml: aten.relu.default: unknown key 'documnt', did you mean 'document'?",
+    ),
+    "unknown key at the top": (
+        ("schema = 1", 'schema = 1\nnmae = "x"'),
+        "toy@1.0.toml: unknown key 'nmae', did you mean 'name'?",
+    ),
+    "unknown key far from any": (
+        ("schema = 1", 'schema = 1\nqqq = "x"'),
+        "toy@1.0.toml: unknown key 'qqq'; known: backend_id, common,",
+    ),
+    "missing key at the top": (('version = "1.0"\n', ""), "toy@1.0.toml: key 'version' is missing"),
+    "missing key in a row": (
+        ('document = "rank 4", ', ""),
+        "toy@1.0.toml: aten.relu.default: key 'document' is missing",
+    ),
+    "duplicate operator": (
+        ("[operators]\n", '[operators]\n"aten.abs.default" = { document = "", constraints = [] }\n'),
+        'toy@1.0.toml: operator "aten.abs.default" stands twice, again on line 20',
+    ),
+    "unknown constraint": (
+        ("rank = 4 @document", "ranks = 4 @document"),
+        "toy@1.0.toml: aten.relu.default: constraints: unknown constraint 'ranks', did you mean 'rank'?",
+    ),
+    "unknown common constraint": (
+        ('["quantized @document"]', '["quantised @document"]'),
+        "toy@1.0.toml: common: constraints: unknown constraint 'quantised', did you mean 'quantized'?",
+    ),
+    "constraint twice": (
+        ('["rank = 4 @document"]', '["rank = 4 @document", "rank = 3 @decision"]'),
+        "toy@1.0.toml: aten.relu.default: constraints: 'rank' stands twice",
+    ),
+    "value missing": (
+        ("rank = 4 @document", "rank @document"),
+        "toy@1.0.toml: aten.relu.default: constraints: constraint 'rank' needs a value",
+    ),
+    "value too many": (
+        ('["quantized @document"]', '["quantized = 1 @document"]'),
+        "toy@1.0.toml: common: constraints: constraint 'quantized' takes no value, found 1",
+    ),
+    "value of another kind": (
+        ("rank = 4 @document", "rank = four @document"),
+        "toy@1.0.toml: aten.relu.default: constraints: 'four' is not a number, truth value or list",
+    ),
+    "value in quotes": (
+        ('"rank = 4 @document"', "'rank = \"4\" @document'"),
+        "toy@1.0.toml: aten.relu.default: constraints: '4' is not a number, truth value or list",
+    ),
+    "source missing": (
+        ("rank = 4 @document", "rank = 4"),
+        "toy@1.0.toml: aten.relu.default: constraints: 'rank = 4' is not of the form 'code = value @source'",
+    ),
+    "constraint that is no text": (
+        ('["rank = 4 @document"]', "[4]"),
+        "toy@1.0.toml: aten.relu.default: constraints: expected str, found 4 (int)",
+    ),
+    "constraints that are no list": (
+        ('["rank = 4 @document"]', '"rank = 4 @document"'),
+        "toy@1.0.toml: aten.relu.default: constraints: expected list, found 'rank = 4 @document' (str)",
+    ),
+    "row that is no table": (
+        ('{ document = "", constraints = [] }', "3"),
+        "toy@1.0.toml: aten.abs.default: expected dict, found 3 (int)",
+    ),
+    "parameter that is no number": (
+        ("macs = 8", "macs = true"),
+        "toy@1.0.toml: parameters: macs: expected int, found True (bool)",
+    ),
+    "meaning that nobody uses": (
+        ("[operators]\n", 'ranked = "x"\n[operators]\n'),
+        "toy@1.0.toml: constraints: no operator uses 'ranked', did you mean 'rank'?",
+    ),
+    "operator without overload": (
+        ("aten.relu.default", "aten.relu"),
+        "toy@1.0.toml: aten.relu: an operator is named namespace.operator.overload, e.g. aten.add.Tensor",
+    ),
+    "other schema": (("schema = 1", "schema = 2"), "toy@1.0.toml: schema is 2, expected 1"),
+    "no TOML": (("schema = 1", "schema ="), "toy@1.0.toml: Invalid value (at line 1"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_name_file_operator_and_key(fault: str, tmp_path: Path) -> None:
+    (old, new), message = FAULTS[fault]
+    assert old in SMALL
+    with pytest.raises(TableError, match=re.escape(message)):
+        _load(tmp_path, SMALL.replace(old, new))
+
+
+def test_an_empty_table_is_refused(tmp_path: Path) -> None:
+    head, _, _ = SMALL.partition('"aten.abs.default"')
+    with pytest.raises(TableError, match="the table is empty"):
+        _load(tmp_path, head)
+
+
+def test_a_missing_table_names_the_nearest() -> None:
+    with pytest.raises(TableError, match=r"no table 'neutron@1\.4', did you mean 'neutron@1\.3'\?"):
+        load_table("neutron@1.4")
+
+
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="cannot read the table: No such file"):
+        load_table(str(tmp_path / "none.toml"))
+    (tmp_path / "bytes.toml").write_bytes(b"schema = \xff")
+    with pytest.raises(TableError, match=r"bytes\.toml: not UTF-8 text at byte 9"):
+        load_table(str(tmp_path / "bytes.toml"))
+
+
+def test_an_unknown_row_names_the_nearest() -> None:
+    with pytest.raises(TableError, match=r"has no operator 'aten\.clam\.default', did you mean 'aten\.clamp\.default'"):
+        NEUTRON.row("aten.clam.default")
