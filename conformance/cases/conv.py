@@ -112,7 +112,7 @@ def _weights() -> list[Draft]:
             limit(code, f"{name}_per_tensor", model(_per_tensor(u, scale))),
             outside(code, f"{name}_computed", model(computed)),
             outside(code, f"{name}_zero_point_1", model(_per_tensor(u, scale, 1))),
-            outside(code, f"{name}_zero_point_minus_128", model(_per_tensor(u, scale, -128))),
+            outside(code, f"{name}_zero_point_minus_127", model(_per_tensor(u, scale, -127))),
             outside(code, f"{name}_per_channel_zero_point_1", model(_with(u, "w", _shifted(w)))),
         ]
     return drafts

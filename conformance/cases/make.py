@@ -175,10 +175,15 @@ def behind_neg(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
 
 
 def behind_conv(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
-    """Behind a 1x1 convolution from 4 channels, which makes `x`, of shape (1, C, ...), channels-first."""
+    """Behind a 1x1 convolution from 4 channels, which makes `x`, of shape (1, C, ...), channels-first.
+
+    The image in front of the convolution is filled the way `x` was to be.
+    """
     x, *rest = u.values
-    values, convolution = pointwise((1, 4, *x.shape[2:]), x.shape[1], x.quant or Q)
-    return (*values, *rest), (convolution,), Ref("before")
+    (image, *constants), convolution = pointwise((1, 4, *x.shape[2:]), x.shape[1], x.quant or Q)
+    if x.fill.kind != "random":
+        image = replace(image, fill=replace(x.fill, index=x.fill.index % math.prod(image.shape)))
+    return (image, *constants, *rest), (convolution,), Ref("before")
 
 
 def pointwise(shape: Sequence[int], channels: int, y: Quant) -> tuple[tuple[Value, ...], Step]:

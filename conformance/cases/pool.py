@@ -23,7 +23,7 @@ from conformance.cases.make import (
     use,
     valued,
 )
-from conformance.cases.shared import contexts, movement, reshaped, same_qparams, surroundings, unquantised
+from conformance.cases.shared import contexts, fills, movement, reshaped, same_qparams, surroundings, unquantised
 from conformance.graph import Graph, Ref
 
 AVG2, AVG1 = "aten.avg_pool2d.default", "aten.avg_pool1d.default"
@@ -372,7 +372,8 @@ def mean_cases() -> list[Draft]:
         ),
         *same_qparams(u, behind_conv),
         *_surrounded(u),
-        *movement(u, behind_conv),
+        *movement(u),
+        *fills(u, behind_conv, label="_behind_conv"),
     ]
 
 
