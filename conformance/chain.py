@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from conformance.exact import affine, references, step_quants, substitute
-from conformance.graph import Graph, Quant, Ref, Step
+from conformance.exact import affine, references, step_quants, substitute, with_moved_quants
+from conformance.graph import Graph, Quant, Ref, Step, Value
 from conformance.programs import materialise
 from reference import golden, onnx_golden
 from reference.affine import Affine
@@ -58,8 +58,9 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Mapping[Ref, 
 
     exact: the integer golden's codes, empty where its scheme is not the one that ran.
     """
+    graph = with_moved_quants(graph)
     quants = step_quants(graph)
-    nodes: dict[Ref, _Node] = {Ref(value.name): _value_node(materialise(value), value.quant) for value in graph.values}
+    nodes: dict[Ref, _Node] = {Ref(value.name): _value_node(value) for value in graph.values}
     for step in graph.steps:
         quant = quants[step.name]
         integers = quant is not None and all(nodes[ref].quant is not None for ref in _operands(step))
@@ -75,13 +76,16 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Mapping[Ref, 
     )
 
 
-def _operands(step: Step) -> list[Ref]:
+def _operands(step: Step) -> tuple[Ref, ...]:
     """The operands that must be codes for the step to be one on integers: a divisor need not be."""
     refs = references(step.args)
     return refs[:1] if step.op == "aten.div.Tensor" else refs
 
 
-def _value_node(numbers: Tensor, quant: Quant | None) -> _Node:
+@lru_cache(maxsize=512)
+def _value_node(value: Value) -> _Node:
+    """A model input or constant. Shared between walks: nothing writes to it."""
+    numbers, quant = materialise(value), value.quant
     if quant is None:
         real = Bounded(numbers.to(torch.float64))
         return _Node(real, real)
@@ -181,7 +185,7 @@ def second_opinion(graph: Graph) -> tuple[str, ...]:
 
     Steps whose operator ONNX lacks (`onnx_golden.WITHOUT`) are passed over. Some milliseconds per step.
     """
-    reals: dict[Ref, Bounded] = {Ref(v.name): _value_node(materialise(v), v.quant).chain for v in graph.values}
+    reals: dict[Ref, Bounded] = {Ref(v.name): _value_node(v).chain for v in graph.values}
     found = []
     for step in graph.steps:
         args, kwargs = substitute(step.args, reals), dict(step.kwargs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +13,7 @@ from conformance.graph import Graph, Quant, Ref, Step
 from conformance.programs import materialise
 from reference import integer
 from reference.affine import Affine
+from reference.golden.weighted import MOVEMENT
 from reference.integer import QTensor
 
 # Behind an operator without a quantisation of its own these run on its codes (their own output's steps).
@@ -38,13 +40,14 @@ def substitute(argument: Any, found: Mapping[Ref, Any]) -> Any:
     return argument
 
 
-def references(argument: Any) -> list[Ref]:
-    """Every reference inside an argument."""
+@lru_cache(maxsize=4096)
+def references(argument: Any) -> tuple[Ref, ...]:
+    """Every reference inside an argument, in order."""
     if isinstance(argument, Ref):
-        return [argument]
+        return (argument,)
     if isinstance(argument, tuple):
-        return [ref for item in argument for ref in references(item)]
-    return []
+        return tuple(ref for item in argument for ref in references(item))
+    return ()
 
 
 def step_quants(graph: Graph) -> dict[str, Quant | None]:
@@ -66,11 +69,32 @@ def step_quants(graph: Graph) -> dict[str, Quant | None]:
     return found
 
 
+def with_moved_quants(graph: Graph) -> Graph:
+    """The graph with a quantisation for every step that only moves codes and has none: its operand's.
+
+    Between dequantize and an operator, a transposed weight is still codes.
+    """
+    if all(step.quant is not None for step in graph.steps):
+        return graph
+    known = {value.name: value.quant for value in graph.values}
+    steps = []
+    for step in graph.steps:
+        quants = {known[ref.name] for ref in references(step.args)}
+        if step.quant is None and step.op in MOVEMENT and len(quants) == 1:
+            (quant,) = quants
+            if quant is not None and quant.axis is None and quant.dtype == "int8":
+                step = replace(step, quant=quant)
+        known[step.name] = step.quant
+        steps.append(step)
+    return replace(graph, steps=tuple(steps))
+
+
 def exact_codes(graph: Graph) -> dict[Ref, QTensor]:
     """The integer golden of every value and every step's output; none where a real number enters on the way.
 
     Raises IntegerError for an operator or operands without integer semantics.
     """
+    graph = with_moved_quants(graph)
     quants = step_quants(graph)
     found: dict[Ref, QTensor] = {}
     reals: dict[Ref, Tensor] = {}

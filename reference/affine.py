@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ class Affine:
         return float32(self.scale)
 
 
+@lru_cache(maxsize=4096)
 def float32(value: float) -> float:
     """`value` rounded to the nearest float32, ties to even; infinite when it is too large."""
     with np.errstate(over="ignore"):

@@ -98,14 +98,25 @@ def mul(a: Any, b: Any) -> Bounded:
     return Bounded(a.value * b.value, _product_error(torch.mul, a, b))
 
 
+HUGE = 2.0**100
+"""Stands for an infinite quotient: beyond every range, and small enough to calculate with."""
+
+
 def div(a: Any, b: Any) -> Bounded:
-    """aten.div.Tensor. The bound is infinite where the divisor's bounds include zero."""
+    """aten.div.Tensor. What a zero divides is `HUGE`, of its sign; 0 / 0 is anything.
+
+    The bound is infinite where the divisor's bounds include zero.
+    """
     a, b = as_bounded(a), as_bounded(b)
-    if b.exact:
-        return Bounded(a.value / b.value, a.error if a.exact else a.error / b.value.abs())
+    value = (a.value / b.value).nan_to_num_(nan=0.0, posinf=HUGE, neginf=-HUGE)
+    zero = b.value == 0
+    if b.exact and not bool(zero.any()):
+        return Bounded(value, a.error if a.exact else a.error / b.value.abs())
     least = (b.value.abs() - b.error).clamp_min_(0)
     numerator = a.error * b.value.abs() + a.value.abs() * b.error
-    return Bounded(a.value / b.value, numerator / (least * b.value.abs()))
+    error = (numerator / (least * b.value.abs())).nan_to_num_(nan=torch.inf, posinf=torch.inf)
+    certain = zero & (b.error == 0) & (a.value.abs() > a.error)
+    return Bounded(value, torch.where(certain, 0.0, error))
 
 
 TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(

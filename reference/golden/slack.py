@@ -80,14 +80,22 @@ def device(
 
     step: the output scale. Operands whose `scale` is None (real numbers) need no rescale.
     """
-    name, found = canonical(op), operands(args)
-    given = bound(op, args, kwargs)
+    name, given = canonical(op), bound(op, args, kwargs)
     size = result.value.abs() / step * RELATIVE
-    integers = found[:1] if name == "aten.div.Tensor" else found[:2]  # a divisor is made into codes here
-    if not integers or any(x.scale is None for x in integers):
+    if not is_integer(name, given):
         return size
     rule = _RULES.get(name, _one_ratio)
     return size + rule(given, step, excess(scheme))
+
+
+def is_integer(op: str, given: Given) -> bool:
+    """Whether all operands are codes. A divisor need not be: it is made into codes of its own reciprocals."""
+    found = _tensors(given)
+    if op == "aten.div.Tensor":
+        found = found[:1]
+    elif isinstance(given.get("other"), int | float):
+        return False
+    return bool(found) and all(x.scale is not None for x in found)
 
 
 def on_grid(op: str, args: Sequence[Any], kwargs: Mapping[str, Any], step: float) -> bool:
@@ -168,6 +176,8 @@ def _quotient(given: Given, step: float, over: Excess) -> Slack:
     """div: a product with the reciprocals, which are held as int8 codes of `reciprocal_scale`."""
     x, divisor = given["self"], given["other"]
     reciprocal = 1.0 / (divisor.value if isinstance(divisor, Bounded) else torch.tensor(divisor, dtype=torch.float64))
+    if not bool(torch.isfinite(reciprocal).all()):
+        return 0.0  # there is no such product: only float arithmetic divides by zero
     held = reciprocal_scale(reciprocal)
     error = (torch.round(reciprocal / held) * held - reciprocal).abs() + reciprocal.abs() * UNIT
     missed: Tensor = x.magnitude * error / step

@@ -107,9 +107,10 @@ def linear(given: Given, y: Affine) -> Tensor:
 
 
 def _fully_connected(x: QTensor, codes: Tensor, weight: QTensor, bias: Tensor | None, y: Affine) -> Tensor:
-    """codes: the weights [O, I]."""
+    """codes: the weights [O, I]. bias: [O], or a row of it."""
+    flat = None if bias is None else bias.reshape(-1)
     kernel = matmul_kernel.fully_connected(
-        codes.contiguous(), bias, x.affine, weight.scales, y, weight.zero_point, keep_dims=True
+        codes.contiguous(), flat, x.affine, weight.scales, y, weight.zero_point, keep_dims=True
     )
     return kernel(x.codes)
 
