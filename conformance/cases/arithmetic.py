@@ -24,6 +24,7 @@ from conformance.cases.make import (
     placed,
     quant,
     silent,
+    sizes_of,
     use,
     valued,
     weight_quant,
@@ -45,10 +46,6 @@ UNEQUAL = (
 )
 
 
-def _sizes(*shapes: tuple[int, ...]) -> str:
-    return "_and_".join("x".join(map(str, shape)) for shape in shapes)
-
-
 def pair(op: str, shape: tuple[int, ...], other: tuple[int, ...], x: Quant, y: Quant) -> Use:
     """An operator on two inputs of possibly different shapes."""
     return use(op, shape, Ref("z"), x=x, y=y, more=(activation("z", other, x),))
@@ -58,8 +55,8 @@ def same_shape(op: str, x: Quant, y: Quant) -> list[Draft]:
     """Broadcasting in every direction is out, whichever operand is the smaller one."""
     drafts = []
     for shape, other in UNEQUAL:
-        drafts.append(outside("same_shape", _sizes(shape, other), model(pair(op, shape, other, x, y))))
-        drafts.append(outside("same_shape", _sizes(other, shape), model(pair(op, other, shape, x, y))))
+        drafts.append(outside("same_shape", sizes_of(shape, other), model(pair(op, shape, other, x, y))))
+        drafts.append(outside("same_shape", sizes_of(other, shape), model(pair(op, other, shape, x, y))))
     return [
         *drafts,
         limit("same_shape", "equal_shapes", model(pair(op, IMAGE, IMAGE, x, y))),
@@ -116,7 +113,7 @@ def add_cases() -> list[Draft]:
         *same_shape(op, Q, SUM),
         *_add_rescale(u),
         *nothing_computed(constant_operand(u), quant(1.0, 3), 3.0),
-        *(accepted(f"shape_{_sizes(s)}", model(binary(op, s, y=SUM))) for s in SHAPES),
+        *(accepted(f"shape_{sizes_of(s)}", model(binary(op, s, y=SUM))) for s in SHAPES),
         placed("same_input_twice", model(with_itself(u))),
         placed("same_input_twice_behind_conv", model(with_itself(u), behind_conv)),
         placed("behind_abs", model(u, behind_abs)),
@@ -213,7 +210,7 @@ def mul_cases() -> list[Draft]:
     powers = [(HALF, HALF, Quant(2.0**-9, z)) for z in (0, -1)]
     extreme = [(quant(2.0**-8, 4), quant(2.0**-8, 4), quant(2.0**-8, 0)), (quant(4, 4), quant(3, 4), quant(1300, 0))]
     return [
-        *any_dim("tensor", [(_sizes(s), binary(op, s, HALF, HALF, PRODUCT), good) for s, good in DIMS]),
+        *any_dim("tensor", [(sizes_of(s), binary(op, s, HALF, HALF, PRODUCT), good) for s, good in DIMS]),
         *same_shape(op, HALF, PRODUCT),
         *_mul_rescale(u),
         *nothing_computed(constant_operand(u), quant(1 / 64), 64.0),
@@ -254,13 +251,13 @@ def div_cases() -> list[Draft]:
     """aten.div.Tensor: by a number or a constant of the same shape, none of it zero."""
     tensor = divisors(IMAGE)
     with_zero = (25.0, 50.0, 0.0, 100.0)
-    any_dims = [(_sizes(s), replace(_shaped(divisors(s), s), y=quant(0.2, 3)), good) for s, good in DIMS]
+    any_dims = [(sizes_of(s), replace(_shaped(divisors(s), s), y=quant(0.2, 3)), good) for s, good in DIMS]
     return [
         limit("static_divisor", "constant_of_equal_shape", model(tensor)),
         limit("static_divisor", "number", model(by_number(2.0))),
         outside("static_divisor", "computed", model(divisors(IMAGE, constant_=False))),
         *(
-            outside("static_divisor", f"constant_{_sizes(s)}", model(divisors(s)))
+            outside("static_divisor", f"constant_{sizes_of(s)}", model(divisors(s)))
             for s in ((8,), (1, 8, 1, 1), (1, 1, 8, 8), (1,), (8, 8, 8))
         ),
         outside("static_divisor", "by_itself", model(filled(_by_itself(), NEVER_ZERO))),
@@ -272,7 +269,7 @@ def div_cases() -> list[Draft]:
         limit("nonzero_divisor", "constant_of_smallest_codes", model(_small_divisors())),
         inside("nonzero_divisor", "number_0.001", model(by_number(0.001))),
         *any_dim("constant", any_dims),
-        *any_dim("number", [(_sizes(s), by_number(2.0, s), good) for s, good in DIMS]),
+        *any_dim("number", [(sizes_of(s), by_number(2.0, s), good) for s, good in DIMS]),
         *(accepted(f"by_{n}".replace("-", "minus_"), model(by_number(n))) for n in (0.5, 3, 3.0, -4.0, 1.0, 100.0, 7)),
         placed("behind_abs", model(by_number(2.0), behind_abs)),
         placed("behind_conv", model(by_number(2.0, (1, 8, 4, 6)), behind_conv)),

@@ -11,7 +11,6 @@ from conformance.cases.make import (
     Draft,
     Q,
     Use,
-    X,
     accepted,
     activation,
     behind_abs,
@@ -25,8 +24,6 @@ from conformance.cases.make import (
     outside,
     placed,
     quant,
-    silent,
-    spread,
     step,
     valued,
     weight_quant,
@@ -46,7 +43,6 @@ def convolution_cases() -> list[Draft]:
         *_batch(),
         *_biases(),
         *_rescale(),
-        *_transposed(),
         *_geometry(),
         *_spellings(),
         *_contexts(),
@@ -77,24 +73,24 @@ def _spatial_ranks() -> list[Draft]:
     ]
 
 
-def _with(u: Use, name: str, value: Value | None) -> Use:
+def with_operand(u: Use, name: str, value: Value | None) -> Use:
     """Another weight or bias; None drops the bias."""
     values = tuple(value if v.name == name else v for v in u.values)
     args = tuple(None if value is None and a == Ref(name) else a for a in u.args)
     return replace(u, values=tuple(v for v in values if v is not None), args=args)
 
 
-def _value(u: Use, name: str) -> Value:
+def operand(u: Use, name: str) -> Value:
     return next(v for v in u.values if v.name == name)
 
 
-def _quant(value: Value) -> Quant:
+def operand_quant(value: Value) -> Quant:
     assert value.quant is not None
     return value.quant
 
 
 def _scales(value: Value) -> tuple[float, ...]:
-    scale = _quant(value).scale
+    scale = operand_quant(value).scale
     assert isinstance(scale, tuple)
     return scale
 
@@ -105,7 +101,7 @@ def _weights() -> list[Draft]:
     drafts = []
     for name, u in (("plain", convolution()), ("depthwise", convolution(8, 8, groups=8))):
         scale = fitting_weight_scale(Q, Q, 27 if name == "plain" else 9)
-        w = _value(u, "w")
+        w = operand(u, "w")
         computed = _per_tensor(u, scale, constant_=False)
         drafts += [
             limit(code, f"{name}_per_channel", model(u)),
@@ -113,21 +109,21 @@ def _weights() -> list[Draft]:
             outside(code, f"{name}_computed", model(computed)),
             outside(code, f"{name}_zero_point_1", model(_per_tensor(u, scale, 1))),
             outside(code, f"{name}_zero_point_minus_127", model(_per_tensor(u, scale, -127))),
-            outside(code, f"{name}_per_channel_zero_point_1", model(_with(u, "w", _shifted(w)))),
+            outside(code, f"{name}_per_channel_zero_point_1", model(with_operand(u, "w", shifted(w)))),
         ]
     return drafts
 
 
-def _shifted(w: Value) -> Value:
-    return replace(w, quant=replace(_quant(w), zero_point=1))
+def shifted(w: Value) -> Value:
+    return replace(w, quant=replace(operand_quant(w), zero_point=1))
 
 
 def _per_tensor(u: Use, scale: float, zero_point: int = 0, constant_: bool = True) -> Use:
     """One scale for all weights, and the bias that goes with it."""
-    w, bias = _value(u, "w"), _value(u, "bias")
+    w, bias = operand(u, "w"), operand(u, "bias")
     q = replace(weight_quant(scale), zero_point=zero_point)
     weights = replace(w, quant=q, constant=constant_)
-    return _with(_with(u, "w", weights), "bias", constant("bias", bias.shape, bias_quant(Q, q)))
+    return with_operand(with_operand(u, "w", weights), "bias", constant("bias", bias.shape, bias_quant(Q, q)))
 
 
 def _groups() -> list[Draft]:
@@ -155,7 +151,7 @@ def _batch() -> list[Draft]:
 
 def _biases() -> list[Draft]:
     u = convolution()
-    bias = _value(u, "bias")
+    bias = operand(u, "bias")
     product = _scales(bias)
     one_off = (product[0], product[1] * 1.05, *product[2:])
     per_tensor = _per_tensor(u, fitting_weight_scale(Q, Q, 27))
@@ -166,17 +162,17 @@ def _biases() -> list[Draft]:
         "scales_doubled": _rescaled(bias, tuple(2 * s for s in product)),
         "one_scale_five_percent_up": _rescaled(bias, one_off),
         "scales_reversed": _rescaled(bias, product[::-1]),
-        "zero_point_1": replace(bias, quant=replace(_quant(bias), zero_point=1)),
+        "zero_point_1": replace(bias, quant=replace(operand_quant(bias), zero_point=1)),
     }
     return [
         limit("static_bias", "per_channel", model(u)),
         limit("static_bias", "per_tensor", model(per_tensor)),
-        inside("static_bias", "none", model(_with(u, "bias", None))),
-        inside("static_bias", "none_depthwise", model(_with(convolution(8, 8, groups=8), "bias", None))),
-        inside("static_bias", "none_per_tensor", model(_with(per_tensor, "bias", None))),
-        *(outside("static_bias", name, model(_with(u, "bias", value))) for name, value in refused.items()),
+        inside("static_bias", "none", model(with_operand(u, "bias", None))),
+        inside("static_bias", "none_depthwise", model(with_operand(convolution(8, 8, groups=8), "bias", None))),
+        inside("static_bias", "none_per_tensor", model(with_operand(per_tensor, "bias", None))),
+        *(outside("static_bias", name, model(with_operand(u, "bias", value))) for name, value in refused.items()),
         *(
-            valued(f"bias_{kind}", model(_with(u, "bias", replace(bias, fill=Fill(kind)))))
+            valued(f"bias_{kind}", model(with_operand(u, "bias", replace(bias, fill=Fill(kind)))))
             for kind in ("min", "max", "zero", "alternating")
         ),
     ]
@@ -192,102 +188,11 @@ def _steep(scale: float) -> Use:
     u = convolution(8, 5, kernel=(1, 1))
     x, w, y = quant(1.0), weight_quant(scale), quant(2.0**-13)
     bias = constant("bias", (5,), bias_quant(x, w))
-    return replace(u, values=(replace(u.values[0], quant=x), replace(_value(u, "w"), quant=w), bias), y=y)
+    return replace(u, values=(replace(u.values[0], quant=x), replace(operand(u, "w"), quant=w), bias), y=y)
 
 
 def _rescaled(bias: Value, scales: tuple[float, ...]) -> Value:
-    return replace(bias, quant=replace(_quant(bias), scale=scales))
-
-
-# ------------------------------------------------------------------------------------ transposed
-
-
-def transposed(
-    cin: int = 8,
-    cout: int = 16,
-    size: tuple[int, int] = (1, 8),
-    kernel: tuple[int, int] = (1, 2),
-    stride: tuple[int, int] = (1, 2),
-    padding: tuple[int, int] = (0, 0),
-    dilation: tuple[int, int] = (1, 1),
-    output_padding: tuple[int, int] = (0, 0),
-    groups: int = 1,
-    batch: int = 1,
-) -> Use:
-    """A transposed convolution; torch keeps its weights as [in, out / groups, height, width]."""
-    scale = 2 * fitting_weight_scale(Q, Q, cin)
-    w = weight_quant(spread(scale, cout), 1) if groups == 1 else weight_quant(scale)
-    bias = bias_quant(Q, w)
-    values = (
-        activation("x", (batch, cin, *size)),
-        constant("w", (cin, cout // groups, *kernel), w),
-        constant("bias", (cout,), bias),
-    )
-    args = (X, Ref("w"), Ref("bias"), stride, padding, dilation, True, output_padding, groups)
-    return Use(CONVOLUTION, values, args, Q)
-
-
-def _transposed() -> list[Draft]:
-    """Kernel 1 x even, stride (1, kernel) or, for one output row, (1, kernel / 2); dilation 1; channels of 8."""
-    code = "transposed"
-    fits: dict[str, dict[str, Any]] = {
-        "kernel_2": {},
-        "kernel_2_height_3": {"size": (3, 5)},
-        "kernel_4_stride_4": {"kernel": (1, 4), "stride": (1, 4)},
-        "kernel_4_stride_2": {"kernel": (1, 4), "stride": (1, 2)},
-        "kernel_4_stride_4_height_3": {"kernel": (1, 4), "stride": (1, 4), "size": (3, 5)},
-        "channels_16_to_8": {"cin": 16, "cout": 8},
-    }
-    past: dict[str, dict[str, Any]] = {
-        "kernel_3": {"kernel": (1, 3), "stride": (1, 3)},
-        "kernel_1": {"kernel": (1, 1), "stride": (1, 1)},
-        "kernel_height_2": {"kernel": (2, 2)},
-        "kernel_height_2_stride_2": {"kernel": (2, 2), "stride": (2, 2)},
-        "stride_h_2": {"stride": (2, 2), "size": (3, 5)},
-        "stride_w_1": {"stride": (1, 1)},
-        "stride_w_3": {"stride": (1, 3)},
-        "kernel_4_stride_3": {"kernel": (1, 4), "stride": (1, 3)},
-        "kernel_4_stride_2_height_3": {"kernel": (1, 4), "stride": (1, 2), "size": (3, 5)},
-        "kernel_6_stride_3": {"kernel": (1, 6), "stride": (1, 3)},
-        "dilation_w_2": {"dilation": (1, 2)},
-        "inputs_7": {"cin": 7},
-        "inputs_9": {"cin": 9},
-        "outputs_7": {"cout": 7},
-        "outputs_9": {"cout": 9},
-        "outputs_1": {"cout": 1},
-        "one_to_one": {"cin": 1, "cout": 1},
-    }
-    open_: dict[str, dict[str, Any]] = {
-        "padding_w_1": {"kernel": (1, 4), "stride": (1, 4), "padding": (0, 1)},
-        "padding_w_1_height_3": {"kernel": (1, 4), "stride": (1, 4), "padding": (0, 1), "size": (3, 5)},
-        "output_padding_w_1": {"output_padding": (0, 1)},
-        "dilation_h_2": {"dilation": (2, 1)},
-        "groups_2": {"groups": 2},
-        "depthwise": {"cin": 8, "cout": 8, "groups": 8},
-    }
-    return [
-        *(limit(code, name, model(transposed(**kwargs))) for name, kwargs in fits.items()),
-        *(outside(code, name, model(transposed(**kwargs))) for name, kwargs in past.items()),
-        *(silent(code, name, model(transposed(**kwargs))) for name, kwargs in open_.items()),
-        outside("batch", "2_transposed", model(transposed(batch=2))),
-        *_transposed_operands(),
-        *fills(transposed(size=(1, 5)), label="_transposed"),
-        *one_hots(transposed(size=(2, 3)), label="_transposed"),
-    ]
-
-
-def _transposed_operands() -> list[Draft]:
-    u = transposed()
-    w = _value(u, "w")
-    computed = replace(w, quant=quant(0.01, 0), constant=False)
-    bias = constant("bias", (16,), bias_quant(Q, _quant(computed)))
-    computed_bias = activation("bias", (16,), quant(0.01, 0))
-    return [
-        outside("static_weights", "transposed_computed", model(_with(_with(u, "w", computed), "bias", bias))),
-        outside("static_weights", "transposed_zero_point_1", model(_with(u, "w", _shifted(w)))),
-        inside("static_bias", "none_transposed", model(_with(u, "bias", None))),
-        outside("static_bias", "transposed_computed", model(_with(u, "bias", computed_bias))),
-    ]
+    return replace(bias, quant=replace(operand_quant(bias), scale=scales))
 
 
 # ------------------------------------------------------------------------------------ geometry
@@ -376,7 +281,9 @@ def _two_scales() -> Graph:
     """One weight tensor, two inputs of different scales: each needs a bias of its own."""
     u = convolution()
     other = activation("x_other", (1, 3, 6, 7), quant(0.4, -9))
-    bias = replace(_value(u, "bias"), name="bias_other", quant=bias_quant(quant(0.4, -9), _quant(_value(u, "w"))))
+    bias = replace(
+        operand(u, "bias"), name="bias_other", quant=bias_quant(quant(0.4, -9), operand_quant(operand(u, "w")))
+    )
     again = replace(step(u, Ref("x_other"), "again"), quant=quant(0.4, 2))
     args = tuple(Ref("bias_other") if a == Ref("bias") else a for a in again.args)
     return Graph((*u.values, other, bias), (step(u), replace(again, args=args)), (Ref(SUBJECT), Ref("again")))
@@ -405,20 +312,20 @@ def _numbers() -> list[Draft]:
 
 def _input(u: Use, x: Quant) -> Use:
     """Another input quantisation; its zero point is what padding is filled with."""
-    w = _quant(_value(u, "w"))
-    bias = replace(_value(u, "bias"), quant=bias_quant(x, w))
-    return _with(replace(u, values=(replace(u.values[0], quant=x), *u.values[1:])), "bias", bias)
+    w = operand_quant(operand(u, "w"))
+    bias = replace(operand(u, "bias"), quant=bias_quant(x, w))
+    return with_operand(replace(u, values=(replace(u.values[0], quant=x), *u.values[1:])), "bias", bias)
 
 
 def _weight_numbers(u: Use, label: str) -> list[Draft]:
     """Weights at their extremes, a ramp, and one weight at a time, which shows exchanged axes."""
-    w = _value(u, "w")
+    w = operand(u, "w")
     count = 1
     for size in w.shape:
         count *= size
     kinds = {name: Fill(name) for name in ("min", "max", "ramp", "alternating")}
     hot = {f"one_hot_at_{i}": Fill("one_hot", index=i) for i in (0, 1, count // 2, count - 1)}
     return [
-        valued(f"weights_{name}{label}", model(_with(u, "w", replace(w, fill=fill))))
+        valued(f"weights_{name}{label}", model(with_operand(u, "w", replace(w, fill=fill))))
         for name, fill in (kinds | hot).items()
     ]

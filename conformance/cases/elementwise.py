@@ -24,6 +24,7 @@ from conformance.cases.make import (
     placed,
     quant,
     requantised,
+    sizes_of,
     then_abs,
     use,
     valued,
@@ -126,17 +127,13 @@ def bounded(u: Use, ranges: str) -> list[Draft]:
     limits = ((1, 3, 4, 8), (3, 9, 8), (2, 8), (8,), (1, 7, 4, 8))
     past = ((1, 8, 4, 7), (1, 8, 4, 9), (3, 9, 7), (2, 4), (7,), (8, 1), (1, 8, 8, 1))
     return [
-        *(limit(code, f"{ranges}_alone_{_sizes(s)}", model(reshaped(u, s))) for s in limits),
+        *(limit(code, f"{ranges}_alone_{sizes_of(s)}", model(reshaped(u, s))) for s in limits),
         inside(code, f"{ranges}_alone_channels_16", model(reshaped(u, (1, 3, 4, 16)))),
-        *(outside(code, f"{ranges}_alone_{_sizes(s)}", model(reshaped(u, s))) for s in past),
+        *(outside(code, f"{ranges}_alone_{sizes_of(s)}", model(reshaped(u, s))) for s in past),
         inside(code, f"{ranges}_behind_abs_channels_7", model(reshaped(u, (1, 3, 4, 7)), behind_abs)),
         inside(code, f"{ranges}_before_abs_channels_7", model(reshaped(u, (1, 3, 4, 7)), None, then_abs)),
         inside(code, f"{ranges}_behind_conv_channels_5", model(reshaped(u, (1, 5, 4, 6)), behind_conv)),
     ]
-
-
-def _sizes(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
 
 
 def relu_cases() -> list[Draft]:

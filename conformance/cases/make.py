@@ -92,6 +92,20 @@ def spread(scale: float, channels: int) -> tuple[float, ...]:
     return tuple(f32(scale * 10 ** (-index / max(1, channels - 1))) for index in range(channels))
 
 
+# ------------------------------------------------------------------------------------ ids
+
+
+def sizes_of(*shapes: tuple[int, ...]) -> str:
+    """Shapes in a case id: `2x8_and_2x16`."""
+    return "_and_".join("x".join(map(str, shape)) for shape in shapes)
+
+
+def label(value: object) -> str:
+    """Numbers and lists of numbers in a case id: `minus_1`, `0_2_1`."""
+    text = "_".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return text.replace("-", "minus_")
+
+
 # ------------------------------------------------------------------------------------ uses
 
 

@@ -1,4 +1,4 @@
-"""Windows over height and width: average and maximum pools, 1-D and 2-D, adaptive pool, mean, upsampling."""
+"""Windows over height and width: average and maximum pools, 1-D and 2-D."""
 
 from __future__ import annotations
 
@@ -21,20 +21,18 @@ from conformance.cases.make import (
     quant,
     silent,
     use,
-    valued,
 )
-from conformance.cases.shared import contexts, fills, movement, reshaped, same_qparams, surroundings, unquantised
+from conformance.cases.shared import contexts, movement, reshaped, same_qparams
 from conformance.graph import Graph, Ref
 
 AVG2, AVG1 = "aten.avg_pool2d.default", "aten.avg_pool1d.default"
 MAX2, MAX1 = "aten.max_pool2d.default", "aten.max_pool1d.default"
 INDICES = "aten.max_pool2d_with_indices.default"
-ADAPTIVE = "aten._adaptive_avg_pool2d.default"
 LINE = (1, 8, 16)  # 1-D pools: lengths that are multiples of 8 keep the reshapes around them delegable
 BIG = (1, 8, 9, 10)
 
 
-def _name(value: object) -> str:
+def name(value: object) -> str:
     """Arguments in a case id: `2`, `list_2_3`, `empty`."""
     if isinstance(value, tuple):
         return "list_" + "_".join(map(str, value)) if value else "empty"
@@ -48,7 +46,7 @@ def avg_pool2d_cases() -> list[Draft]:
     """aten.avg_pool2d.default."""
     u = use(AVG2, BIG, (2, 3), (2, 1))
     return [
-        *_rank2d(AVG2),
+        *rank2d(AVG2),
         *_ceil2d(AVG2),
         *_include_pad(AVG2, BIG),
         *_divisor_override(),
@@ -72,18 +70,16 @@ _FREE_STRIDES: Sequence[tuple[str, tuple[object, ...]]] = (
 
 def _windows(op: str, more: Sequence[tuple[str, tuple[object, ...]]]) -> list[Draft]:
     """Kernels, strides and paddings in all their spellings, and with height and width apart."""
-    spelled = [
-        (f"kernel_{_name(k)}_stride_{_name(s)}", (k, s)) for k in (2, (2,), (2, 2)) for s in (2, (2,), (2, 2), ())
-    ]
-    default = [(f"kernel_{_name(k)}_stride_default", (k,)) for k in (2, (2,), (2, 2), (1, 3), (2, 1))]
+    spelled = [(f"kernel_{name(k)}_stride_{name(s)}", (k, s)) for k in (2, (2,), (2, 2)) for s in (2, (2,), (2, 2), ())]
+    default = [(f"kernel_{name(k)}_stride_default", (k,)) for k in (2, (2,), (2, 2), (1, 3), (2, 1))]
     kernels = [(f"kernel_{h}_{w}", ((h, w), (1, 1))) for h, w in ((1, 1), (1, 4), (4, 1), (3, 2), (2, 3))]
     strides = [(f"stride_{h}_{w}", ((2, 2), (h, w))) for h, w in ((1, 1), (1, 2), (2, 1), (1, 5), (2, 3))]
-    paddings = [(f"padding_{_name(p)}", ((3, 3), (2, 1), p)) for p in (0, 1, (1,), (1, 0), (0, 1), (1, 1))]
+    paddings = [(f"padding_{name(p)}", ((3, 3), (2, 1), p)) for p in (0, 1, (1,), (1, 0), (0, 1), (1, 1))]
     variants = dict([*spelled, *default, *kernels, *strides, *paddings, *more])
     return [accepted(name, model(use(op, BIG, *rest))) for name, rest in variants.items()]
 
 
-def _rank2d(op: str, *rest: object) -> list[Draft]:
+def rank2d(op: str, *rest: object) -> list[Draft]:
     arguments = rest if rest else ((2, 2), (2, 2))
     return [
         limit("rank", "rank_4", model(use(op, IMAGE, *arguments))),
@@ -127,9 +123,9 @@ def _include_pad(op: str, shape: tuple[int, ...]) -> list[Draft]:
     return [
         limit(code, "false_without_padding", model(use(op, shape, *_fit(one), none, False, False))),
         limit(code, "false_by_name", model(use(op, shape, *_fit(one), count_include_pad=False))),
-        *(limit(code, f"true_{_name(p)}", model(use(op, shape, kernel, stride, p, False, True))) for p in sides),
-        *(inside(code, f"default_{_name(p)}", model(use(op, shape, kernel, stride, p))) for p in sides),
-        *(outside(code, f"false_{_name(p)}", model(use(op, shape, kernel, stride, p, False, False))) for p in sides),
+        *(limit(code, f"true_{name(p)}", model(use(op, shape, kernel, stride, p, False, True))) for p in sides),
+        *(inside(code, f"default_{name(p)}", model(use(op, shape, kernel, stride, p))) for p in sides),
+        *(outside(code, f"false_{name(p)}", model(use(op, shape, kernel, stride, p, False, False))) for p in sides),
         outside(code, "false_padding_1", model(use(op, shape, kernel, stride, 1, count_include_pad=False))),
     ]
 
@@ -158,36 +154,6 @@ def _pool_contexts(u: Use) -> list[Draft]:
     ]
 
 
-# ------------------------------------------------------------------------------------ adaptive
-
-
-def adaptive_cases() -> list[Draft]:
-    """aten._adaptive_avg_pool2d.default: output sizes that divide the input's."""
-    code = "output_divides_input"
-    fits = (((8, 8), (4, 4)), ((8, 8), (8, 8)), ((8, 6), (4, 3)), ((9, 10), (3, 5)), ((7, 5), (1, 1)), ((7, 5), (7, 1)))
-    past = (((9, 8), (4, 4)), ((8, 9), (4, 4)), ((7, 8), (4, 2)), ((8, 7), (2, 4)), ((9, 10), (4, 3)), ((5, 4), (4, 4)))
-    more = (((4, 4), (8, 8)), ((4, 4), (5, 4)), ((4, 4), (4, 5)))
-    u = use(ADAPTIVE, (1, 8, 8, 6), (4, 3))
-    return [
-        *_rank2d(ADAPTIVE, (4, 4)),
-        *(limit(code, _sizes(i, o), model(use(ADAPTIVE, (1, 8, *i), o))) for i, o in fits),
-        *(outside(code, _sizes(i, o), model(use(ADAPTIVE, (1, 8, *i), o))) for i, o in (*past, *more)),
-        *(accepted(f"shape_{'x'.join(map(str, s))}", model(use(ADAPTIVE, s, (2, 1)))) for s in ADAPTIVE_SHAPES),
-        *same_qparams(u),
-        *contexts(u),
-        placed("behind_abs", model(u, behind_abs)),
-        *(placed(f"behind_conv_channels_{c}", model(reshaped(u, (1, c, 8, 6)), behind_conv)) for c in (8, 5, 1)),
-        *movement(u),
-    ]
-
-
-ADAPTIVE_SHAPES = ((2, 8, 4, 5), (1, 1, 4, 5), (1, 3, 6, 4), (3, 5, 2, 3))
-
-
-def _sizes(size: tuple[int, ...], out: tuple[int, ...]) -> str:
-    return f"{size[0]}x{size[1]}_to_{out[0]}x{out[1]}"
-
-
 # ------------------------------------------------------------------------------------ 2-D maximum
 
 
@@ -195,7 +161,7 @@ def max_pool2d_cases(op: str) -> list[Draft]:
     """aten.max_pool2d.default and aten.max_pool2d_with_indices.default."""
     u = use(op, BIG, (2, 3), (2, 1))
     return [
-        *_rank2d(op),
+        *rank2d(op),
         *_dilations(op),
         *_ceil2d(op),
         *_channels(op, ((2, 2), (2, 2)), (4, 5)),
@@ -227,9 +193,9 @@ def max_pool2d_with_indices_cases() -> list[Draft]:
 def _dilations(op: str) -> list[Draft]:
     head = ((2, 2), (2, 2), (0, 0))
     return [
-        *(limit("dilation", _name(d), model(use(op, BIG, *head, d))) for d in (1, (1,), (1, 1))),
+        *(limit("dilation", name(d), model(use(op, BIG, *head, d))) for d in (1, (1,), (1, 1))),
         *(
-            outside("dilation", _name(d), model(use(op, BIG, *head, d)))
+            outside("dilation", name(d), model(use(op, BIG, *head, d)))
             for d in (2, (2,), (2, 2), (2, 1), (1, 2), (1, 3))
         ),
         outside("dilation", "by_name", model(use(op, BIG, *head, dilation=2))),
@@ -269,7 +235,7 @@ def _vertical_strides(op: str) -> list[Draft]:
         *(limit(code, f"{h}_{w}", model(use(op, BIG, (2, 2), (h, w)))) for h in (1, 2) for w in (1, 2, 3, 5, 9)),
         limit(code, "kernel_2_3_default", model(use(op, BIG, (2, 3)))),
         *(outside(code, f"{h}_{w}", model(use(op, BIG, (2, 2), (h, w)))) for h in (3, 4, 9) for w in (1, 2, 3)),
-        *(outside(code, f"{_name(s)}", model(use(op, BIG, (3, 3), s))) for s in (3, (3,))),
+        *(outside(code, f"{name(s)}", model(use(op, BIG, (3, 3), s))) for s in (3, (3,))),
         *(outside(code, name, model(use(op, BIG, *rest))) for name, rest in kernels),
         outside(code, "3_behind_conv", model(use(op, BIG, (2, 2), (3, 1)), behind_conv)),
     ]
@@ -304,8 +270,8 @@ def max_pool1d_cases() -> list[Draft]:
     head = ((2,), (2,), (0,))
     return [
         *_rank1d(MAX1),
-        *(limit("dilation", _name(d), model(use(MAX1, LINE, *head, d))) for d in (1, (1,))),
-        *(outside("dilation", _name(d), model(use(MAX1, (1, 8, 24), (9,), (1,), (0,), d))) for d in (2, (2,))),
+        *(limit("dilation", name(d), model(use(MAX1, LINE, *head, d))) for d in (1, (1,))),
+        *(outside("dilation", name(d), model(use(MAX1, (1, 8, 24), (9,), (1,), (0,), d))) for d in (2, (2,))),
         outside("dilation", "3", model(use(MAX1, (1, 8, 32), (9,), (1,), (0,), 3))),
         *_ceil1d(MAX1),
         *_channels(MAX1, ((2,), (2,)), (16,)),
@@ -329,110 +295,9 @@ def _rank1d(op: str) -> list[Draft]:
 
 def _windows1d(op: str) -> list[Draft]:
     """Spellings, and strides of 1 to 5; every output length is a multiple of 8."""
-    spelled = [(f"kernel_{_name(k)}_stride_{_name(s)}", 16, (k, s)) for k in (2, (2,)) for s in (2, (2,), ())]
-    default = [(f"kernel_{_name(k)}_stride_default", 16, (k,)) for k in (2, (2,))]
+    spelled = [(f"kernel_{name(k)}_stride_{name(s)}", 16, (k, s)) for k in (2, (2,)) for s in (2, (2,), ())]
+    default = [(f"kernel_{name(k)}_stride_default", 16, (k,)) for k in (2, (2,))]
     strides = [(f"stride_{s}", 8 * s, ((1,), (s,))) for s in (1, 2, 3, 4, 5)]
-    paddings = [(f"padding_{_name(p)}", 16, ((3,), (1,), p)) for p in (1, (1,))]
+    paddings = [(f"padding_{name(p)}", 16, ((3,), (1,), p)) for p in (1, (1,))]
     variants = [*spelled, *default, *strides, *paddings, ("kernel_8", 64, ((8,), (8,)))]
     return [accepted(name, model(use(op, (1, 8, length), *rest))) for name, length, rest in variants]
-
-
-# ------------------------------------------------------------------------------------ mean
-
-
-def mean(shape: tuple[int, ...], dims: object = (-1, -2), *rest: object) -> Use:
-    """mean over dims, keeping them unless told otherwise."""
-    return use("aten.mean.dim", shape, dims, *(rest if rest else (True,)))
-
-
-def mean_cases() -> list[Draft]:
-    """aten.mean.dim: height and width of four dimensions, kept. Behind a convolution these are -2 and -1."""
-    shape = (1, 8, 4, 6)
-    u = mean(shape)
-    allowed = ((-1, -2), (-2, -1), (2, 3), (3, 2), (2, -1), (-2, 3))
-    refused = ((2,), (3,), (1,), (0,), (1, 2), (1, 3), (0, 1), (1, 2, 3), (-1, -3), (0, 1, 2, 3))
-    return [
-        limit("rank", "rank_4", model(u, behind_conv)),
-        outside("rank", "rank_3", model(mean((1, 8, 8)), behind_conv)),
-        *(limit("dims", _name(d), model(mean(shape, d), behind_conv)) for d in allowed),
-        *(outside("dims", _name(d), model(mean(shape, d), behind_conv)) for d in refused),
-        *(limit("dims", f"alone_{_name(d)}", model(mean(shape, d))) for d in allowed[:2]),
-        *(outside("dims", f"alone_{_name(d)}", model(mean((1, 8, 4, 8), d))) for d in ((1, 2), (2, 1), (0,))),
-        limit("keepdim", "true", model(mean(shape, (-1, -2), True), behind_conv)),
-        limit("keepdim", "by_name", model(use("aten.mean.dim", shape, (-1, -2), keepdim=True), behind_conv)),
-        outside("keepdim", "false", model(mean(shape, (-1, -2), False), behind_conv)),
-        outside("keepdim", "default", model(use("aten.mean.dim", shape, (-1, -2)), behind_conv)),
-        *(limit("channels_multiple_of", f"{c}", model(mean((1, c, 4, 6)), behind_conv)) for c in (8, 16)),
-        *(outside("channels_multiple_of", f"{c}", model(mean((1, c, 4, 6)), behind_conv)) for c in (7, 9, 4, 1)),
-        outside("channels_multiple_of", "7_other_sizes_8", model(mean((1, 7, 8, 8)), behind_conv)),
-        outside("channels_multiple_of", "alone_7", model(mean((1, 7, 4, 8)))),
-        *(
-            accepted(f"size_{h}x{w}", model(mean((1, 8, h, w)), behind_conv))
-            for h, w in ((1, 1), (1, 7), (7, 1), (16, 16))
-        ),
-        *same_qparams(u, behind_conv),
-        *_surrounded(u),
-        *movement(u),
-        *fills(u, behind_conv, label="_behind_conv"),
-    ]
-
-
-MEANS = ((1, 1), (1, 7), (7, 1), (16, 16))
-
-
-def _surrounded(u: Use) -> list[Draft]:
-    return [*surroundings(u, behind_conv), *(d for d in unquantised(u) if d.side == "outside"), _quantised(u)]
-
-
-def _quantised(u: Use) -> Draft:
-    return limit("quantized", "quantised_on_both_sides", model(u, behind_conv))
-
-
-# ------------------------------------------------------------------------------------ upsampling
-
-
-def upsample_cases(op: str) -> list[Draft]:
-    """Twice or four times, the same for height and width, channels a multiple of 8."""
-    corners = (False, True) if "bilinear" in op else (None,)
-
-    def grown(shape: tuple[int, ...], factors: object = (2.0, 2.0), size: object = None, corner: object = None) -> Use:
-        middle = () if "nearest" in op else (bool(corner),)
-        return use(op, shape, size, *middle, factors)
-
-    small = (1, 8, 3, 5)
-    refused = (
-        (1.0, 1.0),
-        (3.0, 3.0),
-        (8.0, 8.0),
-        (2.0, 4.0),
-        (4.0, 2.0),
-        (1.0, 2.0),
-        (2.0, 1.0),
-        (2.0, 3.0),
-        (2.5, 2.5),
-    )
-    sizes = ((6, 11), (7, 10), (6, 20), (12, 10), (3, 5), (9, 15), (12, 21))
-    return [
-        *(
-            limit("scale", f"{_name(f)}_corners_{c}", model(grown(small, f, None, c)))
-            for f in ((2.0, 2.0), (4.0, 4.0), (2, 2))
-            for c in corners
-        ),
-        *(limit("scale", f"to_{h}x{w}", model(grown(small, None, (h, w)))) for h, w in ((6, 10), (12, 20))),
-        *(outside("scale", _name(f), model(grown(small, f))) for f in refused),
-        *(outside("scale", f"to_{h}x{w}", model(grown(small, None, (h, w)))) for h, w in sizes),
-        *(limit("channels_multiple_of", f"{c}", model(grown((1, c, 3, 5)))) for c in (8, 16)),
-        *(outside("channels_multiple_of", f"{c}", model(grown((1, c, 3, 5)))) for c in (1, 4, 7, 9)),
-        outside("channels_multiple_of", "7_other_sizes_8", model(grown((1, 7, 8, 8)))),
-        *(
-            accepted(f"shape_{'x'.join(map(str, s))}", model(grown(s)))
-            for s in ((2, 8, 3, 2), (1, 8, 1, 1), (1, 8, 1, 5))
-        ),
-        *same_qparams(grown(small)),
-        *contexts(grown(small)),
-        placed("behind_abs", model(grown(small), behind_abs)),
-        placed("behind_conv", model(grown(small), behind_conv)),
-        *(d for c in corners for d in movement(grown(small, (2.0, 2.0), None, c), label=f"_x2_corners_{c}")),
-        *(d for c in corners for d in movement(grown(small, (4.0, 4.0), None, c), label=f"_x4_corners_{c}")[:8]),
-        *(valued(f"from_{h}x{w}", model(grown((1, 8, h, w)))) for h, w in ((1, 7), (7, 1), (2, 2), (8, 8))),
-    ]

@@ -19,12 +19,14 @@ from conformance.cases.make import (
     behind_neg,
     bias_quant,
     inside,
+    label,
     limit,
     model,
     outside,
     placed,
     pointwise,
     silent,
+    sizes_of,
     step,
     then_abs,
     use,
@@ -37,15 +39,6 @@ UNSQUEEZE = "aten.unsqueeze.default"
 CLONE = "aten.clone.default"
 DIM_ORDER = "dim_order_ops._clone_dim_order.default"
 Shape = tuple[int, ...]
-
-
-def _name(value: object) -> str:
-    text = "_".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return text.replace("-", "minus_")
-
-
-def _sizes(shape: Shape) -> str:
-    return "x".join(map(str, shape))
 
 
 # ------------------------------------------------------------------------------------ shared
@@ -119,6 +112,10 @@ def crossings(behind: Sequence[Crossing], before: Sequence[tuple[str, Use, bool]
     ]
 
 
+def _crossing(shape: Shape, to: Shape) -> str:
+    return f"{sizes_of(shape)}_to_{sizes_of(to)}"
+
+
 def _channels(name: str) -> int:
     """The channel count that a crossing's name ends with: `..._to_1x8x4x6` has 8."""
     return int(name.rsplit("_to_", 1)[1].split("x")[1])
@@ -133,7 +130,7 @@ def view(shape: Shape, to: Shape) -> Use:
 
 
 def _view_crossing(shape: Shape, to: Shape, good: bool) -> Crossing:
-    return f"{_sizes(shape)}_to_{_sizes(to)}", view(shape, to), good
+    return _crossing(shape, to), view(shape, to), good
 
 
 def view_cases() -> list[Draft]:
@@ -163,8 +160,8 @@ def view_cases() -> list[Draft]:
         _view_crossing((8, 20), (1, 8, 5, 4), False),
     ]
     return [
-        *(accepted(f"{_sizes(a)}_to_{_sizes(b)}", model(view(a, b), behind_abs)) for a, b in shapes),
-        *(accepted(f"{_sizes(a)}_to_{_name(b)}", model(view(a, b), behind_abs)) for a, b in inferred),
+        *(accepted(f"{sizes_of(a)}_to_{sizes_of(b)}", model(view(a, b), behind_abs)) for a, b in shapes),
+        *(accepted(f"{sizes_of(a)}_to_{label(b)}", model(view(a, b), behind_abs)) for a, b in inferred),
         *ranks([(n, view((2, 12), (*(1,) * (n - 3), 2, 3, 4))) for n in (5, 6, 7, 8, 9)]),
         *crossings(behind, before),
         limit("transposition", "behind_conv_8x5x5_into_mm", _into_mm()),
@@ -215,9 +212,9 @@ def squeeze_cases(op: str) -> list[Draft]:
         ((1, 7, 8, 1), 3, False),
         ((1, 16, 1, 14), 2, False),
     )
-    behind_uses = [(f"{_sizes(s)}_dim_{_name(d)}", squeeze(op, s, (d,)), good) for s, d, good in behind]
+    behind_uses = [(f"{sizes_of(s)}_dim_{label(d)}", squeeze(op, s, (d,)), good) for s, d, good in behind]
     return [
-        *(accepted(f"{_sizes(s)}_dims_{_name(d)}", model(squeeze(op, s, d), behind_abs)) for s, d in shapes),
+        *(accepted(f"{sizes_of(s)}_dims_{label(d)}", model(squeeze(op, s, d), behind_abs)) for s, d in shapes),
         *ranks([(rank, squeeze(op, shape, (0,))) for rank, shape in deep]),
         *crossings(behind_uses, _squeeze_before(op)),
         *in_place(u),
@@ -229,7 +226,9 @@ def _squeeze_before(op: str) -> list[Crossing]:
     if op == "aten.squeeze.default":
         return []
     shapes = (((1, 8, 1, 4, 8), 2, True), ((1, 8, 1, 4, 6), 2, False), ((1, 7, 8, 8, 1), 4, False))
-    return [(f"{_sizes(s)}_to_{_sizes((*s[:d], *s[d + 1 :]))}", squeeze(op, s, (d,)), good) for s, d, good in shapes]
+    return [
+        (f"{sizes_of(s)}_to_{sizes_of((*s[:d], *s[d + 1 :]))}", squeeze(op, s, (d,)), good) for s, d, good in shapes
+    ]
 
 
 # ------------------------------------------------------------------------------------ unsqueeze
@@ -265,10 +264,12 @@ def unsqueeze_cases() -> list[Draft]:
         ((1, 7, 8), 2, False),
         ((1, 16, 14), -2, False),
     )
-    behind_uses = [(f"{_sizes(s)}_dim_{_name(d)}", use(UNSQUEEZE, s, d), good) for s, d, good in behind]
-    before_uses = [(f"{_sizes(s)}_to_{_sizes(_unsqueezed(s, d))}", use(UNSQUEEZE, s, d), good) for s, d, good in before]
+    behind_uses = [(f"{sizes_of(s)}_dim_{label(d)}", use(UNSQUEEZE, s, d), good) for s, d, good in behind]
+    before_uses = [
+        (f"{sizes_of(s)}_to_{sizes_of(_unsqueezed(s, d))}", use(UNSQUEEZE, s, d), good) for s, d, good in before
+    ]
     return [
-        *(accepted(f"{_sizes(s)}_dim_{_name(d)}", model(use(UNSQUEEZE, s, d), behind_abs)) for s, d in shapes),
+        *(accepted(f"{sizes_of(s)}_dim_{label(d)}", model(use(UNSQUEEZE, s, d), behind_abs)) for s, d in shapes),
         *ranks([(n + 1, use(UNSQUEEZE, (2, 3, *(1,) * (n - 2)), 1)) for n in (5, 6, 7, 8)]),
         *crossings(behind_uses, before_uses),
         *in_place(u),
@@ -293,7 +294,7 @@ def clone_cases() -> list[Draft]:
         outside(code, "channels_last", model(use(CLONE, IMAGE, memory_format="channels_last"), behind_abs)),
         outside(code, "channels_last_rank_5", model(_channels_last_3d(), behind_abs)),
         silent(code, "left_out", model(use(CLONE, IMAGE), behind_abs)),
-        *(accepted(f"shape_{_sizes(s)}", model(_cloned(u, s), behind_abs)) for s in COPIES),
+        *(accepted(f"shape_{sizes_of(s)}", model(_cloned(u, s), behind_abs)) for s in COPIES),
         placed("behind_conv", model(_cloned(u, (1, 8, 4, 6)), behind_conv)),
         *in_place(u),
     ]
@@ -323,7 +324,7 @@ def dim_order_cases() -> list[Draft]:
         outside(code, "channels_last", model(_ordered((0, 2, 3, 1)), behind_abs)),
         outside(code, "channels_last_rank_5", model(_ordered((0, 2, 3, 4, 1), (1, 8, 2, 3, 4)), behind_abs)),
         silent(code, "left_out", model(_ordered(None), behind_abs)),
-        *(accepted(f"shape_{_sizes(s)}", model(_ordered(tuple(range(len(s))), s), behind_abs)) for s in COPIES),
+        *(accepted(f"shape_{sizes_of(s)}", model(_ordered(tuple(range(len(s))), s), behind_abs)) for s in COPIES),
         placed("behind_conv", model(_ordered((0, 1, 2, 3), (1, 8, 4, 6)), behind_conv)),
         *in_place(u),
     ]

@@ -11,12 +11,14 @@ from conformance.cases.make import (
     accepted,
     behind_abs,
     behind_conv,
+    label,
     limit,
     model,
     outside,
     placed,
     quant,
     requantised,
+    sizes_of,
     use,
 )
 from conformance.cases.shared import all_codes, contexts, fills, fixed_output, lut_inputs, one_hots, rescale_limit
@@ -35,10 +37,6 @@ def softmax(shape: Shape, dim: int = -1, y: Quant = PROBABILITY) -> Use:
     return use("aten._softmax.default", shape, dim, False, x=quant(scale, 3), y=y)
 
 
-def _sizes(shape: Shape) -> str:
-    return "x".join(map(str, shape))
-
-
 def softmax_cases() -> list[Draft]:
     """Rank, dimension, four size limits, a fixed output quantisation."""
     u = softmax((5, 8))
@@ -51,7 +49,7 @@ def softmax_cases() -> list[Draft]:
         *contexts(u),
         placed("behind_abs", model(u, behind_abs)),
         *(
-            accepted(f"shape_{_sizes(s)}", model(softmax(s)))
+            accepted(f"shape_{sizes_of(s)}", model(softmax(s)))
             for s in ((1, 8), (3, 5, 16), (2, 1, 3, 24), (2, 3, 2, 2, 8))
         ),
         *_numbers(u),
@@ -83,17 +81,16 @@ def _dims() -> list[Draft]:
         ((1, 8, 8, 8), 1),
         ((1, 8, 8, 8), 2),
     )
-    image = (1, 8, 4, 16)
+    image, other = (1, 8, 4, 16), (0, 2, 3, -1)
     return [
-        *(limit(code, f"{_sizes(s)}_dim_{_dim(d)}", model(softmax(s, d))) for s, d in fits),
-        *(outside(code, f"{_sizes(s)}_dim_{_dim(d)}", model(softmax(s, d))) for s, d in past),
-        *(limit(code, f"channels_first_dim_{_dim(d)}", model(softmax(image, d), behind_conv)) for d in (1, -3)),
-        *(outside(code, f"channels_first_dim_{_dim(d)}", model(softmax(image, d), behind_conv)) for d in (0, 2, 3, -1)),
+        *(limit(code, f"{sizes_of(s)}_dim_{label(d)}", model(softmax(s, d))) for s, d in fits),
+        *(outside(code, f"{sizes_of(s)}_dim_{label(d)}", model(softmax(s, d))) for s, d in past),
+        *(limit(code, f"channels_first_dim_{label(d)}", model(softmax(image, d), behind_conv)) for d in (1, -3)),
+        *(
+            outside(code, f"channels_first_dim_{label(d)}", model(softmax(image, d), behind_conv))
+            for d in (0, 2, 3, -1)
+        ),
     ]
-
-
-def _dim(dim: int) -> str:
-    return str(dim).replace("-", "minus_")
 
 
 def _sizes_limits() -> list[Draft]:

@@ -1,0 +1,159 @@
+"""aten.cat.default."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.cases.baseline import cat
+from conformance.cases.make import (
+    SUBJECT,
+    Draft,
+    Q,
+    Use,
+    X,
+    accepted,
+    behind_abs,
+    f32,
+    inside,
+    label,
+    limit,
+    model,
+    outside,
+    placed,
+    pointwise,
+    quant,
+    sizes_of,
+)
+from conformance.cases.shared import ZERO_POINTS, contexts, fills, one_hots
+from conformance.graph import Graph, Quant, Ref, Step, Value
+
+Shape = tuple[int, ...]
+
+
+def cat_cases() -> list[Draft]:
+    """aten.cat.default."""
+    u = cat((2, 3, 8), (2, 5, 8), dim=1)
+    return [
+        *_cat_inputs(u),
+        *_cat_channels(),
+        *_cat_dims(),
+        *_cat_qparams(u),
+        *contexts(u),
+        placed("three_inputs", model(cat((2, 1, 8), (2, 4, 8), (2, 2, 8), dim=1))),
+        placed("five_inputs", model(cat(*[(3, 8)] * 5))),
+        accepted("default_dim", _computed(replace(cat((8, 8), (3, 8)), args=((X, Ref("x1")),)))),
+        *(
+            d
+            for n, v in (("", cat((2, 8), (2, 16))), ("_dim_1", u))
+            for d in [*fills(v, label=n), *one_hots(v, label=n)]
+        ),
+    ]
+
+
+def _computed(u: Use, count: int | None = None) -> Graph:
+    """The first `count` inputs (all) are computed by an abs each, inside the partition."""
+    names = [value.name for value in u.values][:count]
+    steps = tuple(Step(f"abs_{n}", "aten.abs.default", (Ref(n),), (), u.y) for n in names)
+    operands = tuple(Ref(f"abs_{v.name}") if v.name in names else Ref(v.name) for v in u.values)
+    subject = Step(SUBJECT, u.op, (operands, *u.args[1:]), u.kwargs, u.y)
+    return Graph(u.values, (*steps, subject), (Ref(SUBJECT),))
+
+
+def _cat_inputs(u: Use) -> list[Draft]:
+    """At least two different inputs."""
+    single = replace(u, values=u.values[:1], args=((X,), 1))
+    twice = replace(u, values=u.values[:1], args=((X, X), 1))
+    return [
+        limit("min_inputs", "two", model(u)),
+        outside("min_inputs", "one", model(single)),
+        outside("min_inputs", "one_behind_abs", model(single, behind_abs)),
+        outside("min_inputs", "same_input_twice", model(twice)),
+        outside("min_inputs", "same_input_twice_behind_abs", model(twice, behind_abs)),
+    ]
+
+
+def _cat_channels() -> list[Draft]:
+    """Channels of every input and of the output; without a layout that is the last dimension."""
+    code = "channels_multiple_of"
+    fits = (((2, 8), (2, 8), -1), ((2, 8), (2, 16), -1), ((2, 3, 8), (2, 5, 8), 1), ((2, 3, 8), (2, 5, 8), -2))
+    past = (
+        ((2, 8), (2, 7), -1),
+        ((2, 9), (2, 8), 1),
+        ((2, 7), (2, 9), -1),
+        ((2, 4), (2, 12), -1),
+        ((2, 3, 7), (2, 5, 7), 1),
+        ((2, 8, 1), (2, 16, 1), 1),
+    )
+    return [
+        *(limit(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d))) for a, b, d in fits),
+        *(outside(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d))) for a, b, d in past),
+        limit(code, "channels_first_8_and_16", _behind_two_convs(8, 16, 1)),
+        limit(code, "channels_first_8_and_8_rows", _behind_two_convs(8, 8, 2)),
+        outside(code, "channels_first_8_and_7", _behind_two_convs(8, 7, 1)),
+        outside(code, "channels_first_7_rows", _behind_two_convs(7, 7, 2)),
+        outside(code, "7_and_7_of_equal_shape", model(cat((2, 7), (2, 7)))),
+        outside(code, "4_and_4_of_equal_shape", model(cat((2, 4), (2, 4)))),
+        outside(code, "channels_first_7_and_7", _behind_two_convs(7, 7, 1)),
+    ]
+
+
+def _behind_two_convs(first: int, other: int, dim: int) -> Graph:
+    """Both inputs come from convolutions over the same 4x6 image, so the channel is dimension 1."""
+    values, before = pointwise((1, 4, 4, 6), first, Q)
+    more, second = pointwise((1, 4, 4, 6), other, Q)
+    renamed = {"before_w": "second_w", "before_b": "second_b"}
+    constants = tuple(replace(v, name=renamed[v.name]) for v in more[1:])
+    args = tuple(Ref(renamed.get(a.name, a.name)) if isinstance(a, Ref) else a for a in second.args)
+    subject = Step(SUBJECT, "aten.cat.default", ((Ref("before"), Ref("second")), dim), (), Q)
+    steps = (before, replace(second, name="second", args=args), subject)
+    return Graph((*values, *constants), steps, (Ref(SUBJECT),))
+
+
+def _cat_dims() -> list[Draft]:
+    """From outside the partition, some dimension before the axis must not be 1."""
+    code = "dim_before_axis"
+    fits = (
+        ((2, 8), (2, 8), -1),
+        ((2, 3, 8), (2, 5, 8), 1),
+        ((1, 2, 8), (1, 2, 8), 2),
+        ((1, 2, 1, 8), (1, 2, 1, 8), -1),
+    )
+    past = (
+        ((1, 8), (1, 8), -1),
+        ((1, 3, 8), (1, 5, 8), 1),
+        ((1, 8, 4, 8), (1, 8, 4, 8), 1),
+        ((1, 1, 8), (1, 1, 8), -1),
+        ((2, 8), (3, 8), 0),
+        ((4, 3, 8), (4, 3, 8), -3),
+        ((8,), (8,), 0),
+    )
+    return [
+        *(limit(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d))) for a, b, d in fits),
+        *(outside(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d))) for a, b, d in past),
+        *(inside(code, f"computed_{sizes_of(a, b)}_dim_{label(d)}", _computed(cat(a, b, dim=d))) for a, b, d in past),
+        *(outside(code, f"one_computed_{sizes_of(a, b)}", _computed(cat(a, b, dim=d), 1)) for a, b, d in past[:2]),
+        inside(code, "channels_first_batch_1", _behind_two_convs(8, 8, 1)),
+    ]
+
+
+def _cat_qparams(u: Use) -> list[Draft]:
+    """All inputs and the output have one quantisation."""
+    code = "same_qparams"
+    x, other = u.values
+    assert isinstance(Q.scale, float)
+    off = {
+        "scale_one_float32_step_up": Quant(f32(Q.scale * (1 + 2**-23)), Q.zero_point),
+        "scale_doubled": quant(2 * Q.scale, Q.zero_point),
+        "zero_point_one_up": Quant(Q.scale, Q.zero_point + 1),
+    }
+    equal = [cat((2, 3, 8), (2, 5, 8), dim=1, q=quant(0.05, zero)) for zero in ZERO_POINTS]
+    return [
+        *(limit(code, f"all_zero_point_{zero}", model(e)) for zero, e in zip(ZERO_POINTS, equal, strict=True)),
+        *(outside(code, f"first_input_{n}", model(_inputs(u, replace(x, quant=q), other))) for n, q in off.items()),
+        *(outside(code, f"last_input_{n}", model(_inputs(u, x, replace(other, quant=q)))) for n, q in off.items()),
+        *(outside(code, f"output_{n}", model(replace(u, y=q))) for n, q in off.items()),
+    ]
+
+
+def _inputs(u: Use, *values: Value) -> Use:
+    return replace(u, values=values)

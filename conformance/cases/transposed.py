@@ -1,0 +1,120 @@
+"""aten.convolution.default, transposed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from conformance.cases.conv import operand, operand_quant, shifted, with_operand
+from conformance.cases.make import (
+    Draft,
+    Q,
+    Use,
+    X,
+    activation,
+    bias_quant,
+    constant,
+    fitting_weight_scale,
+    inside,
+    limit,
+    model,
+    outside,
+    quant,
+    silent,
+    spread,
+    weight_quant,
+)
+from conformance.cases.shared import fills, one_hots
+from conformance.graph import Ref
+
+CONVOLUTION = "aten.convolution.default"
+
+
+def transposed(
+    cin: int = 8,
+    cout: int = 16,
+    size: tuple[int, int] = (1, 8),
+    kernel: tuple[int, int] = (1, 2),
+    stride: tuple[int, int] = (1, 2),
+    padding: tuple[int, int] = (0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    output_padding: tuple[int, int] = (0, 0),
+    groups: int = 1,
+    batch: int = 1,
+) -> Use:
+    """A transposed convolution; torch keeps its weights as [in, out / groups, height, width]."""
+    scale = 2 * fitting_weight_scale(Q, Q, cin)
+    w = weight_quant(spread(scale, cout), 1) if groups == 1 else weight_quant(scale)
+    bias = bias_quant(Q, w)
+    values = (
+        activation("x", (batch, cin, *size)),
+        constant("w", (cin, cout // groups, *kernel), w),
+        constant("bias", (cout,), bias),
+    )
+    args = (X, Ref("w"), Ref("bias"), stride, padding, dilation, True, output_padding, groups)
+    return Use(CONVOLUTION, values, args, Q)
+
+
+def transposed_cases() -> list[Draft]:
+    """Kernel 1 x even, stride (1, kernel) or, for one output row, (1, kernel / 2); dilation 1; channels of 8."""
+    code = "transposed"
+    fits: dict[str, dict[str, Any]] = {
+        "kernel_2": {},
+        "kernel_2_height_3": {"size": (3, 5)},
+        "kernel_4_stride_4": {"kernel": (1, 4), "stride": (1, 4)},
+        "kernel_4_stride_2": {"kernel": (1, 4), "stride": (1, 2)},
+        "kernel_4_stride_4_height_3": {"kernel": (1, 4), "stride": (1, 4), "size": (3, 5)},
+        "channels_16_to_8": {"cin": 16, "cout": 8},
+    }
+    past: dict[str, dict[str, Any]] = {
+        "kernel_3": {"kernel": (1, 3), "stride": (1, 3)},
+        "kernel_1": {"kernel": (1, 1), "stride": (1, 1)},
+        "kernel_height_2": {"kernel": (2, 2)},
+        "kernel_height_2_stride_2": {"kernel": (2, 2), "stride": (2, 2)},
+        "stride_h_2": {"stride": (2, 2), "size": (3, 5)},
+        "stride_w_1": {"stride": (1, 1)},
+        "stride_w_3": {"stride": (1, 3)},
+        "kernel_4_stride_3": {"kernel": (1, 4), "stride": (1, 3)},
+        "kernel_4_stride_2_height_3": {"kernel": (1, 4), "stride": (1, 2), "size": (3, 5)},
+        "kernel_6_stride_3": {"kernel": (1, 6), "stride": (1, 3)},
+        "dilation_w_2": {"dilation": (1, 2)},
+        "inputs_7": {"cin": 7},
+        "inputs_9": {"cin": 9},
+        "outputs_7": {"cout": 7},
+        "outputs_9": {"cout": 9},
+        "outputs_1": {"cout": 1},
+        "one_to_one": {"cin": 1, "cout": 1},
+    }
+    open_: dict[str, dict[str, Any]] = {
+        "padding_w_1": {"kernel": (1, 4), "stride": (1, 4), "padding": (0, 1)},
+        "padding_w_1_height_3": {"kernel": (1, 4), "stride": (1, 4), "padding": (0, 1), "size": (3, 5)},
+        "output_padding_w_1": {"output_padding": (0, 1)},
+        "dilation_h_2": {"dilation": (2, 1)},
+        "groups_2": {"groups": 2},
+        "depthwise": {"cin": 8, "cout": 8, "groups": 8},
+    }
+    return [
+        *(limit(code, name, model(transposed(**kwargs))) for name, kwargs in fits.items()),
+        *(outside(code, name, model(transposed(**kwargs))) for name, kwargs in past.items()),
+        *(silent(code, name, model(transposed(**kwargs))) for name, kwargs in open_.items()),
+        outside("batch", "2_transposed", model(transposed(batch=2))),
+        *_transposed_operands(),
+        *fills(transposed(size=(1, 5)), label="_transposed"),
+        *one_hots(transposed(size=(2, 3)), label="_transposed"),
+    ]
+
+
+def _transposed_operands() -> list[Draft]:
+    u = transposed()
+    w = operand(u, "w")
+    computed = replace(w, quant=quant(0.01, 0), constant=False)
+    bias = constant("bias", (16,), bias_quant(Q, operand_quant(computed)))
+    computed_bias = activation("bias", (16,), quant(0.01, 0))
+    return [
+        outside(
+            "static_weights", "transposed_computed", model(with_operand(with_operand(u, "w", computed), "bias", bias))
+        ),
+        outside("static_weights", "transposed_zero_point_1", model(with_operand(u, "w", shifted(w)))),
+        inside("static_bias", "none_transposed", model(with_operand(u, "bias", None))),
+        outside("static_bias", "transposed_computed", model(with_operand(u, "bias", computed_bias))),
+    ]
