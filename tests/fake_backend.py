@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,12 @@ def _name(node: Any) -> str:
     return target_name(node.target) if isinstance(node, fx.Node) else ""
 
 
+def _scale(node: fx.Node) -> float:
+    scale = node.args[1]
+    assert isinstance(scale, float)
+    return scale
+
+
 def _is_supported(node: fx.Node) -> bool:
     before = all(_name(argument) in DEQUANTIZE for argument in node.all_input_nodes)
     return before and all(_name(user) in QUANTIZE for user in node.users)
@@ -68,7 +75,8 @@ class FakePartitioner(Partitioner):
             return self.reject(node, "quantized", "a float operand", "operands and result must be quantised")
         if node.meta["val"].numel() == 0:
             return self.reject(node, "static_shape", "no elements", "every dimension must be at least 1")
-        ratio = node.all_input_nodes[0].args[1] / next(iter(node.users)).args[1]
+        x, y = (_scale(n) for n in (node.all_input_nodes[0], next(iter(node.users))))
+        ratio = x / y
         if ratio >= LIMITS[_name(node)]:
             return self.reject(node, "rescale", f"{ratio:g}", "too many output steps for each input step")
         return True
@@ -136,6 +144,14 @@ class Dies(FakePartitioner):
     def takes(self, node: fx.Node) -> bool:
         if _name(node) == "aten.neg.default":
             os._exit(3)
+        return super().takes(node)
+
+
+class Dawdles(FakePartitioner):
+    """Takes its time."""
+
+    def takes(self, node: fx.Node) -> bool:
+        time.sleep(0.1)
         return super().takes(node)
 
 
@@ -220,6 +236,7 @@ class Dequantises:
 refuses = replace(backend, partitioner=Refuses)
 crashes = replace(backend, partitioner=Crashes)
 dies = replace(backend, partitioner=Dies)
+slow = replace(backend, partitioner=Dawdles)
 wavers = replace(backend, partitioner=Wavers)
 drifts = replace(backend, runtime=Drifts())
 scribbles = replace(backend, runtime=Scribbles())

@@ -1,0 +1,72 @@
+"""Who may import whom, and what must stay out of the sources."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("conformance", "reference", "partitioners")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+
+
+def contracts() -> list[dict[str, object]]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    found: list[dict[str, object]] = settings["tool"]["importlinter"]["contracts"]
+    return found
+
+
+def test_imports_go_one_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), cache_dir=None) == 0
+
+
+def test_every_vendor_is_in_the_contracts() -> None:
+    vendors = {f"partitioners.{p.parent.name}" for p in (ROOT / "partitioners").glob("*/__init__.py")}
+    vendors -= {"partitioners.exir"}
+    for name in ("conformance never imports a vendor", "the export API knows neither vendors nor the reference"):
+        contract = next(c for c in contracts() if c["name"] == name)
+        forbidden = contract["forbidden_modules"]
+        assert isinstance(forbidden, list) and vendors <= set(forbidden)
+
+
+def called(tree: ast.AST) -> Iterator[str]:
+    """Names that are called directly, and torch.load and its like as `module.name`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func)
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Top-level names of imported modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_nothing_evaluates_text_or_loads_objects(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert not FORBIDDEN_CALLS & set(called(tree)) and "torch.load" not in set(called(tree))
+    assert not FORBIDDEN_MODULES & set(imported(tree))
+
+
+def test_the_check_sees_what_it_forbids() -> None:
+    tree = ast.parse("import pickle\nfrom dill import x\ntorch.load(a)\neval('1')")
+    assert {"pickle", "dill"} <= set(imported(tree)) and {"torch.load", "eval"} <= set(called(tree))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_nothing_draws_from_the_global_generator(package: str) -> None:
+    drawing = {"torch.manual_seed", "random.seed", "np.random.seed", "numpy.random.seed", "random.random"}
+    for path in (ROOT / package).rglob("*.py"):
+        assert not drawing & set(called(ast.parse(path.read_text()))), path

@@ -1,0 +1,163 @@
+"""The command line: exit codes, one-line errors, no torch where none is needed, interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import fake_backend
+import pytest
+from typer.testing import CliRunner
+
+from conformance.cli import app
+from conformance.package import CERTIFICATE, JOURNAL, RESULTS
+
+ROOT = Path(__file__).parent.parent
+NEG = "aten.neg.default/operator/accept/baseline"
+
+
+def assay(*arguments: str) -> tuple[int, str]:
+    """Exit code and everything printed."""
+    result = CliRunner().invoke(app, arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def child(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """The command in a process (and process group) of its own."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    return subprocess.Popen(
+        [sys.executable, "-m", "conformance.cli", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("list",), ("verify", "nowhere")])
+def test_torch_is_not_imported_where_no_case_runs(arguments: tuple[str, ...]) -> None:
+    code = f"""
+import sys
+from conformance.cli import app
+try:
+    app({list(arguments)!r})
+except SystemExit:
+    pass
+print("torch" in sys.modules)
+"""
+    output = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert output.splitlines()[-1] == "False"
+
+
+def test_list_names_tables_and_backends() -> None:
+    code, text = assay("list")
+    assert code == 0 and "neutron@1.3" in text and "40 operators" in text
+
+
+def test_show_explains_an_operator() -> None:
+    code, text = assay("show", "fake_backend:backend", "aten.neg.default")
+    assert code == 0
+    assert "quantized: the operator must stand between" in text and NEG in text
+
+
+def test_certify_and_verify_a_sound_backend(tmp_path: Path) -> None:
+    code, text = assay("certify", "fake_backend:backend", "-n", "1", "--out", str(tmp_path))
+    assert code == 0 and "CERTIFIED: fake against fake@1.0" in text
+    code, text = assay("verify", str(tmp_path))
+    assert code == 0 and text.splitlines()[-1].endswith(": certified")
+
+
+def test_two_processes_write_the_same_bytes_as_one(tmp_path: Path) -> None:
+    for workers in ("1", "2"):
+        code, _ = assay("certify", "fake_backend:refuses", "-n", workers, "--out", str(tmp_path / workers))
+        assert code == 1
+    assert (tmp_path / "1" / RESULTS).read_bytes() == (tmp_path / "2" / RESULTS).read_bytes()
+
+
+def test_a_failure_says_what_is_wrong_and_how_to_see_it_again(tmp_path: Path) -> None:
+    code, text = assay("certify", "fake_backend:drifts", "-k", NEG, "-n", "1", "--out", str(tmp_path))
+    assert code == 1
+    assert "= -32, expected -33 (exact)" in text
+    assert f"assay certify fake_backend:drifts -k {NEG} -n 1" in text
+    assert "NOT CERTIFIED" in text and "because 1 of 1 cases fail" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("certify", "neutrn"), "no backend 'neutrn'"),
+        (("certify", "nowhere:backend"), "cannot import nowhere"),
+        (("certify", "fake_backend:backnd"), "did you mean 'backend'?"),
+        (("certify", "fake_backend:"), "expected module:attribute"),
+        (("certify", "fake_backend:FakeBackend"), "expected a Backend"),
+        (("certify", "fake_backend:backend", "--table", "fake@9"), "no table 'fake@9'"),
+        (("certify", "fake_backend:backend", "--table", "missing.toml"), "cannot read the table"),
+        (("certify", "fake_backend:backend", "-k", "a and ("), "found the end, expected"),
+        (("certify", "fake_backend:backend", "-k", "or"), "found 'or', expected"),
+        (("certify", "fake_backend:backend", "--waivers", "missing.toml"), "cannot read the waivers"),
+        (("show", "fake_backend:backend", "aten.neg.defalt"), "did you mean 'aten.neg.default'?"),
+        (("verify", "nowhere"), "no such folder"),
+    ],
+)
+def test_usage_errors_are_one_line_and_exit_2(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, text = assay(*arguments)
+    assert code == 2 and message in text
+    assert len(text.splitlines()) == 1
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_no_worker_is_a_usage_error() -> None:
+    code, _ = assay("certify", "fake_backend:backend", "-n", "0")
+    assert code == 2
+
+
+def wait_for_results(process: subprocess.Popen[str], path: Path) -> None:
+    """Until some cases are in the journal."""
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if path.is_file() and path.stat().st_size:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no results appeared: {process.communicate()[0]}")
+
+
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGINT, "2"), (signal.SIGINT, "1"), (signal.SIGKILL, "2")])
+def test_an_interrupted_run_is_never_certified(number: signal.Signals, workers: str, tmp_path: Path) -> None:
+    process = child("certify", "fake_backend:slow", "-n", workers, "--out", str(tmp_path))
+    wait_for_results(process, tmp_path / JOURNAL)
+    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == (1 if number == signal.SIGINT else -signal.SIGKILL), output
+    assert "Traceback" not in output
+    assert not (tmp_path / CERTIFICATE).exists() and not (tmp_path / RESULTS).exists()
+    code, text = assay("verify", str(tmp_path))
+    assert code == 1 and "incomplete: the run was interrupted" in text
+    assert all(json.loads(line)["case"] for line in (tmp_path / JOURNAL).read_text().splitlines())
+
+
+def test_the_help_starts_fast() -> None:
+    best = min(_seconds() for _ in range(5))
+    assert best < 0.3
+
+
+def _seconds() -> float:
+    start = os.times()
+    subprocess.run([sys.executable, "-m", "conformance.cli", "--help"], cwd=ROOT, capture_output=True, check=True)
+    end = os.times()
+    # Processor time of the child: other programs on the machine do not change it.
+    return end.children_user + end.children_system - start.children_user - start.children_system
+
+
+def test_the_fake_backends_table_is_not_shipped() -> None:
+    assert "fake" not in assay("list")[1] and Path(fake_backend.TABLE).is_file()

@@ -1,0 +1,237 @@
+"""Certificates: what certifies, and what `verify` notices about a folder that was tampered with."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import fake_backend
+import pytest
+
+from conformance.assay import Request, assay
+from conformance.cases import cases_for
+from conformance.certificate import Selection, conclude
+from conformance.package import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError, journal, verify
+from conformance.report.data import Report
+from conformance.results import CaseResult, to_line
+from conformance.table import load_table
+from conformance.waivers import Waiver, WaiverError, load_waivers
+
+EVERYTHING = Selection()
+TODAY = datetime.date(2026, 6, 1)
+NEG = "aten.neg.default/operator/accept/baseline"
+CASES = cases_for(load_table(fake_backend.TABLE))
+
+
+class Silent:
+    """No progress."""
+
+    def started(self, cases: int) -> None:
+        pass
+
+    def finished(self, result: CaseResult) -> None:
+        pass
+
+
+def run(
+    folder: Path, name: str = "backend", selection: Selection = EVERYTHING, waivers: tuple[Waiver, ...] = ()
+) -> Report:
+    request = Request(f"fake_backend:{name}", None, selection, 1, folder, waivers)
+    return assay(request, Silent(), lambda: TODAY)
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("assay") / "out"
+    assert run(folder).certificate.objections == ()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def drifting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("assay") / "out"
+    run(folder, "refuses")
+    return folder
+
+
+def test_a_sound_backend_is_certified(certified: Path) -> None:
+    found = verify(certified, TODAY)
+    assert found.certified and found.problems == ()
+    assert found.verdict is not None and found.verdict.counts["fail"] == 0
+    assert {path.name for path in certified.iterdir()} == {
+        CERTIFICATE,
+        RESULTS,
+        TABLE,
+        "junit.xml",
+        "report.md",
+        "report.html",
+    }
+
+
+def test_the_same_run_writes_the_same_results(certified: Path, tmp_path: Path) -> None:
+    run(tmp_path)
+    assert (tmp_path / RESULTS).read_bytes() == (certified / RESULTS).read_bytes()
+
+
+def test_a_failing_backend_is_not(drifting: Path) -> None:
+    found = verify(drifting, TODAY)
+    assert not found.certified and found.problems == ()
+    assert found.verdict is not None and "cases fail" in found.verdict.objections[0]
+
+
+@pytest.mark.parametrize("selection", [Selection(smoke=True), Selection("baseline"), Selection("neg", True)])
+def test_a_selection_never_certifies(selection: Selection, tmp_path: Path) -> None:
+    certificate = run(tmp_path, selection=selection).certificate
+    assert not certificate.certified and certificate.counts["fail"] == 0
+    assert not verify(tmp_path, TODAY).certified and verify(tmp_path, TODAY).problems == ()
+
+
+def test_no_cases_never_certify(tmp_path: Path) -> None:
+    assert "no case was run" in run(tmp_path, selection=Selection("nothing_like_this")).certificate.objections
+    assert not conclude((), (), Selection(), (), TODAY).certified
+
+
+# ------------------------------------------------------------------------------------ tampering
+
+
+def edit(folder: Path, name: str, change: Callable[[str], str]) -> None:
+    path = folder / name
+    before = path.read_text()
+    after = change(before)
+    assert after != before
+    path.write_text(after)
+
+
+def pass_all(text: str) -> str:
+    """Turn failures into passes, as someone would who edits results and certificate alike."""
+    lines = [json.loads(line) for line in text.splitlines()]
+    edited = [line | {"failures": [], "status": "pass"} if line["status"] == "fail" else line for line in lines]
+    return "".join(json.dumps(e, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n" for e in edited)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "problem"),
+    [
+        (RESULTS, lambda text: text[:-1], "truncated"),
+        (RESULTS, lambda text: text[: len(text) // 2], "the result is missing"),
+        (RESULTS, lambda text: "".join(text.splitlines(keepends=True)[1:]), "the result is missing"),
+        (RESULTS, lambda text: "".join(reversed(text.splitlines(keepends=True))), "not in the order"),
+        (RESULTS, lambda text: text + text.splitlines(keepends=True)[-1], "stand twice"),
+        (RESULTS, lambda text: text.replace("baseline", "basement"), "no such case"),
+        (RESULTS, lambda text: text.replace('"side":"accept"', '"side":"outside"'), "side is 'outside'"),
+        (RESULTS, pass_all, "contradicts the table, but no failure is recorded"),
+        (RESULTS, lambda text: "", "the result is missing"),
+        (RESULTS, lambda text: text.replace("{", "[", 1), "not a result record"),
+        (CERTIFICATE, lambda text: text.replace('"certified": false', '"certified": true'), "says certified"),
+        (CERTIFICATE, lambda text: text.replace('"waived": 0', '"waived": 7'), "counts"),
+        (CERTIFICATE, lambda text: text[:-10], "is not a certificate"),
+        (CERTIFICATE, lambda text: text.replace('"counts"', '"count"'), "missing or unknown"),
+        (CERTIFICATE, lambda text: "[]", "is not a certificate"),
+        (TABLE, lambda text: text + "\n", "is not the table that the certificate names"),
+    ],
+)
+def test_tampering_is_noticed(
+    drifting: Path, tmp_path: Path, name: str, change: Callable[[str], str], problem: str
+) -> None:
+    copy = shutil.copytree(drifting, tmp_path / "copy")
+    edit(copy, name, change)
+    found = verify(copy, TODAY)
+    assert not found.certified
+    assert any(problem in text for text in found.problems), found.problems
+
+
+@pytest.mark.parametrize("name", [CERTIFICATE, RESULTS, TABLE])
+def test_a_missing_file_makes_a_folder_incomplete(certified: Path, tmp_path: Path, name: str) -> None:
+    copy = shutil.copytree(certified, tmp_path / "copy")
+    (copy / name).unlink()
+    found = verify(copy, TODAY)
+    assert not found.certified and "incomplete" in found.problems[0]
+
+
+def test_an_interrupted_run_is_incomplete_and_drops_the_old_certificate(certified: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(certified, tmp_path / "copy")
+    with journal(copy) as written:
+        assert not (copy / CERTIFICATE).exists()
+        written.add(run(tmp_path / "one", selection=Selection(NEG)).results[0])
+    assert (copy / JOURNAL).read_bytes().count(b"\n") == 1
+    assert verify(copy, TODAY).problems == (
+        "incomplete: the run was interrupted after 1 cases, so there is no certificate.json",
+    )
+
+
+def test_a_missing_or_unusable_folder(tmp_path: Path) -> None:
+    with pytest.raises(PackageError, match="no such folder"):
+        verify(tmp_path / "nowhere", TODAY)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PackageError, match="cannot be written"), journal(tmp_path / "file"):
+        pass
+
+
+# ------------------------------------------------------------------------------------ waivers
+
+
+def waiver(case: str, expires: str = "2026-06-01") -> Waiver:
+    return Waiver(case, "known", "someone", datetime.date.fromisoformat(expires))
+
+
+def failing(folder: Path) -> list[str]:
+    return [r["case"] for r in map(json.loads, (folder / RESULTS).read_text().splitlines()) if r["status"] == "fail"]
+
+
+def test_waived_failures_certify_until_the_waiver_expires(drifting: Path, tmp_path: Path) -> None:
+    waivers = tuple(waiver(name) for name in failing(drifting))
+    certificate = run(tmp_path, "refuses", waivers=waivers).certificate
+    assert certificate.certified and certificate.counts["waived"] == len(waivers) > 0
+    assert verify(tmp_path, TODAY).certified
+    later = verify(tmp_path, TODAY + datetime.timedelta(days=1))
+    assert not later.certified and any("expired on 2026-06-01" in text for text in later.problems + _objections(later))
+
+
+def _objections(found: object) -> tuple[str, ...]:
+    verdict = getattr(found, "verdict", None)
+    return () if verdict is None else tuple(verdict.objections)
+
+
+@pytest.mark.parametrize(
+    ("case", "problem"), [(NEG, "is not needed: the case does not fail"), ("aten.nothing", "matches no case")]
+)
+def test_a_waiver_for_nothing_fails(case: str, problem: str, tmp_path: Path) -> None:
+    objections = run(tmp_path, waivers=(waiver(case),)).certificate.objections
+    assert len(objections) == 1 and problem in objections[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "waiver = 1",
+        "[[waivers]]\ncase = 'x'",
+        "[[waiver]]\ncase = 'x'",
+        "[[waiver]]\ncase = 'x'\nreason = 'r'\nowner = 'o'\nexpires = 'soon'",
+        "[[waiver]]\ncase = 'x'\nreason = ''\nowner = 'o'\nexpires = 2026-01-01",
+        "[[waiver]]\ncase = 'x'\nreason = 'r'\nowner = 'o'\nexpires = 2026-01-01\nuntil = 1",
+        "[[waiver",
+    ],
+)
+def test_unreadable_waivers_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(text)
+    with pytest.raises(WaiverError, match=r"w\.toml"):
+        load_waivers(tmp_path / "w.toml")
+
+
+def test_waivers_are_read(tmp_path: Path) -> None:
+    text = "[[waiver]]\ncase = 'x'\nreason = 'r'\nowner = 'o'\nexpires = 2026-01-01\n"
+    (tmp_path / "w.toml").write_text(text)
+    assert load_waivers(tmp_path / "w.toml") == (Waiver("x", "r", "o", datetime.date(2026, 1, 1)),)
+
+
+def test_results_stand_in_the_order_of_their_ids(certified: Path) -> None:
+    names = [json.loads(line)["case"] for line in (certified / RESULTS).read_text().splitlines()]
+    assert names == sorted(case.id for case in CASES)
+
+
+def test_lines_are_what_records_give(drifting: Path, tmp_path: Path) -> None:
+    report = run(tmp_path, "refuses")
+    assert (drifting / RESULTS).read_text() == "".join(to_line(result) + "\n" for result in report.results)
