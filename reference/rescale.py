@@ -136,7 +136,7 @@ def tflite_float64(acc: Tensor, real: float | Tensor) -> Tensor:
 
 
 def half_away_(values: Tensor) -> Tensor:
-    """Round float values to integers in place, ties away from zero.
+    """Round finite float values to integers in place, ties away from zero.
 
     Truncates what is left after adding 0.5 only where the fraction reaches a half, because x + 0.5 itself
     rounds up for the largest number under a half.

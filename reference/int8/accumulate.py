@@ -9,6 +9,8 @@ so convolutions gather their windows and multiply matrices.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -56,6 +58,18 @@ def pad_hw(x: Tensor, padding: Padding, value: int = 0) -> Tensor:
     return F.pad(x, (0, 0, left, right, top, bottom), value=value) if any((top, bottom, left, right)) else x
 
 
+def padded_float(codes: Tensor, padding: Padding, code: int, dtype: torch.dtype) -> Tensor:
+    """`codes` [N, H, W, C] as contiguous floats, within rows and columns of `code`."""
+    if padding == NO_PADDING:
+        return (codes.float() if dtype == torch.float32 else codes.double()).contiguous()
+    (top, bottom), (left, right) = padding
+    n, h, w, c = codes.shape
+    value = torch.full((n, top + h + bottom, left + w + right, c), code, dtype=dtype)
+    value.narrow(1, top, h).narrow(2, left, w).copy_(codes)
+    return value
+
+
+@lru_cache(maxsize=1024)
 def output_size(size: Pair, kernel: Pair, stride: Pair, dilation: Pair = (1, 1)) -> Pair:
     """Height and width of a VALID window operation. Raises ValueError when the window does not fit."""
     h, w = (

@@ -23,6 +23,7 @@ from reference.int8.accumulate import (
     largest_input,
     output_size,
     pad_hw,
+    padded_float,
     windows,
 )
 from reference.int8.output import Bounds, Kernel, double_round_stage
@@ -53,7 +54,7 @@ def conv2d(
     pointwise = (kh, kw) == (1, 1) and stride == (1, 1)
 
     def apply(codes: Tensor) -> Tensor:
-        value = pad_hw(codes, padding, x.zero_point).to(matrix.dtype).contiguous()
+        value = padded_float(codes, padding, x.zero_point, matrix.dtype)
         n, h, w, channels = value.shape
         oh, ow = output_size((h, w), (kh, kw), stride, dilation)
         groups = _groups(channels, group_channels, out_channels)
@@ -116,32 +117,32 @@ def depthwise_conv2d(
         return offset.repeat(pixels), taps.repeat(1, pixels).unbind()
 
     def apply(codes: Tensor) -> Tensor:
-        value = pad_hw(codes, padding, x.zero_point).to(taps.dtype).contiguous()
+        value = padded_float(codes, padding, x.zero_point, taps.dtype)
         if codes.shape[3] != out_channels:
             value = value.repeat_interleave(_multiplier(codes.shape[3], out_channels), dim=3)
         n, h, w, _ = value.shape
         oh, ow = output_size((h, w), (kh, kw), stride, dilation)
         merged = stride[1] == 1 and out_channels < _FEW_CHANNELS
         acc, factors = repeated(ow if merged else 1)
-        for tap, (part, factor) in enumerate(
-            zip(_taps(value, (kh, kw), stride, dilation, merged), factors, strict=True)
-        ):
+        parts = _taps(value, (oh, ow), (kh, kw), stride, dilation, merged)
+        for tap, (part, factor) in enumerate(zip(parts, factors, strict=True)):
             acc = acc.addcmul_(part, factor) if tap else torch.addcmul(acc, part, factor)
         return finish(acc.view(n, oh, ow, out_channels))
 
     return apply
 
 
-def _taps(value: Tensor, kernel: Pair, stride: Pair, dilation: Pair, merged: bool) -> Iterator[Tensor]:
-    """For each tap, in row-major order, the input [N, OH, OW, C] that it meets.
+def _taps(value: Tensor, out: Pair, kernel: Pair, stride: Pair, dilation: Pair, merged: bool) -> Iterator[Tensor]:
+    """For each tap, in row-major order, the part [N, OH, OW, C] of a fresh, contiguous input that it meets.
 
     merged, for a column stride of 1: the same numbers as [N, OH, OW * C], so that passes run over long rows.
     """
-    view = windows(value, kernel, stride, dilation)
-    n, oh, ow, kh, kw, c = view.shape
-    sn, sh, sw, dh, dw, _ = view.stride()
-    shape, strides = ((n, oh, ow * c), (sn, sh, 1)) if merged else ((n, oh, ow, c), (sn, sh, sw, 1))
-    return (value.as_strided(shape, strides, i * dh + j * dw) for i in range(kh) for j in range(kw))
+    n, h, w, c = value.shape
+    row, image = w * c, h * w * c
+    columns = ((out[1] * c,), (1,)) if merged else ((out[1], c), (c * stride[1], 1))
+    shape, strides = (n, out[0], *columns[0]), (image, row * stride[0], *columns[1])
+    offsets = (i * dilation[0] * row + j * dilation[1] * c for i in range(kernel[0]) for j in range(kernel[1]))
+    return (value.as_strided(shape, strides, offset) for offset in offsets)
 
 
 def _multiplier(channels: int, out_channels: int) -> int:

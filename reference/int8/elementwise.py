@@ -91,13 +91,12 @@ def prelu(alpha: Tensor, a: Affine, x: Affine, y: Affine) -> Kernel:
 
 
 def quantize_float(y: Affine) -> Kernel:
-    """float32 -> int8: float32 quotient by the scale, ties away from zero. QUANTIZE from float32."""
+    """float32 -> int8: float32 quotient by the scale, ties away from zero. QUANTIZE from float32.
 
-    def apply(reals: Tensor) -> Tensor:
-        codes = half_away_(reals.to(torch.float32) / y.scale32)
-        return codes.add_(y.zero_point).clamp_(y.qmin, y.qmax).to(torch.int8)
-
-    return apply
+    Infinities saturate; what NaN becomes is undefined, as in LiteRT.
+    """
+    steps = (y.qmin - y.zero_point, y.qmax - y.zero_point)
+    return lambda reals: half_away_((reals.float() / y.scale32).clamp_(*steps)).add_(y.zero_point).to(torch.int8)
 
 
 def _sum(a: Affine, b: Affine, y: Affine, sign: int, activation: Bounds | None) -> Kernel2:

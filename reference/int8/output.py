@@ -66,27 +66,24 @@ def _float_stage(parameters: Sequence[tuple[int, int]], zero_point: int, lo: int
     """
     ratio = _Periodic([math.ldexp(m, e - 31) for m, e in parameters])
     half_step = _Periodic([math.ldexp(1.0, e - 1) for _, e in parameters])
-    lifted = zero_point + 128 + 0.5
-    offset = _Periodic([math.ldexp(1.0, e - 1) + lifted for _, e in parameters])
-    limits = (lo + 128, hi + 128)
+    offset = _Periodic([math.ldexp(1.0, e - 1) + zero_point + 0.5 for _, e in parameters])
 
     def signed(acc: Tensor) -> Tensor:
-        value = _as_rows(acc.to(torch.float64, copy=True))
+        value = _as_rows(_fresh_double(acc))
         value *= ratio.row(value)
         value += torch.copysign(half_step.row(value), value)
-        return _narrow(value.add_(lifted).clamp_(*limits)).view(acc.shape)
+        return value.add_(zero_point + 0.5).floor_().clamp_(lo, hi).char().view(acc.shape)
 
     def unsigned(acc: Tensor) -> Tensor:
-        value = _as_rows(acc.to(torch.float64, copy=True))
+        value = _as_rows(_fresh_double(acc))
         torch.addcmul(offset.row(value), value, ratio.row(value), out=value)
-        return _narrow(value.clamp_(*limits)).view(acc.shape)
+        return value.floor_().clamp_(lo, hi).char().view(acc.shape)
 
     return unsigned if lo >= zero_point else signed
 
 
-def _narrow(value: Tensor) -> Tensor:
-    """floor(value) - 128 as int8, for values within 0..255: truncates to a byte, whose top bit is then flipped."""
-    return value.to(torch.uint8).bitwise_xor_(128).view(torch.int8)
+def _fresh_double(acc: Tensor) -> Tensor:
+    return acc.clone() if acc.dtype == torch.float64 else acc.double()
 
 
 def _as_rows(value: Tensor) -> Tensor:
@@ -107,4 +104,5 @@ class _Periodic:
 
     def row(self, rows: Tensor) -> Tensor:
         """The numbers that belong to one row of `_as_rows`."""
-        return self._values if self._values.dim() == 0 else self._values[: rows.shape[-1]]
+        values, length = self._values, rows.shape[-1]
+        return values if values.dim() == 0 or len(values) == length else values[:length]
