@@ -13,11 +13,10 @@ https://flatbuffers.dev/internals: little endian, 32-bit offsets, a vtable of 16
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import flatbuffers
 import numpy as np
 
 DEPTH_LIMIT: Final = 32
@@ -43,7 +42,6 @@ _STRUCTS: Final = {name: struct.Struct(code) for name, code in _CODES.items()}
 _DTYPES: Final = {name: np.dtype(code) for name, code in _CODES.items()}
 _LIMITS: Final = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _CODES if "int" in name}
 _UINT16, _INT32, _UINT32 = _STRUCTS["uint16"], _STRUCTS["int32"], _STRUCTS["uint32"]
-_FLAGS: Final = {name: getattr(flatbuffers.number_types, f"{name.title()}Flags") for name in _CODES}
 
 
 class FormatError(ValueError):
@@ -115,63 +113,121 @@ Record = dict[str, Any]
 def write(table: Table, value: Mapping[str, Any], identifier: bytes) -> bytes:
     """The flatbuffer of `value`, with a 4-byte file identifier; equal values give equal bytes.
 
-    Raises FormatError for a key that the table does not have or a number that its type cannot hold.
+    The bytes are those of Google's `flatbuffers.Builder`. Raises FormatError for a key that the table does
+    not have or a number that its type cannot hold.
     """
-    builder = flatbuffers.Builder(1024)
-    root = _put_table(builder, table, value)
-    builder.Finish(root, file_identifier=identifier)
-    return bytes(builder.Output())
+    writer = _Writer()
+    root = writer.table(table, value)
+    writer.pad(writer.alignment, 8)
+    writer.put(identifier)
+    writer.offset(root)
+    return b"".join(reversed(writer.pieces))
 
 
-def _put_table(builder: Any, table: Table, value: Mapping[str, Any]) -> int:
-    for key in value:
-        if key not in table.fields:
-            raise FormatError("field", repr(key), f"one of {sorted(table.fields)}", table.name)
-    children = {
-        name: _put_child(builder, kind, value, value[name])
-        for name, (_, kind) in table.fields.items()
-        if not isinstance(kind, Scalar) and value.get(name) is not None
-    }
-    builder.StartObject(1 + max((slot for slot, _ in table.fields.values()), default=-1))
-    for name, (slot, kind) in table.fields.items():
-        if isinstance(kind, Scalar):
-            number = _fitting(value.get(name, kind.default), kind.type, f"{table.name}.{name}")
-            builder.PrependSlot(_FLAGS[kind.type], slot, number, kind.default)
-        elif name in children:
-            builder.PrependUOffsetTRelativeSlot(slot, children[name], 0)
-    return int(builder.EndObject())
+class _Writer:
+    """A flatbuffer that grows from its end to its start: places are distances from the end."""
 
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.place = 0  # of what was put last
+        self.alignment = 4  # the largest so far: that of the whole
+        self.vtables: dict[bytes, int] = {}
 
-def _put_child(builder: Any, kind: Kind, record: Mapping[str, Any], value: Any) -> int:
-    match kind:
-        case String():
-            return int(builder.CreateString(value))
-        case Numbers():
-            return _put_numbers(builder, kind, value)
-        case Nested():
-            return _put_table(builder, kind.table, value)
-        case Union():
-            return _put_table(builder, kind.members[record[kind.tag]], value)
-        case Tables():
-            return _put_offsets(builder, [_put_table(builder, kind.table, each) for each in value])
-        case Scalar():
-            raise AssertionError("scalars live in the table itself")
+    def put(self, piece: bytes) -> None:
+        self.pieces.append(piece)
+        self.place += len(piece)
 
+    def pad(self, alignment: int, following: int = 0) -> None:
+        """Put zeros so that after `following` more bytes the place is a multiple of `alignment`."""
+        self.alignment = max(self.alignment, alignment)
+        gap = -(self.place + following) % alignment
+        if gap:
+            self.put(bytes(gap))
 
-def _put_offsets(builder: Any, offsets: list[int]) -> int:
-    builder.StartVector(4, len(offsets), 4)
-    for offset in reversed(offsets):
-        builder.PrependUOffsetTRelative(offset)
-    return int(builder.EndVector())
+    def offset(self, place: int) -> None:
+        self.pad(4)
+        self.put(_UINT32.pack(self.place + 4 - place))
 
+    def table(self, table: Table, value: Mapping[str, Any]) -> int:
+        """Put a table behind everything it refers to; returns its place."""
+        for key in value:
+            if key not in table.fields:
+                raise FormatError("field", repr(key), f"one of {sorted(table.fields)}", table.name)
+        children = {
+            name: self.child(kind, value, value[name])
+            for name, (_, kind) in table.fields.items()
+            if not isinstance(kind, Scalar) and value.get(name) is not None
+        }
+        end, fields = self.place, {}
+        for name, (slot, kind) in table.fields.items():
+            if isinstance(kind, Scalar):
+                if name not in value or not self.scalar(kind, value[name], table.name, name):
+                    continue
+            elif name in children:
+                self.offset(children[name])
+            else:
+                continue
+            fields[slot] = self.place
+        return self.start(fields, end)
 
-def _put_numbers(builder: Any, kind: Numbers, value: Any) -> int:
-    array = _vector(value, kind.type)
-    raw = array.tobytes()
-    builder.StartVector(array.itemsize, array.size, max(kind.align, array.itemsize))
-    builder.head -= len(raw)
-    builder.Bytes[builder.head : builder.head + len(raw)] = raw
-    return int(builder.EndVector())
+    def scalar(self, kind: Scalar, value: Any, table: str, name: str) -> bool:
+        """Put a number of a table; returns whether it had to be, as it is not the default."""
+        number = _fitting(value, kind.type, f"{table}.{name}")
+        if number == kind.default:
+            return False
+        code = _STRUCTS[kind.type]
+        self.pad(code.size)
+        self.put(code.pack(number))
+        return True
+
+    def start(self, fields: Mapping[int, int], end: int) -> int:
+        """Put the start of a table: its distance from its vtable, and the vtable unless an equal one is there.
+
+        `fields` holds the places of the table's fields by slot, `end` the place behind the table.
+        """
+        self.pad(4)
+        start = self.place + 4
+        places = [start - fields[slot] if slot in fields else 0 for slot in range(max(fields, default=-1) + 1)]
+        vtable = struct.pack(f"<{len(places) + 2}H", 2 * len(places) + 4, start - end, *places)
+        if vtable in self.vtables:
+            self.put(_INT32.pack(self.vtables[vtable] - start))
+            return start
+        self.put(_INT32.pack(len(vtable)))
+        self.put(vtable)
+        self.vtables[vtable] = self.place
+        return start
+
+    def child(self, kind: Kind, record: Mapping[str, Any], value: Any) -> int:
+        match kind:
+            case Tables():
+                return self.offsets([self.table(kind.table, each) for each in value])
+            case Numbers():
+                array = _vector(value, kind.type)
+                return self.vector(array.tobytes(), array.size, max(kind.align, array.itemsize))
+            case Nested():
+                return self.table(kind.table, value)
+            case Union():
+                return self.table(kind.members[record[kind.tag]], value)
+            case String():
+                text = value.encode()
+                return self.vector(text + b"\0", len(text), 1)
+            case Scalar():
+                raise AssertionError("scalars live in the table itself")
+
+    def offsets(self, places: Sequence[int]) -> int:
+        """Put a vector of offsets."""
+        self.pad(4)
+        last = self.place + 4 * len(places)
+        distances = [last - 4 * index - place for index, place in enumerate(places)]
+        return self.vector(struct.pack(f"<{len(places)}I", *distances), len(places), 4)
+
+    def vector(self, raw: bytes, count: int, alignment: int) -> int:
+        """Put `count` elements of a vector and their number before them."""
+        self.pad(4, len(raw))
+        self.pad(alignment, len(raw))
+        self.put(raw)
+        self.put(_UINT32.pack(count))
+        return self.place
 
 
 def _vector(value: Any, type_: str) -> np.ndarray[Any, Any]:
