@@ -32,7 +32,7 @@ class Scalar(Protocol):
     def __call__(self, number: float, /) -> fx.Node: ...
 
 
-Output = Callable[[int], fx.Node]  # index -> node of that output; writes getitem nodes on demand
+Output = Callable[[int], fx.Node]  # index -> node of that output
 Form = Callable[[Emit, Scalar, str, Args, Kwargs], Output]
 
 
@@ -112,7 +112,8 @@ def _single(node: fx.Node) -> Output:
 
 
 def _items(emit: Emit, node: fx.Node) -> Output:
-    return lambda index: emit("getitem", (node, index), {})
+    """All items at once, as torch's tracer unpacks them; the writer drops those that stay unused."""
+    return [emit("getitem", (node, index), {}) for index in range(len(node.meta["val"]))].__getitem__
 
 
 def _rank(node: fx.Node) -> int:
@@ -174,7 +175,7 @@ def _pool1d(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> 
     image = emit("aten.unsqueeze_copy.default", (x, -2), {})
     if op == "aten.max_pool1d.default":
         name = "aten.max_pool2d_with_indices.default"
-        pooled = emit("getitem", (emit(name, *normalise(name, (image, *lists), {})), 0), {})
+        pooled = _items(emit, emit(name, *normalise(name, (image, *lists), {})))(0)
     else:
         pooled = emit("aten.avg_pool2d.default", *normalise("aten.avg_pool2d.default", (image, *lists), {}))
     return _single(emit("aten.squeeze_copy.dims", (pooled, [-2]), {}))

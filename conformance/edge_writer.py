@@ -136,19 +136,14 @@ class EdgeWriter:
         """Write one step in its edge form; its nodes carry the step's name."""
         self.step = step
         output = edge_form(self.emit, self.scalar, op, args, kwargs)
-
-        def item(index: int) -> fx.Node:
-            self.step = step
-            node = output(index)
-            self.step = None
-            return node
-
         self.step = None
-        return item
+        return output
 
     def program(self, outputs: Sequence[fx.Node]) -> ExportedProgram:
-        """Close the graph: it returns `outputs`."""
+        """Close the graph: it returns `outputs`, and items that nobody uses go."""
         self.graph.output(tuple(outputs))
+        for node in [n for n in self.graph.nodes if n.target is operator.getitem and not n.users]:
+            self.graph.erase_node(node)
         inputs = [self._spec(node.name) for node in self.graph.nodes if node.op == "placeholder"]
         specs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in outputs]
         state = dict(self.buffers.values())

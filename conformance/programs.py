@@ -180,7 +180,6 @@ def _write_step(model: _Model, step: Step, used: set[Ref], apply: Apply) -> None
         if ref not in nodes:
             nodes[ref] = model.dequantised(ref)
     output = apply(step, [_substitute(argument, nodes) for argument in step.args])
-    # torch's tracer unpacks a result before it goes on, so all items come before the first quantize.
     items = {index: output(index) for index in range(step.outputs) if Ref(step.name, index) in used}
     for index, node in items.items():
         indices = index == 1 and step.op == MAX_POOL_WITH_INDICES

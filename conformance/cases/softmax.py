@@ -81,7 +81,7 @@ def _dims() -> list[Draft]:
         ((1, 8, 8, 8), 1),
         ((1, 8, 8, 8), 2),
     )
-    image, other = (1, 8, 4, 16), (0, 2, 3, -1)
+    image = (1, 8, 4, 16)
     return [
         *(limit(code, f"{sizes_of(s)}_dim_{label(d)}", model(softmax(s, d))) for s, d in fits),
         *(outside(code, f"{sizes_of(s)}_dim_{label(d)}", model(softmax(s, d))) for s, d in past),
