@@ -63,7 +63,7 @@ def _module(spec: str, name: str) -> object:
         raise BackendSpecError(f"backend {spec!r}: expected module:attribute")
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)
     try:
         return importlib.import_module(name)
     except ImportError as error:
