@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -42,9 +43,8 @@ def test_broadcasting() -> None:
 
 
 @pytest.mark.parametrize(("kernel", "name"), [(add, "ADD"), (sub, "SUB")])
-def test_sums_that_litert_does_not_define_are_refused(kernel: object, name: str) -> None:
+def test_sums_that_litert_does_not_define_are_refused(kernel: Callable[..., object], name: str) -> None:
     """2 * max(sa, sb) = 2**20 * sy is refused; a little less is not."""
-    assert callable(kernel)
     with pytest.raises(ValueError, match=rf"{name} output ratio .* found 1.0 .*expected less than 1"):
         kernel(Affine(2.0**19, 0), ONE, ONE)
     kernel(Affine(2.0**19 - 1, 0), ONE, ONE)
@@ -55,6 +55,15 @@ def test_mul_rounds_twice() -> None:
     kernel = mul(ONE, ONE, Affine(4.0, 0))
     assert kernel(codes(5, 6, -5, -6, 1, -1, -3), codes(1, 1, 1, 1, 1, 1, 1)).tolist() == [2, 2, -1, -2, 1, 0, -1]
     assert mul(Affine(1.0, 2), Affine(1.0, -3), ONE)(codes(5), codes(4)).tolist() == [21]
+
+
+@pytest.mark.parametrize("kernel", [add, sub, mul])
+def test_large_tensors_give_the_same_codes(kernel: Callable[..., Callable[[Tensor, Tensor], Tensor]]) -> None:
+    """All pairs of codes at once, and one row of them at a time."""
+    function = kernel(Affine(0.3, 5), Affine(0.7, -128), Affine(0.9, -4))
+    every = ALL_CODES.to(torch.int8)
+    row_by_row = torch.stack([function(every[i : i + 1], every) for i in range(256)])
+    assert torch.equal(function(every.view(256, 1).expand(256, 256), every), row_by_row)
 
 
 def test_abs_and_neg() -> None:

@@ -8,6 +8,7 @@ Where a formula says float32, the kernel computes that product or quotient in fl
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from reference.int8.output import Bounds, Kernel, Kernel2, bounds, double_round_
 from reference.rescale import half_away_, quantize_multiplier, tflite_double_round
 
 _LEFT_SHIFT = 20
+_WORTH_A_TABLE = 1 << 14
 
 
 def add(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> Kernel2:
@@ -34,7 +36,7 @@ def mul(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> Ke
     """y = a * b with broadcasting."""
     ratio = float32(float32(a.scale32 * b.scale32) / y.scale32)
     finish = double_round_stage([quantize_multiplier(ratio)], y, activation)
-    return lambda p, q: finish((p.to(torch.int32) - a.zero_point) * (q.to(torch.int32) - b.zero_point))
+    return _paired(lambda p, q: finish((p.to(torch.int32) - a.zero_point) * (q.to(torch.int32) - b.zero_point)))
 
 
 def abs_(x: Affine, y: Affine) -> Kernel:
@@ -111,7 +113,24 @@ def _sum(a: Affine, b: Affine, y: Affine, sign: int, activation: Bounds | None) 
     left = _aligned(a, twice)
     right = _aligned(b, twice) * sign
     finish = double_round_stage([quantize_multiplier(ratio)], y, activation)
-    return lambda p, q: finish(lookup(left, p) + lookup(right, q))
+    return _paired(lambda p, q: finish(lookup(left, p) + lookup(right, q)))
+
+
+def _paired(exact: Kernel2) -> Kernel2:
+    """`exact`, which for large tensors is run once over all 65,536 pairs of codes and looked up from then on."""
+
+    @cache
+    def table() -> Tensor:
+        codes = ALL_CODES.to(torch.int8)
+        return exact(codes.view(-1, 1), codes).flatten()
+
+    def apply(p: Tensor, q: Tensor) -> Tensor:
+        if max(p.numel(), q.numel()) < _WORTH_A_TABLE:
+            return exact(p, q)
+        index = p.to(torch.int32).add_(128).mul_(256) + q.to(torch.int32).add_(128)
+        return table().index_select(0, index.view(-1)).view(index.shape)
+
+    return apply
 
 
 def _aligned(q: Affine, twice: float) -> Tensor:
