@@ -45,16 +45,27 @@ def _(
 ) -> LoweredBackendModule:
     check_edge(edge_program, "edge_program")
     _check_specs(compile_specs)
-    result = backend_class(args, details).preprocess(copy_program(edge_program), compile_specs)
+    return _compiled(args, edge_program, copy_program(edge_program), compile_specs, details)
+
+
+def _compiled(
+    backend_id: str,
+    program: ExportedProgram,
+    twin: ExportedProgram,
+    compile_specs: list[CompileSpec],
+    details: Details | None,
+) -> LoweredBackendModule:
+    """A program compiled: the compiler gets its `twin`, to do with as it likes."""
+    result = backend_class(backend_id, details).preprocess(twin, compile_specs)
     if not isinstance(result, PreprocessResult) or not isinstance(result.processed_bytes, bytes):
         found = result.processed_bytes if isinstance(result, PreprocessResult) else result
         raise BackendError(
             "preprocess() returned something unusable",
             found=type(found).__name__,
             expected="a PreprocessResult whose processed_bytes are bytes",
-            where=args,
+            where=backend_id,
         )
-    lowered = LoweredBackendModule(edge_program, args, result.processed_bytes, compile_specs, result.data_store_output)
+    lowered = LoweredBackendModule(program, backend_id, result.processed_bytes, compile_specs, result.data_store_output)
     lowered.meta = {"debug_handle_map": result.debug_handle_map}
     return lowered
 
@@ -72,7 +83,9 @@ def _(args: ExportedProgram, partitioner: Partitioner, *, details: Details | Non
     lowered = {}
     for partition in cut.partitions:
         backend_id, compile_specs = result.partition_tags[partition.tag]
-        lowered[partition.tag] = to_backend(backend_id, submodule(tagged, partition), compile_specs, details=details)
+        inner = submodule(tagged, partition)
+        twin = copy_program(inner, verify=False)
+        lowered[partition.tag] = _compiled(backend_id, inner, twin, compile_specs, details)
     return outer_program(tagged, cut, lowered)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import copy
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from partitioners.exir.errors import EdgeError
 from partitioners.exir.ops import EdgeOp, edge_op, node_name, target_name
-from partitioners.exir.values import fill_values
+from partitioners.exir.values import arguments, fill_values
 
 # Overloads that stay plain torch operators in the edge dialect, as they do not compute tensors from tensors.
 PLAIN_ATEN = frozenset(
@@ -93,6 +94,7 @@ class EdgeProgram(ExportedProgram):
 
     The constructor stores what it gets, without copying. Raises EdgeError (or torch's
     SpecViolationError turned into one) when graph, signature and state do not fit together.
+    `verify=False` leaves that out, for graphs just written from a program that was verified.
     """
 
     def __init__(
@@ -105,6 +107,8 @@ class EdgeProgram(ExportedProgram):
         module_call_graph: list[ModuleCallEntry] | None = None,
         example_inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None,
         constants: dict[str, Any] | None = None,
+        *,
+        verify: bool = True,
     ) -> None:
         graph._codegen = fx.graph.CodeGen()
         self._graph_module = _LazyGraphModule(root, graph)
@@ -117,7 +121,8 @@ class EdgeProgram(ExportedProgram):
         self._verifiers = [EdgeVerifier]
         # Guards restrict dynamic shapes of torch.export's own programs; edge programs carry ranges instead.
         self._guards_code: list[str] = []
-        check_program(self)
+        if verify:
+            check_program(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EdgeProgram:
         twin = copy_program(self)
@@ -144,9 +149,14 @@ def call_graph(signature: ExportGraphSignature) -> list[ModuleCallEntry]:
     """The calling convention of a flat function: positional user inputs, a tuple of user outputs."""
     inputs: list[ArgumentSpec] = [s.arg for s in signature.input_specs if s.kind == InputKind.USER_INPUT]
     outputs: list[ArgumentSpec] = [s.arg for s in signature.output_specs if s.kind == OutputKind.USER_OUTPUT]
-    in_spec = pytree.tree_structure(((0,) * len(inputs), {}))
-    out_spec = pytree.tree_structure((0,) * len(outputs))
-    return [ModuleCallEntry("", ModuleCallSignature(inputs, outputs, in_spec, out_spec))]
+    specs = _flat_specs(len(inputs), len(outputs))
+    return [ModuleCallEntry("", ModuleCallSignature(inputs, outputs, *specs))]
+
+
+@lru_cache(maxsize=64)
+def _flat_specs(inputs: int, outputs: int) -> tuple[pytree.TreeSpec, pytree.TreeSpec]:
+    """How the inputs (positional, no keywords) and the outputs (a tuple) of a flat function nest."""
+    return pytree.tree_structure(((0,) * inputs, {})), pytree.tree_structure((0,) * outputs)
 
 
 def renamed_call_graph(program: ExportedProgram, signature: ExportGraphSignature) -> list[ModuleCallEntry]:
@@ -226,11 +236,12 @@ def output_values(graph: fx.Graph) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def copy_program(program: ExportedProgram) -> EdgeProgram:
+def copy_program(program: ExportedProgram, *, verify: bool = True) -> EdgeProgram:
     """A program of its own graph, signature and dictionaries; tensors and node values are shared.
 
     Node names, meta (one level deep) and order are the same. Delegates and constants attached to
-    the graph module are shared; bodies of control flow are copied.
+    the graph module are shared; bodies of control flow are copied. Raises EdgeError for an invalid
+    program, unless `verify` is False.
     """
     graph = fx.Graph()
     twins: dict[fx.Node, fx.Node] = {}
@@ -245,13 +256,15 @@ def copy_program(program: ExportedProgram) -> EdgeProgram:
         renamed_call_graph(program, program.graph_signature),
         program.example_inputs,
         dict(program.constants),
+        verify=verify,
     )
 
 
 def copy_node(graph: fx.Graph, node: fx.Node, twins: Mapping[fx.Node, fx.Node]) -> fx.Node:
     """Append a copy of `node` whose arguments are the `twins` of its own; its meta is copied one level deep."""
-    twin = graph.node_copy(node, twins.__getitem__)
-    twin.meta = dict(node.meta)
+    # `create_node` looks into the arguments it is given for symbolic numbers, which a copy cannot bring in anew.
+    twin = graph.create_node(node.op, node.target, name=node.name, type_expr=node.type)
+    twin.args, twin.kwargs, twin.meta = *arguments(node, twins.__getitem__), dict(node.meta)
     keep_name(twin, node.name)
     return twin
 
