@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -71,12 +71,18 @@ def _infer(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) 
     return (False, [_meta(result)]) if isinstance(result, Tensor) else (True, [_meta(item) for item in result])
 
 
+@cache
+def _mode() -> FakeTensorMode:
+    """The mode of all fake values here: making one takes as long as writing five nodes, and it keeps no tensors."""
+    return FakeTensorMode()
+
+
 @dataclass
 class EdgeWriter:
     """A graph under construction. Buffers are declared first, then user inputs, then everything else."""
 
     graph: fx.Graph = field(default_factory=fx.Graph)
-    mode: FakeTensorMode = field(default_factory=FakeTensorMode)
+    mode: FakeTensorMode = field(default_factory=_mode)
     buffers: dict[str, tuple[str, Tensor]] = field(default_factory=dict)  # placeholder -> (target, tensor)
     first_input: fx.Node | None = None
     step: str | None = None
@@ -113,7 +119,9 @@ class EdgeWriter:
         return self._append(edge_op(op), node_name(op), args, kwargs, self._value(op, args, kwargs))
 
     def _append(self, target: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], value: Any) -> fx.Node:
-        node = self.graph.create_node("call_function", target, tuple(args), dict(kwargs), name=name)
+        # `create_node` looks into the arguments it is given for symbolic numbers; there are none here.
+        node = self.graph.create_node("call_function", target, name=name)
+        node.args, node.kwargs = tuple(args), dict(kwargs)
         node.meta["val"] = value
         if self.step is not None:
             node.meta["step"] = self.step
@@ -147,7 +155,8 @@ class EdgeWriter:
         inputs = [self._spec(node.name) for node in self.graph.nodes if node.op == "placeholder"]
         specs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in outputs]
         state = dict(self.buffers.values())
-        return EdgeProgram(torch.nn.Module(), self.graph, ExportGraphSignature(inputs, specs), state)
+        signature = ExportGraphSignature(inputs, specs)
+        return EdgeProgram(torch.nn.Module(), self.graph, signature, state, verify=False)
 
     def _spec(self, name: str) -> InputSpec:
         if name in self.buffers:

@@ -12,7 +12,7 @@ from conformance.graph import Case
 from conformance.programs import build
 from conformance.results import Reason
 from conformance.table import Row
-from partitioners.exir import Backend, Partitioner, PartitionResult, transform_program
+from partitioners.exir import Backend, Partitioner, PartitionResult, apply_passes
 from partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
 from partitioners.exir.partitioner import DELEGATION_TAG
 
@@ -34,7 +34,7 @@ class Tagging:
 def prepare(case: Case, backend: Backend) -> ExportedProgram:
     """The case's edge program after the vendor's passes."""
     program = build(case.graph)
-    return transform_program(program, backend.passes) if backend.passes else program
+    return apply_passes(program, backend.passes) if backend.passes else program
 
 
 def tag(case: Case, backend: Backend, row: Row, program: ExportedProgram) -> Tagging:

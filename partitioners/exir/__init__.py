@@ -10,7 +10,7 @@ from partitioners.exir.manager import EdgeProgramManager
 from partitioners.exir.partitioner import DelegationSpec, Partitioner, PartitionResult
 from partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program, edge_program
 from partitioners.exir.run import register_runtime, run_program
-from partitioners.exir.transform import transform_program
+from partitioners.exir.transform import apply_passes, transform_program
 from partitioners.exir.values import fill_values
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "PreprocessResult",
     "Rejection",
     "Runtime",
+    "apply_passes",
     "copy_program",
     "delegates",
     "edge_program",

@@ -38,12 +38,16 @@ def transform_program(program: ExportedProgram, passes: Sequence[GraphPass]) -> 
     the module and reads with get_attr become buffers; constants without users are dropped.
     Raises ExirError for a pass that is not callable, returns something else, or leaves an invalid program.
     """
-    twin = copy_program(program, verify=False)  # `rebuild` verifies the result
-    module: fx.GraphModule = twin.graph_module
-    constants = constant_data(twin)
+    return apply_passes(copy_program(program, verify=False), passes)
+
+
+def apply_passes(program: ExportedProgram, passes: Sequence[GraphPass]) -> EdgeProgram:
+    """The same without the copy, for programs made for the purpose: the passes edit `program`'s own graph."""
+    module: fx.GraphModule = program.graph_module
+    constants = constant_data(program)
     for graph_pass in passes:
         module = _run_pass(graph_pass, module, constants)
-    return rebuild(twin, module)
+    return rebuild(program, module)
 
 
 def constant_data(program: ExportedProgram) -> dict[str, torch.Tensor]:
