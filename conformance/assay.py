@@ -10,7 +10,6 @@ from typing import Protocol
 
 from conformance import __version__
 from conformance.backends import load_backend, source_files, target
-from conformance.cases import cases_for
 from conformance.certificate import SCHEMA, Certificate, Selection, conclude
 from conformance.environment import digest_files, environment, suite_sources
 from conformance.execution import Job, Pool, run_all
@@ -19,6 +18,7 @@ from conformance.package import RESULTS, TABLE, journal, results_text, sha256, w
 from conformance.report.data import Report, make_report
 from conformance.report.render import reports
 from conformance.results import CaseResult
+from conformance.selection import all_cases
 from conformance.table import Table, load_table, table_path
 from conformance.waivers import Waiver
 
@@ -54,7 +54,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     backend = load_backend(request.backend)
     job = Job(request.backend, request.table or backend.table)
     table = load_table(job.table)
-    cases = request.selection.of(cases_for(table))
+    cases = request.selection.of(all_cases(table))
     with journal(request.folder) as written:
         progress.started(len(cases))
         results = []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.constraints import nearest
+from conformance.errors import UsageError
 
 if TYPE_CHECKING:
     from partitioners.exir.backend import Backend
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 GROUP = "npu_assay.backends"
 
 
-class BackendSpecError(ValueError):
+class BackendSpecError(UsageError):
     """A backend that cannot be loaded; the message says what was asked for and what is wrong."""
 
 

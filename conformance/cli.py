@@ -7,83 +7,75 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
 
-import typer
+import click
 
 CERTIFIED, NOT_CERTIFIED, UNUSABLE = 0, 1, 2
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    help="Assay whether an NPU backend does what its operator support table says.",
-)
-
-BackendArgument = Annotated[str, typer.Argument(metavar="BACKEND", help="An installed backend, or module:attribute.")]
-TableOption = Annotated[
-    str | None, typer.Option("--table", metavar="TABLE", help="A table's name or file; the backend's own if left out.")
-]
+backend_argument = click.argument("backend")
+table_option = click.option("--table", metavar="TABLE", help="A table's name or file; the backend's own if left out.")
 
 
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="npu-assay", message="%(package)s %(version)s")
 def main() -> None:
-    """The console script."""
-    app()
+    """Assay whether an NPU backend does what its operator support table says.
+
+    BACKEND is the name of an installed backend, or module:attribute.
+    """
 
 
-@app.command("list")
+@main.command("list")
 def list_() -> None:
     """List the installed backends and the tables that ship with the suite."""
     from conformance.backends import registered
     from conformance.table import FOLDER, load_table
 
     with _usage_errors():
-        typer.echo("backends")
+        click.echo("backends")
         for name, point in registered().items():
-            typer.echo(f"  {name:<16} {point.value}")
-        typer.echo("tables")
+            click.echo(f"  {name:<16} {point.value}")
+        click.echo("tables")
         for path in sorted(FOLDER.glob("*.toml")):
             table = load_table(str(path))
-            typer.echo(f"  {path.stem:<16} {len(table.rows)} operators, {table.source}")
+            click.echo(f"  {path.stem:<16} {len(table.rows)} operators, {table.source}")
 
 
-@app.command()
-def show(
-    backend: BackendArgument,
-    operator: Annotated[str, typer.Argument(metavar="OPERATOR", help="A row of the table, e.g. aten.cat.default.")],
-    table: TableOption = None,
-) -> None:
-    """Show one operator: its row, its constraints in words, and its cases."""
+@main.command()
+@backend_argument
+@click.argument("operator")
+@table_option
+def show(backend: str, operator: str, table: str | None) -> None:
+    """Show one OPERATOR of a table: its row, its constraints in words, its cases."""
     from conformance.report.listing import operator_text
 
     with _usage_errors():
-        typer.echo(operator_text(backend, operator, table))
+        click.echo(operator_text(backend, operator, table))
 
 
-@app.command()
+@main.command()
+@backend_argument
+@click.option("-k", "expression", metavar="EXPR", help="Only cases whose id matches, as in pytest. Never certifies.")
+@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+@table_option
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Results folder; else assay-BACKEND.")
+@click.option("--smoke", is_flag=True, help="The first case of every constraint and side. Never certifies.")
+@click.option("--waivers", metavar="FILE", type=click.Path(path_type=Path), help="Known failures, see the docs.")
+@click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
 def certify(
-    backend: BackendArgument,
-    expression: Annotated[
-        str | None,
-        typer.Option("-k", metavar="EXPR", help="Only cases whose id matches, as in pytest. Never certifies."),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option("-n", metavar="N", min=1, help="Worker processes; as many as cores if left out.")
-    ] = None,
-    table: TableOption = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where the results go; assay-BACKEND if left out.")
-    ] = None,
-    smoke: Annotated[bool, typer.Option("--smoke", help="A few cases per constraint. Never certifies.")] = False,
-    waivers: Annotated[
-        Path | None, typer.Option("--waivers", metavar="FILE", help="Known failures that someone answers for.")
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
-    ] = None,
+    backend: str,
+    expression: str | None,
+    workers: int | None,
+    table: str | None,
+    out: Path | None,
+    smoke: bool,
+    waivers: Path | None,
+    dask: str | None,
 ) -> None:
-    """Run the cases and write certificate, results and reports. Exit 0: certified, 1: not, 2: usage error."""
+    """Run the cases; write certificate, results and reports.
+
+    Exit codes: 0 certified, 1 not certified, 2 usage or data error.
+    """
     from rich.console import Console
 
     from conformance.report.console import progress, summary
@@ -110,29 +102,29 @@ def certify(
                 report = assay(request, shown, _today)
         except KeyboardInterrupt:
             console.print(f"interrupted: {folder} holds the results so far and no certificate", highlight=False)
-            raise typer.Exit(NOT_CERTIFIED) from None
+            raise SystemExit(NOT_CERTIFIED) from None
     summary(console, report, folder)
-    raise typer.Exit(CERTIFIED if report.certificate.certified else NOT_CERTIFIED)
+    raise SystemExit(CERTIFIED if report.certificate.certified else NOT_CERTIFIED)
 
 
-@app.command()
-def verify(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that certify wrote.")]) -> None:
-    """Derive the verdict of a folder again, from its results and its table."""
+@main.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+def verify(folder: Path) -> None:
+    """Derive the verdict of a results folder again, from its results and its table."""
     from conformance.package import verify as verify_folder
 
     with _usage_errors():
         found = verify_folder(folder, _today())
     for note in found.notes:
-        typer.echo(f"note: {note}")
+        click.echo(f"note: {note}")
     for problem in found.problems:
-        typer.echo(f"problem: {problem}")
+        click.echo(f"problem: {problem}")
     if found.verdict is not None:
-        counts = ", ".join(f"{count} {name}" for name, count in found.verdict.counts.items())
-        typer.echo(counts)
+        click.echo(", ".join(f"{count} {name}" for name, count in found.verdict.counts.items()))
         for objection in found.verdict.objections:
-            typer.echo(f"because: {objection}")
-    typer.echo(f"{folder}: {'certified' if found.certified else 'not certified'}")
-    raise typer.Exit(CERTIFIED if found.certified else NOT_CERTIFIED)
+            click.echo(f"because: {objection}")
+    click.echo(f"{folder}: {'certified' if found.certified else 'not certified'}")
+    raise SystemExit(CERTIFIED if found.certified else NOT_CERTIFIED)
 
 
 def cores() -> int:
@@ -147,21 +139,14 @@ def _today() -> datetime.date:
 @contextmanager
 def _usage_errors() -> Iterator[None]:
     """One line and exit code 2 for what the user can put right."""
-    from conformance.backends import BackendSpecError
-    from conformance.package import PackageError
-    from conformance.selection import SelectionError
+    from conformance.errors import UsageError
     from conformance.table import TableError
-    from conformance.waivers import WaiverError
 
     try:
         yield
-    except (BackendSpecError, PackageError, SelectionError, TableError, WaiverError) as error:
-        _stop(str(error))
-
-
-def _stop(message: str) -> NoReturn:
-    typer.echo(f"assay: {message}", err=True)
-    raise typer.Exit(UNUSABLE)
+    except (UsageError, TableError) as error:
+        click.echo(f"assay: {error}", err=True)
+        raise SystemExit(UNUSABLE) from None
 
 
 if __name__ == "__main__":

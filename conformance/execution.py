@@ -23,10 +23,11 @@ from multiprocessing.process import BaseProcess
 import torch
 
 from conformance.backends import load_backend
-from conformance.cases import cases_for
 from conformance.certify import died, run_case
+from conformance.errors import UsageError
 from conformance.graph import Case
 from conformance.results import CaseResult
+from conformance.selection import all_cases
 from conformance.table import Table, load_table
 from partitioners.exir import Backend
 
@@ -49,7 +50,7 @@ class Job:
 def _context(job: Job) -> tuple[Backend, Table, dict[str, Case]]:
     torch.set_num_threads(1)
     table = load_table(job.table)
-    context = load_backend(job.backend), table, {case.id: case for case in cases_for(table)}
+    context = load_backend(job.backend), table, {case.id: case for case in all_cases(table)}
     # What is loaded by now stays until the end, so the collector need not look at it: 10 % less time per case.
     gc.freeze()
     return context
@@ -152,13 +153,20 @@ def _exit_after(parent: BaseProcess) -> None:
 def dask(address: str) -> Pool:
     """The workers of a Dask scheduler, which need the suite and the backend installed.
 
-    Raises ImportError without the `dask` extra, OSError when nobody answers at the address.
+    Raises UsageError without the `dask` extra and, when used, if nobody answers at the address.
     """
-    from distributed import Client
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise UsageError("--dask needs the package distributed: pip install 'npu-assay[dask]'") from error
 
     @contextmanager
     def connect(workers: int) -> Iterator[Executor]:
-        with Client(address) as client:
+        try:
+            client = Client(address)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--dask {address}: no scheduler answers ({error})") from error
+        with client:
             yield client.get_executor()
 
     return connect

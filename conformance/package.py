@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.cases import cases_for
 from conformance.certificate import (
     Certificate,
     CertificateError,
@@ -26,8 +25,10 @@ from conformance.certificate import (
     result_problem,
 )
 from conformance.environment import suite_sources
+from conformance.errors import UsageError
 from conformance.graph import Case
 from conformance.results import CaseResult, ResultError, from_line, to_line
+from conformance.selection import SelectionError, all_cases
 from conformance.table import Table, TableError, parse_table, table_path
 
 JOURNAL = "results.partial.jsonl"
@@ -39,7 +40,7 @@ FILES = (CERTIFICATE, RESULTS, TABLE, *REPORTS, JOURNAL)  # in the order in whic
 SHOWN = 10  # problems listed before the rest is only counted
 
 
-class PackageError(ValueError):
+class PackageError(UsageError):
     """A folder that cannot be written or read at all."""
 
 
@@ -128,9 +129,9 @@ def verify(folder: Path, today: datetime.date) -> Verification:
     try:
         certificate = read_certificate(_read(folder, CERTIFICATE))
         table = _table(folder, certificate)
-        cases = certificate.selection.of(cases_for(table))
+        cases = certificate.selection.of(all_cases(table))
         text = _read(folder, RESULTS)
-    except (CertificateError, PackageError, TableError, KeyError) as error:
+    except (CertificateError, PackageError, SelectionError, TableError) as error:
         return Verification((str(error),))
     results, problems = _results(text, cases)
     if sha256(text) != certificate.results_sha256:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from conformance.cases import FAMILIES, cases_for
+from conformance.errors import UsageError
 from conformance.graph import Case
+from conformance.table import Table
 
 Predicate = Callable[[str], bool]
 
@@ -13,8 +16,17 @@ _TOKEN = re.compile(r"[()]|[^\s()]+")
 _WORDS = {"and", "or", "not", "(", ")"}
 
 
-class SelectionError(ValueError):
-    """A `-k` expression that cannot be read; the message shows it and what was expected."""
+class SelectionError(UsageError):
+    """A `-k` expression that cannot be read, or a table without cases; the message says what was expected."""
+
+
+def all_cases(table: Table) -> tuple[Case, ...]:
+    """Every case of a table. Raises SelectionError for an operator that the suite has no cases for."""
+    try:
+        return cases_for(table)
+    except KeyError as error:
+        known = ", ".join(sorted(FAMILIES))
+        raise SelectionError(f"table {table.name}@{table.version}: no cases for {error}; known: {known}") from error
 
 
 def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from conformance.constraints import nearest
+from conformance.errors import UsageError
 from conformance.results import CaseResult
 
 
-class WaiverError(ValueError):
+class WaiverError(UsageError):
     """A file of waivers that cannot be read; the message names file, entry and key."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import fake_backend
@@ -126,6 +127,14 @@ def test_processes_give_the_same_results_as_one() -> None:
     alone = {r.case: to_line(r) for r in run_all(job, names(12), 1)}
     spread = {r.case: to_line(r) for r in run_all(job, names(12), 2)}
     assert spread == alone and len(alone) == 12
+
+
+def test_any_executor_will_do() -> None:
+    def threads(workers: int) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(workers)
+
+    job = Job(SPEC, fake_backend.TABLE)
+    assert {r.case for r in run_all(job, names(5), 1, threads)} == set(names(5))
 
 
 def test_a_case_that_ends_its_process_fails_and_the_others_go_on() -> None:

@@ -24,22 +24,27 @@ class PlainProgress:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._start = time.monotonic()
+        self._start = 0.0
         self._cases = self._done = self._failed = 0
 
     def started(self, cases: int) -> None:
-        self._cases, self._start = cases, time.monotonic()
+        self._cases = cases
         self._print(f"{cases} cases")
 
     def finished(self, result: CaseResult) -> None:
-        self._done += 1
-        self._failed += result.status == "fail"
+        self._count(result)
         if self._done * PLAIN_STEPS // self._cases > (self._done - 1) * PLAIN_STEPS // self._cases:
             self._print(f"{self._done}/{self._cases} cases, {self.rate():.0f}/s, {self._failed} failures")
 
     def rate(self) -> float:
-        """Cases per second so far."""
-        return self._done / max(1e-9, time.monotonic() - self._start)
+        """Cases per second since the first one ended: starting the workers does not count."""
+        return (self._done - 1) / max(1e-9, time.monotonic() - self._start)
+
+    def _count(self, result: CaseResult) -> None:
+        if not self._done:
+            self._start = time.monotonic()
+        self._done += 1
+        self._failed += result.status == "fail"
 
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False)
@@ -54,12 +59,11 @@ class BarProgress(PlainProgress):
         self._task = bar.add_task("starting", total=None, rate="", failures=0)
 
     def started(self, cases: int) -> None:
-        self._cases, self._start = cases, time.monotonic()
+        self._cases = cases
         self._bar.update(self._task, total=cases, description="cases")
 
     def finished(self, result: CaseResult) -> None:
-        self._done += 1
-        self._failed += result.status == "fail"
+        self._count(result)
         self._bar.update(self._task, completed=self._done, rate=f"{self.rate():.0f}/s", failures=self._failed)
 
 

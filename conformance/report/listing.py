@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from conformance.backends import load_backend
-from conformance.cases import cases_for
+from conformance.selection import all_cases
 from conformance.graph import Case
 from conformance.table import Row, Table, load_table
 
@@ -14,7 +14,7 @@ def operator_text(backend: str, operator: str, table: str | None) -> str:
     """The row, its constraints and its cases. Raises BackendSpecError or TableError with the nearest name."""
     loaded = load_table(table if table is not None else load_backend(backend).table)
     row = loaded.row(operator)
-    return "\n".join([*_row(loaded, row), *_cases([c for c in cases_for(loaded) if c.row == row.name])])
+    return "\n".join([*_row(loaded, row), *_cases([c for c in all_cases(loaded) if c.row == row.name])])
 
 
 def _row(table: Table, row: Row) -> Iterator[str]:
