@@ -139,35 +139,34 @@ class _Writer:
 
     def pad(self, alignment: int, following: int = 0) -> None:
         """Put zeros so that after `following` more bytes the place is a multiple of `alignment`."""
-        self.alignment = max(self.alignment, alignment)
+        if alignment > self.alignment:
+            self.alignment = alignment
         gap = -(self.place + following) % alignment
         if gap:
             self.put(bytes(gap))
 
     def offset(self, place: int) -> None:
+        """Put the distance to what is at `place`."""
         self.pad(4)
         self.put(_UINT32.pack(self.place + 4 - place))
 
     def table(self, table: Table, value: Mapping[str, Any]) -> int:
         """Put a table behind everything it refers to; returns its place."""
-        for key in value:
-            if key not in table.fields:
-                raise FormatError("field", repr(key), f"one of {sorted(table.fields)}", table.name)
+        if not value.keys() <= table.fields.keys():
+            unknown = next(key for key in value if key not in table.fields)
+            raise FormatError("field", repr(unknown), f"one of {sorted(table.fields)}", table.name)
         children = {
             name: self.child(kind, value, value[name])
             for name, (_, kind) in table.fields.items()
-            if not isinstance(kind, Scalar) and value.get(name) is not None
+            if value.get(name) is not None and not isinstance(kind, Scalar)
         }
         end, fields = self.place, {}
         for name, (slot, kind) in table.fields.items():
-            if isinstance(kind, Scalar):
-                if name not in value or not self.scalar(kind, value[name], table.name, name):
-                    continue
-            elif name in children:
+            if name in children:
                 self.offset(children[name])
-            else:
-                continue
-            fields[slot] = self.place
+                fields[slot] = self.place
+            elif name in value and isinstance(kind, Scalar) and self.scalar(kind, value[name], table.name, name):
+                fields[slot] = self.place
         return self.start(fields, end)
 
     def scalar(self, kind: Scalar, value: Any, table: str, name: str) -> bool:
@@ -202,8 +201,8 @@ class _Writer:
             case Tables():
                 return self.offsets([self.table(kind.table, each) for each in value])
             case Numbers():
-                array = _vector(value, kind.type)
-                return self.vector(array.tobytes(), array.size, max(kind.align, array.itemsize))
+                raw, size = _packed(value, kind.type), _STRUCTS[kind.type].size
+                return self.vector(raw, len(raw) // size, max(kind.align, size))
             case Nested():
                 return self.table(kind.table, value)
             case Union():
@@ -230,13 +229,13 @@ class _Writer:
         return self.place
 
 
-def _vector(value: Any, type_: str) -> np.ndarray[Any, Any]:
+def _packed(value: Any, type_: str) -> bytes:
     """The numbers in the vector's type; an array that has it already is taken as it is."""
-    dtype = _DTYPES[type_]
-    if isinstance(value, np.ndarray) and value.dtype == dtype:
-        return value
-    numbers = value.tolist() if isinstance(value, np.ndarray) else value
-    return np.array([_fitting(number, type_, "vector element") for number in numbers], dtype)
+    if isinstance(value, np.ndarray) and value.dtype == _DTYPES[type_]:
+        return value.tobytes()
+    given = value.tolist() if isinstance(value, np.ndarray) else value
+    numbers = [_fitting(number, type_, "vector element") for number in given]
+    return struct.pack(f"<{len(numbers)}{_CODES[type_][1]}", *numbers)
 
 
 def _fitting(number: Any, type_: str, where: str) -> Any:
