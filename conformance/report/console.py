@@ -80,16 +80,18 @@ def progress(console: Console) -> Iterator[PlainProgress]:
 
 
 def summary(console: Console, report: Report, folder: Path) -> None:
-    """Operators, the first failures, the verdict, and where to read on."""
-    console.print(_operators(report))
-    _print_failures(console, report)
+    """Operators that fail, the first failures, the verdict, and where to read on."""
+    if report.failures:
+        console.print(_operators(report))
+        _print_failures(console, report)
     certificate = report.certificate
     name = f"{certificate.backend['name']} against {report.table.name}@{report.table.version}"
     counts = certificate.counts
     console.print(
-        f"{counts['cases']} cases: {counts['pass']} pass, {counts['fail']} fail, {counts['waived']} waived, "
-        f"{counts['unspecified']} where the table is silent",
+        f"{sum(t.cases > 0 for _, t in report.rows)} operators, {counts['cases']} cases: {counts['pass']} pass, "
+        f"{counts['fail']} fail, {counts['waived']} waived, {counts['unspecified']} where the table is silent",
         highlight=False,
+        soft_wrap=True,
     )
     console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
     if certificate.certified:
@@ -102,13 +104,12 @@ def summary(console: Console, report: Report, folder: Path) -> None:
 
 def _operators(report: Report) -> Grid:
     grid = Grid(box=None, pad_edge=False)
-    grid.add_column("operator", no_wrap=True)
+    grid.add_column("operators that fail", no_wrap=True)
     for name in ("cases", "pass", "silent", "fail"):
         grid.add_column(name, justify="right")
     for name, tally in report.rows:
-        if tally.cases:
-            style = "red" if tally.failed else ""
-            grid.add_row(name, *map(str, (tally.cases, tally.passed, tally.unspecified, tally.failed)), style=style)
+        if tally.failed:
+            grid.add_row(name, *map(str, (tally.cases, tally.passed, tally.unspecified, tally.failed)))
     return grid
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from conformance.backends import load_backend
-from conformance.selection import all_cases
 from conformance.graph import Case
+from conformance.selection import all_cases
 from conformance.table import Row, Table, load_table
 
 
