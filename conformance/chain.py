@@ -28,10 +28,12 @@ from reference.integer import QTensor
 class Walk:
     """The float golden of every graph output: chain bounds, legal codes and their quantisation, dtype.
 
+    own: the same outputs along the code path, which has the roundings that really happened on the way.
     contradictions: the steps at which the integer golden's codes are not legal, in words.
     """
 
     bounded: tuple[Bounded, ...]
+    own: tuple[Bounded, ...]
     codes: tuple[Codes | None, ...]
     quants: tuple[Quant | None, ...]
     dtypes: tuple[torch.dtype, ...]
@@ -69,6 +71,7 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Mapping[Ref, 
     outputs = [nodes[ref] for ref in graph.outputs]
     return Walk(
         tuple(x.chain for x in outputs),
+        tuple(x.code for x in outputs),
         tuple(x.codes for x in outputs),
         tuple(x.quant for x in outputs),
         tuple(x.dtype for x in outputs),

@@ -50,6 +50,7 @@ class Output:
     distance: Tensor
     codes: Coded | None
     unit: float
+    own: Bounded
 
 
 Check = Callable[[Output], tuple[str, dict[str, float]]]
@@ -192,8 +193,8 @@ def gate4(output: Output) -> tuple[str, dict[str, float]]:
     """SQNR in dB against its floor.
 
     Errors spread evenly over +-E have the root mean square E / sqrt(3); the floor is 3 dB under that. Few
-    or tied elements are not spread evenly, so the floor never asks for more than what the nearest codes,
-    off by what is ambiguous, reach themselves. Unbounded elements do not count.
+    or tied elements are not spread evenly, so the floor never asks for more than what the float golden's own
+    codes, off by what is ambiguous, reach themselves. Unbounded elements do not count.
     """
     error = output.bounded.spread()
     parts = [output.bounded.value, output.distance, error]
@@ -218,10 +219,13 @@ def gate4(output: Output) -> tuple[str, dict[str, float]]:
 
 
 def _own_noise(output: Output) -> float:
-    """The noise of the float golden's own nearest codes, each off by what is ambiguous."""
+    """The noise of the float golden's own nearest codes, each off by what is ambiguous.
+
+    A float output has that of its code path: a single rounded code may stand behind all of it.
+    """
     codes = output.codes
     if codes is None:
-        return 0.0
+        return _norm((output.own.value - output.bounded.value).abs_().add_(output.own.error))
     nearest = (codes.legal.nearest - codes.quant.zero_point) * output.unit
     return _norm((nearest - output.bounded.value).abs_().add_(codes.ambiguous, alpha=output.unit))
 

@@ -156,7 +156,7 @@ def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None) -> Outp
     )
     real = output.to(torch.float64)
     if quant is None or legal is None:
-        return Output(name, real, bounded, (real - bounded.value).abs(), None, 1.0)
+        return Output(name, real, bounded, (real - bounded.value).abs(), None, 1.0, run.own[index])
     unit = affine(quant).scale32
     steps = (real / unit).round()
     real, ambiguous = steps * unit, legal.ambiguous()
@@ -164,7 +164,7 @@ def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None) -> Outp
         coded = Coded(quant, steps + quant.zero_point, exact.to(torch.float64), _NONE, legal, ambiguous)
     else:
         coded = Coded(quant, steps + quant.zero_point, legal.nearest, ambiguous.clamp(min=1), legal, ambiguous)
-    return Output(name, real, bounded, (real - bounded.value).abs(), coded, unit)
+    return Output(name, real, bounded, (real - bounded.value).abs(), coded, unit, run.own[index])
 
 
 _NONE = torch.zeros((), dtype=torch.float64)
