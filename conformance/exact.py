@@ -17,9 +17,10 @@ from reference.golden.weighted import MOVEMENT
 from reference.integer import QTensor
 
 # Behind an operator without a quantisation of its own these run on its codes (their own output's steps).
-_FUSED = frozenset(
-    {"aten.relu.default", "aten.relu6.default", "aten.hardtanh.default", "aten.clamp.default"}
+_FUSED = (
+    frozenset({"aten.relu.default", "aten.relu6.default", "aten.hardtanh.default", "aten.clamp.default"})
     | {"aten.sigmoid.default", "aten.tanh.default"}
+    | (MOVEMENT - {"aten.cat.default"})
 )
 
 
@@ -53,7 +54,7 @@ def references(argument: Any) -> tuple[Ref, ...]:
 def step_quants(graph: Graph) -> dict[str, Quant | None]:
     """The quantisation that each step's result has as integers; None for a step that works on reals.
 
-    A step without its own takes that of the activation behind it, when nothing else uses its result.
+    A step without its own takes that of the activation or reshape behind it, when nothing else uses its result.
     """
     users: dict[str, list[Step]] = {}
     for step in graph.steps:
