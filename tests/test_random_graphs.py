@@ -1,0 +1,57 @@
+"""The honesty contract on random models of several operators, and on the small ones that broke it once."""
+
+from __future__ import annotations
+
+import pytest
+from honesty import faults
+from random_graphs import random_graph
+
+from conformance.cases.baseline import convolution
+from conformance.cases.make import X, activation, quant, step
+from conformance.graph import Fill, Graph, Ref, Step, Value
+from partitioners.neutron import backend
+
+SEEDS = range(150)
+
+
+@pytest.mark.parametrize("first", SEEDS[::10])
+def test_random_models_are_run_honestly(first: int) -> None:
+    found = {seed: faults(random_graph(seed), backend) for seed in range(first, first + 10)}
+    assert {seed: messages for seed, messages in found.items() if messages} == {}
+
+
+def test_a_seed_is_always_the_same_model() -> None:
+    assert random_graph(7) == random_graph(7) != random_graph(8)
+
+
+# ------------------------------------------------------------------------------------ found by random models
+
+
+def _float_behind_one_code() -> Graph:
+    """A float output with a single rounded code behind it, almost half a step off."""
+    x = Value("x", (1, 1), quant(0.0049), Fill("list", values=(100.0,)))
+    rounded = Step("rounded", "aten.abs.default", (X,), (), quant(1.0))
+    return Graph((x,), (rounded, Step("y", "aten.neg.default", (Ref("rounded"),))), (Ref("y"),))
+
+
+def _convolution_quantised_behind_a_reshape() -> Graph:
+    """The device rounds the convolution; the sub keeps the model from being delegated whole."""
+    u = convolution(cin=8, cout=8, size=(16, 16), kernel=(1, 1))
+    y = quant(0.05, 3)
+    flat = Step("flat", "aten.view_copy.default", (Ref("product"), (1, -1)), (), y)
+    z = activation("z", (1, 8), y)
+    rest = Step("rest", "aten.sub.Tensor", (Ref("z"), Ref("z")), (), y)
+    product = step(u, X, "product")
+    product = Step(product.name, product.op, product.args)
+    return Graph((*u.values, z), (product, flat, rest), (Ref("flat"), Ref("rest")))
+
+
+FOUND = {
+    "float_behind_one_code": _float_behind_one_code(),
+    "convolution_quantised_behind_a_reshape": _convolution_quantised_behind_a_reshape(),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found_model_is_run_honestly(name: str) -> None:
+    assert faults(FOUND[name], backend) == []
