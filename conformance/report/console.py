@@ -118,7 +118,8 @@ def _print_failures(console: Console, report: Report) -> None:
         console.print(f"{count} cases fail the check [bold]{check}[/] ({CHECKS.get(check, '')})", highlight=False)
     for failure in report.failures[:SHOWN]:
         lines = [f"  [{f.check}] {f.message}" for f in failure.result.failures]
-        text = "\n".join([failure.result.case, *lines, f"  again: {failure.command}"])
+        rule = [f"  rule: {failure.sentence}"] if failure.sentence else []
+        text = "\n".join([failure.result.case, *lines, *rule, f"  again: {failure.command}"])
         console.print(text, highlight=False, markup=False, soft_wrap=True)
     if len(report.failures) > SHOWN:
         console.print(f"... and {len(report.failures) - SHOWN} more, see the report", highlight=False)
