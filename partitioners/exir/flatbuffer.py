@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -41,7 +42,7 @@ _CODES: Final = {
 _STRUCTS: Final = {name: struct.Struct(code) for name, code in _CODES.items()}
 _DTYPES: Final = {name: np.dtype(code) for name, code in _CODES.items()}
 _LIMITS: Final = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _CODES if "int" in name}
-_UINT16, _INT32, _UINT32 = _STRUCTS["uint16"], _STRUCTS["int32"], _STRUCTS["uint32"]
+_UINT8, _UINT16, _INT32, _UINT32 = (_STRUCTS[name] for name in ("uint8", "uint16", "int32", "uint32"))
 
 
 class FormatError(ValueError):
@@ -79,6 +80,14 @@ class Table:
 
     name: str
     fields: Mapping[str, tuple[int, Kind]]
+
+    @cached_property
+    def empty(self) -> Record:
+        """What is read when no field is present."""
+        return {
+            name: _fitting(kind.default, kind.type, "default") if isinstance(kind, Scalar) else None
+            for name, (_, kind) in self.fields.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -299,13 +308,15 @@ class _Reader:
         if depth > DEPTH_LIMIT:
             raise self.error("nesting", f"deeper than {DEPTH_LIMIT}", f"at most {DEPTH_LIMIT} tables", path, at)
         places = self.places(at, path)
-        record: Record = {}
+        record = dict(table.empty)
         for name, (slot, kind) in table.fields.items():
-            place = places[slot] if slot < len(places) else 0
+            if slot >= len(places) or not places[slot]:
+                continue
+            place = at + places[slot]
             if isinstance(kind, Scalar):
-                record[name] = self.scalar(kind, at, place, (path, name))
+                record[name] = self.scalar(kind, place, (path, name))
             else:
-                record[name] = self.child(kind, at + place, record, (path, name), depth) if place else None
+                record[name] = self.child(kind, place, record, (path, name), depth)
         return record
 
     def places(self, at: int, path: _Path) -> tuple[int, ...]:
@@ -321,15 +332,13 @@ class _Reader:
             raise self.error("table size", extent, "to enclose every field", path, at)
         return tuple(places)
 
-    def scalar(self, kind: Scalar, at: int, place: int, path: _Path) -> Any:
-        if not place:
-            return _fitting(kind.default, kind.type, "default")
-        number = self.number(_STRUCTS["uint8" if kind.type == "bool" else kind.type], at + place, path)
-        if kind.type == "bool":
-            if number > 1:
-                raise self.error("bool", number, "0 or 1", path, at + place)
-            return bool(number)
-        return number
+    def scalar(self, kind: Scalar, at: int, path: _Path) -> Any:
+        if kind.type != "bool":
+            return self.number(_STRUCTS[kind.type], at, path)
+        number = self.number(_UINT8, at, path)
+        if number > 1:
+            raise self.error("bool", number, "0 or 1", path, at)
+        return bool(number)
 
     def child(self, kind: Kind, at: int, record: Record, path: _Path, depth: int) -> Any:
         match kind:
