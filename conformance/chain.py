@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from conformance.exact import affine, references, step_quants, substitute, with_moved_quants
+from conformance.exact import affine, operands, references, step_quants, substitute, with_moved_quants
 from conformance.graph import Graph, Quant, Ref, Step, Value
 from conformance.programs import materialise
 from reference import golden, onnx_golden
@@ -65,7 +65,7 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Mapping[Ref, 
     nodes: dict[Ref, _Node] = {Ref(value.name): _value_node(value) for value in graph.values}
     for step in graph.steps:
         quant = quants[step.name]
-        integers = quant is not None and all(nodes[ref].quant is not None for ref in _operands(step))
+        integers = quant is not None and all(nodes[ref].quant is not None for ref in operands(step))
         y = None if quant is None else affine(quant)
         nodes.update(_float_step(step, _Arithmetic(scheme, integers, not (delegated and integers), y), nodes, exact))
     outputs = [nodes[ref] for ref in graph.outputs]
@@ -77,12 +77,6 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Mapping[Ref, 
         tuple(x.dtype for x in outputs),
         tuple(x.contradiction for x in nodes.values() if x.contradiction),
     )
-
-
-def _operands(step: Step) -> tuple[Ref, ...]:
-    """The operands that must be codes for the step to be one on integers: a divisor need not be."""
-    refs = references(step.args)
-    return refs[:1] if step.op == "aten.div.Tensor" else refs
 
 
 @lru_cache(maxsize=512)

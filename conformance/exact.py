@@ -51,6 +51,12 @@ def references(argument: Any) -> tuple[Ref, ...]:
     return ()
 
 
+def operands(step: Step) -> tuple[Ref, ...]:
+    """The operands that must be codes for the step to be one on integers: a divisor need not be."""
+    refs = references(step.args)
+    return refs[:1] if step.op == "aten.div.Tensor" else refs
+
+
 def step_quants(graph: Graph) -> dict[str, Quant | None]:
     """The quantisation that each step's result has as integers; None for a step that works on reals.
 
@@ -117,8 +123,10 @@ def _integer_step(
 
     A divisor alone may be real: it is made into codes.
     """
+    if step.op not in integer.OPERATORS or quant is None or any(ref not in found for ref in operands(step)):
+        return {}
     known: Mapping[Ref, Any] = {**found, **reals} if step.op == "aten.div.Tensor" else found
-    if step.op not in integer.OPERATORS or quant is None or any(ref not in known for ref in references(step.args)):
+    if any(ref not in known for ref in references(step.args)):
         return {}
     y = affine(quant)
     codes = integer.run(step.op, substitute(step.args, known), dict(step.kwargs), y)

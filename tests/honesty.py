@@ -9,7 +9,7 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from conformance.certify import COPIES, delegates
-from conformance.exact import references, step_quants, with_moved_quants
+from conformance.exact import operands, step_quants, with_moved_quants
 from conformance.graph import Graph
 from conformance.numerics import Golden, golden, judge
 from conformance.programs import build, model_inputs
@@ -51,8 +51,7 @@ def _with_codes(graph: Graph) -> set[str]:
     quants = step_quants(graph)
     found = {value.name for value in graph.values if value.quant is not None}
     for step in graph.steps:
-        operands = references(step.args)[: 1 if step.op == "aten.div.Tensor" else None]
-        if quants[step.name] is not None and all(ref.name in found for ref in operands):
+        if quants[step.name] is not None and all(ref.name in found for ref in operands(step)):
             found.add(step.name)
     return found
 

@@ -46,7 +46,14 @@ def _convolution_quantised_behind_a_reshape() -> Graph:
     return Graph((*u.values, z), (product, flat, rest), (Ref("flat"), Ref("rest")))
 
 
+def _division_of_a_real_number() -> Graph:
+    """Quantised, but computed from no codes."""
+    half = Step("half", "aten.div.Tensor", (X, 2.0), (), quant(0.05, 3))
+    return Graph((activation("x", (1, 8), None),), (half,), (Ref("half"),))
+
+
 FOUND = {
+    "division_of_a_real_number": _division_of_a_real_number(),
     "float_behind_one_code": _float_behind_one_code(),
     "convolution_quantised_behind_a_reshape": _convolution_quantised_behind_a_reshape(),
 }
