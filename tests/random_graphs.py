@@ -26,6 +26,11 @@ Q = quant(0.05, 3)
 BOUNDS = ((-1, 1), (0, 1), (0, 6), (0, None), (0, math.inf), (-2, 2))
 CLAMPS = ("aten.relu.default", "aten.hardtanh.default", "aten.clamp.default")
 LARGEST = 3000  # elements of a value
+STRANGE = (  # types and ranges that are refused
+    Quant(0.03125, 128, 0, 255, dtype="uint8"),
+    Quant(2.0**-12, 0, -32768, 32767, dtype="int16"),
+    Quant(0.0625, 5, -127, 127),
+)
 
 Shape = tuple[int, ...]
 
@@ -41,10 +46,11 @@ class Node:
 
 @dataclass
 class Draw:
-    """A model being drawn."""
+    """A model being drawn. Where it is `tame`, its sizes and quantisations are mostly as the table's rules want."""
 
     random: Random
     quants: tuple[Quant, ...]
+    tame: bool = False
     values: list[Value] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
@@ -52,6 +58,10 @@ class Draw:
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
+
+    def odd(self, probability: float) -> bool:
+        """A chance that a tame model does not take."""
+        return not self.tame and self.chance(probability)
 
     def pick(self, *choices: Any) -> Any:
         return self.random.choice(choices)
@@ -68,13 +78,15 @@ class Draw:
         return Node(Ref(name), shape, q)
 
     def new_input(self, rank: int) -> Node:
-        q = None if self.chance(0.04) else self.some_quant()
+        q = None if self.odd(0.04) else self.some_quant()
         node = self.add_value(self.some_shape(rank), q)
         self.nodes.append(node)
         return node
 
     def some_shape(self, rank: int) -> Shape:
         """Batch mostly 1, channels mostly multiples of 8 in both readings."""
+        if self.tame and self.chance(0.9):
+            return tuple([1, self.pick(8, 16), *(self.pick(8, 8, 4, 2) for _ in range(rank - 3)), 8][-rank:])
         batch, channels = self.pick(1, 1, 1, 1, 2), self.pick(8, 8, 8, 16, 1, 3, 7)
         sizes = [self.pick(8, 8, 4, 16, 1, 2, 3, 5, 6) for _ in range(rank)]
         if rank >= 3:
@@ -84,9 +96,12 @@ class Draw:
         return tuple(sizes)
 
     def some_quant(self) -> Quant:
-        if self.chance(0.85):
+        if self.chance(0.97 if self.tame else 0.85):
             return self.random.choice(self.quants)
-        return quant(2.0 ** self.random.uniform(-9, 1), self.pick(-128, 127, 0, self.random.randint(-128, 127)))
+        zero_point = self.pick(-128, 127, 0, self.random.randint(-128, 127))
+        if self.odd(0.15):
+            return self.random.choice((*STRANGE, quant(2.0 ** self.random.uniform(-20, 10), zero_point)))
+        return quant(2.0 ** self.random.uniform(-9, 1), zero_point)
 
     def operand(self, *ranks: int, fits: Callable[[Shape], bool] = lambda shape: True) -> Node:
         """A value of one of these ranks, late ones preferred, or a new input."""
@@ -112,16 +127,16 @@ class Draw:
 
     def free(self, x: Node) -> Quant | None:
         """Any quantisation of the result; mostly none behind a real number."""
-        if self.chance(0.6 if x.quant is None else 0.05):
+        if self.chance(0.6) if x.quant is None else self.odd(0.05):
             return None
         return self.some_quant()
 
     def same(self, x: Node) -> Quant | None:
         """Mostly the operand's quantisation, as its rules want."""
-        return x.quant if self.chance(0.85) else self.free(x)
+        return self.free(x) if self.odd(0.15) else x.quant
 
     def fixed(self, x: Node, y: Quant) -> Quant | None:
-        return y if self.chance(0.85) else self.free(x)
+        return self.free(x) if self.odd(0.15) else y
 
     def apply(self, op: str, args: Sequence[Any], y: Quant | None, outputs: int = 1, **kwargs: Any) -> Node:
         """Append a step; its results become values. Returns the first."""
@@ -146,6 +161,15 @@ class Draw:
 
 
 # ------------------------------------------------------------------------------------ element by element
+
+
+def again(draw: Draw) -> None:
+    """A constant of some product as an ordinary operand."""
+    found = [v for v in draw.values if v.constant and v.quant and v.quant.axis is None and v.quant.dtype == "int8"]
+    if found:
+        x = draw.random.choice(found)
+        op = draw.pick("aten.abs.default", "aten.relu.default", "aten.tanh.default")
+        draw.apply(op, (Ref(x.name),), draw.free(Node(Ref(x.name), x.shape, x.quant)))
 
 
 def unary(draw: Draw) -> None:
@@ -194,7 +218,10 @@ def binary(draw: Draw) -> None:
     elif draw.chance(0.15):
         other = draw.add_value(x.shape, weight_quant(draw.pick(1.0, 0.01)), constant=True)
     args = (x.ref, other.ref) if draw.chance(0.6) else (other.ref, x.ref)
-    draw.apply(op, args, draw.free(x))
+    if draw.odd(0.1):
+        args = (x.ref, draw.pick(0.5, 1.0, 2, 0))
+    keywords = {"alpha": draw.pick(1, 2)} if op == "aten.add.Tensor" and draw.odd(0.1) else {}
+    draw.apply(op, args, draw.free(x), **keywords)
 
 
 def divide(draw: Draw) -> None:
@@ -213,7 +240,11 @@ def divide(draw: Draw) -> None:
 
 def concatenate(draw: Draw) -> None:
     x = draw.operand(1, 2, 3, 4)
-    parts = [x, *(draw.like(x) for _ in range(draw.pick(1, 1, 2)))]
+    others = [draw.like(x) for _ in range(draw.pick(1, 1, 2))]
+    if draw.tame:  # different values of one quantisation
+        others = [node for node in draw.nodes if node.shape == x.shape and node.quant == x.quant and node != x][-2:]
+        others = others or [draw.add_value(x.shape, x.quant)]
+    parts = [x, *others]
     if draw.chance(0.15):
         parts.append(draw.add_value(x.shape, x.quant, constant=True))
     draw.random.shuffle(parts)
@@ -226,16 +257,19 @@ def concatenate(draw: Draw) -> None:
 def slices(draw: Draw) -> None:
     x = draw.operand(1, 2, 3, 4)
     dim = draw.random.randrange(-len(x.shape), len(x.shape))
+    if draw.tame and len(x.shape) > 1:
+        dim = draw.pick(1, -1)
     size = x.shape[dim]
     start = draw.random.randrange(size)
     end = draw.pick(draw.random.randint(start + 1, size), size, size + 5)
-    step = draw.pick((), (), (1,), (2,))
+    step = (2,) if draw.odd(0.2) else draw.pick((), (1,))
     draw.apply("aten.slice_copy.Tensor", (x.ref, dim, start, end, *step), draw.same(x))
 
 
 def split(draw: Draw) -> None:
     x = draw.operand(1, 2, 3, 4, fits=lambda shape: max(shape) > 1)
-    dim = draw.random.choice([i for i, size in enumerate(x.shape) if size > 1] or [0])
+    dims = [i for i, size in enumerate(x.shape) if size > 1] or [0]
+    dim = dims[-1] if draw.tame and draw.chance(0.5) else draw.random.choice(dims)
     size = x.shape[dim]
     op = draw.pick("aten.split.Tensor", "aten.split.sizes", "aten.split_with_sizes.default")
     if op == "aten.split.Tensor":
@@ -248,14 +282,16 @@ def split(draw: Draw) -> None:
     draw.apply(name, (x.ref, sizes, dim), draw.same(x), outputs=len(sizes))
 
 
-def view(draw: Draw) -> None:
+def view(draw: Draw) -> Node:
     x = draw.operand(1, 2, 3, 4)
     count = math.prod(x.shape)
+    if draw.odd(0.05):
+        return draw.apply("aten.view_copy.default", (x.ref, (1, *x.shape, 1, 1)), draw.same(x))
     shapes = [(count,), (1, count), (x.shape[0], -1), x.shape, tuple(reversed(x.shape)), (1, *x.shape), (*x.shape, 1)]
     for divisor in (2, 3, 4, 8):
         if count % divisor == 0:
             shapes += [(divisor, -1), (1, divisor, -1), (1, 1, divisor, -1), (1, divisor, -1, 1), (1, 1, -1, divisor)]
-    draw.apply("aten.view_copy.default", (x.ref, draw.random.choice(shapes)), draw.same(x))
+    return draw.apply("aten.view_copy.default", (x.ref, draw.random.choice(shapes)), draw.same(x))
 
 
 def squeeze(draw: Draw) -> None:
@@ -367,12 +403,12 @@ def convolution(draw: Draw) -> None:
     spatial, channels = x.shape[2:], x.shape[1]
     y = draw.some_quant()
     depthwise = draw.chance(0.3) and channels > 1
-    out = channels if depthwise else draw.pick(8, 8, 16, 4, 1, 3)
+    out = channels if depthwise else draw.pick(8, 16) if draw.tame else draw.pick(8, 8, 16, 4, 1, 3)
     kernel = tuple(draw.random.randint(1, min(3, size)) for size in spatial)
     inner = 1 if depthwise else channels
     w = _weights(draw, (out, inner, *kernel), x, y, inner * math.prod(kernel), 0)
     bias = _bias(draw, out, x, w, optional=True)
-    stride = tuple(draw.pick(1, 1, 2, 3) for _ in spatial)
+    stride = tuple(draw.pick(1, 1, 2, 2 if draw.tame else 3) for _ in spatial)
     padding = tuple(draw.pick(0, 0, k // 2, 1) for k in kernel)
     dilation = tuple(draw.pick(1, 1, 2) if (k - 1) * 2 < n else 1 for k, n in zip(kernel, spatial, strict=True))
     none = (0,) * len(spatial)
@@ -413,7 +449,7 @@ def computed_product(draw: Draw) -> None:
     """Both operands are computed."""
     rank = draw.pick(2, 3)
     x = draw.operand(rank)
-    shape = (*x.shape[:-2], x.shape[-1], draw.pick(8, 16, x.shape[-2], 3))
+    shape = (*x.shape[:-2], x.shape[-1], draw.pick(8, 16, x.shape[-2], 8 if draw.tame else 3))
     found = [node for node in draw.nodes if len(node.shape) == rank and node.shape[:-1] == shape[:-1]]
     if found and draw.chance(0.7):
         other = draw.random.choice(found)
@@ -432,7 +468,7 @@ def pool(draw: Draw) -> None:
     x = draw.operand(rank)
     spatial = x.shape[2:]
     kernel = tuple(draw.random.randint(1, min(3, size)) for size in spatial)
-    stride = tuple(draw.pick(1, 2, k, 3) for k in kernel)
+    stride = tuple(draw.pick(1, 2, 2, 2) if draw.tame else draw.pick(1, 2, k, 3) for k in kernel)
     padding = tuple(draw.pick(0, 0, 0, k // 2) for k in kernel)
     args: tuple[Any, ...] = draw.pick((kernel,), (kernel, stride), (kernel, stride, padding))
     name = draw.pick("avg_pool", "max_pool")
@@ -458,8 +494,14 @@ def adaptive(draw: Draw) -> None:
 
 def mean(draw: Draw) -> None:
     x = draw.operand(4, 4, 3, 2)
-    dims = draw.pick((-1, -2), (-2, -1), (-1,)) if len(x.shape) < 4 else draw.pick((-1, -2), (2, 3), (3, 2), (1, 2))
-    draw.apply("aten.mean.dim", (x.ref, dims, draw.chance(0.85)), draw.same(x))
+    if draw.tame:
+        x = draw.operand(4)
+    dims = (
+        draw.pick((-1, -2), (-2, -1), (-1,))
+        if draw.tame or len(x.shape) < 4
+        else draw.pick((-1, -2), (2, 3), (3, 2), (1, 2))
+    )
+    draw.apply("aten.mean.dim", (x.ref, dims, not draw.odd(0.15)), draw.same(x))
 
 
 def upsample(draw: Draw) -> None:
@@ -472,7 +514,7 @@ def upsample(draw: Draw) -> None:
         draw.apply("aten.upsample_bilinear2d.vec", args, draw.same(x))
 
 
-FAMILIES: Sequence[tuple[Callable[[Draw], None], int]] = (
+FAMILIES: Sequence[tuple[Callable[[Draw], object], int]] = (
     (unary, 3),
     (clamp, 3),
     (table, 2),
@@ -497,6 +539,7 @@ FAMILIES: Sequence[tuple[Callable[[Draw], None], int]] = (
     (adaptive, 1),
     (mean, 2),
     (upsample, 1),
+    (again, 1),
 )
 
 
@@ -505,7 +548,7 @@ def random_graph(seed: int) -> Graph:
     random = Random(seed)
     scales = [2.0 ** random.uniform(-7, -1) for _ in range(2)]
     quants = tuple(quant(scale, random.choice((0, 3, -128, random.randint(-128, 127)))) for scale in scales)
-    draw = Draw(random, (quants[0], quants[0], quants[1]))
+    draw = Draw(random, (quants[0], quants[0], quants[1]), random.random() < 0.5)
     families, weights = zip(*FAMILIES, strict=True)
     for family in random.choices(families, weights, k=random.randint(1, 8)):
         family(draw)
@@ -525,6 +568,9 @@ def _returned(draw: Draw) -> tuple[Ref, ...]:
             wanted = draw.chance(0.6) if index else step.name not in names
             if (free and wanted) or draw.chance(0.08):
                 returned.append(ref)
+    if draw.odd(0.05):
+        value = draw.random.choice(draw.values)
+        returned.append(draw.random.choice(returned) if value.constant else Ref(value.name))
     if draw.chance(0.15):
         draw.random.shuffle(returned)
     return tuple(returned)
