@@ -1,0 +1,56 @@
+"""What the simulated device computes for a model, and how much of it LiteRT computes differently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from crosscheck.litert import run_litert
+
+from conformance.graph import Graph
+from conformance.programs import build, model_inputs
+from partitioners.exir import CompileSpec, run_program, to_backend, transform_program
+from partitioners.neutron import NeutronRuntime, backend
+from partitioners.neutron.runtime import Program
+
+Run = tuple[bytes, list[torch.Tensor], list[torch.Tensor]]  # blob, inputs, outputs
+
+
+class Recording(NeutronRuntime):
+    """The device, noting every run."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[int, bytes] = {}
+        self.handles: list[Program] = []
+        self.runs: list[Run] = []
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> Program:
+        handle = super().load(processed_bytes, compile_specs)
+        self.handles.append(handle)  # kept alive, so that no other handle gets its id
+        self.blobs[id(handle)] = processed_bytes
+        return handle
+
+    def execute(self, handle: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        outputs = super().execute(handle, inputs)
+        self.runs.append((self.blobs[id(handle)], list(inputs), outputs))
+        return outputs
+
+
+def runs(graph: Graph) -> list[Run]:
+    """Every delegate of a model, on the model's own codes and on random ones over the full range."""
+    device = Recording()
+    lowered = to_backend(transform_program(build(graph), backend.passes), backend.partitioner())
+    run_program(lowered, model_inputs(graph), {"NeutronBackend": device})
+    generator = torch.Generator().manual_seed(11)
+    for handle, (_, inputs, _) in zip(list(device.handles), list(device.runs), strict=True):
+        random = [torch.randint(-128, 128, x.shape, generator=generator).to(torch.int8) for x in inputs]
+        device.execute(handle, random)
+    return device.runs
+
+
+def differing(blob: bytes, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> int:
+    """Output codes that are not LiteRT's; a shape that differs counts every code."""
+    peers = [torch.from_numpy(np.asarray(y)) for y in run_litert(blob, [x.numpy() for x in inputs])]
+    assert len(peers) == len(outputs)
+    return sum(int((a != b).sum()) if a.shape == b.shape else a.numel() for a, b in zip(outputs, peers, strict=True))
