@@ -121,7 +121,9 @@ class EdgeWriter:
     def _append(self, target: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], value: Any) -> fx.Node:
         # `create_node` looks into the arguments it is given for symbolic numbers; there are none here.
         node = self.graph.create_node("call_function", target, name=name)
-        node.args, node.kwargs = tuple(args), dict(kwargs)
+        node.args = tuple(args)
+        if kwargs:
+            node.kwargs = dict(kwargs)
         node.meta["val"] = value
         if self.step is not None:
             node.meta["step"] = self.step

@@ -262,9 +262,13 @@ def copy_program(program: ExportedProgram, *, verify: bool = True) -> EdgeProgra
 
 def copy_node(graph: fx.Graph, node: fx.Node, twins: Mapping[fx.Node, fx.Node]) -> fx.Node:
     """Append a copy of `node` whose arguments are the `twins` of its own; its meta is copied one level deep."""
-    # `create_node` looks into the arguments it is given for symbolic numbers, which a copy cannot bring in anew.
+    # `create_node` looks into the arguments it is given for symbolic numbers, which a copy cannot bring in anew,
+    # and setting an attribute makes the graph look the node up, so nothing is set that is right already.
     twin = graph.create_node(node.op, node.target, name=node.name, type_expr=node.type)
-    twin.args, twin.kwargs, twin.meta = *arguments(node, twins.__getitem__), dict(node.meta)
+    twin.args, kwargs = arguments(node, twins.__getitem__)
+    if kwargs:
+        twin.kwargs = kwargs
+    twin.meta.update(node.meta)
     keep_name(twin, node.name)
     return twin
 
