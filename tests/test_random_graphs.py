@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
+import torch
 from honesty import faults
 from random_graphs import random_graph
 
 from conformance.cases.baseline import convolution
 from conformance.cases.make import X, activation, quant, step
 from conformance.graph import Fill, Graph, Ref, Step, Value
-from partitioners.neutron import backend
+from partitioners.neutron import NeutronPartitioner, NeutronRuntime, backend, generate_neutron_compile_spec
+from partitioners.neutron.runtime import Program
 
 SEEDS = range(150)
 
@@ -22,6 +27,28 @@ def test_random_models_are_run_honestly(first: int) -> None:
 
 def test_a_seed_is_always_the_same_model() -> None:
     assert random_graph(7) == random_graph(7) != random_graph(8)
+
+
+class OneOff(NeutronRuntime):
+    """A device that gets one code wrong, by one."""
+
+    def execute(self, handle: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        outputs = super().execute(handle, inputs)
+        outputs[-1] = outputs[-1].clone()
+        outputs[-1].view(-1)[0] ^= 1
+        return outputs
+
+
+def test_one_wrong_code_is_found() -> None:
+    found = [faults(random_graph(seed), replace(backend, runtime=OneOff())) for seed in range(10)]
+    assert any("exact part: gate1" in message for messages in found for message in messages)
+
+
+def test_other_tags_are_found() -> None:
+    shy = generate_neutron_compile_spec("imxrt700", operators_not_to_delegate=["aten"])
+    partitioners = iter([NeutronPartitioner(), NeutronPartitioner(), NeutronPartitioner(shy)])
+    moody = replace(backend, partitioner=partitioners.__next__)
+    assert "other tags the second time" in faults(FOUND["convolution_quantised_behind_a_reshape"], moody)
 
 
 # ------------------------------------------------------------------------------------ found by random models
