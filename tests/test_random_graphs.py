@@ -11,7 +11,7 @@ from honesty import faults
 from random_graphs import random_graph
 
 from conformance.cases.baseline import convolution
-from conformance.cases.make import X, activation, quant, step
+from conformance.cases.make import X, activation, constant, quant, spread, step, weight_quant
 from conformance.graph import Fill, Graph, Ref, Step, Value
 from partitioners.neutron import NeutronPartitioner, NeutronRuntime, backend, generate_neutron_compile_spec
 from partitioners.neutron.runtime import Program
@@ -79,7 +79,15 @@ def _division_of_a_real_number() -> Graph:
     return Graph((activation("x", (1, 8), None),), (half,), (Ref("half"),))
 
 
+def _weights_per_row() -> Graph:
+    """Weights are per channel along the dimension that the product adds up: torch can, no NPU can."""
+    w = constant("w", (16, 8), weight_quant(spread(0.01, 16), 0))
+    product = Step("product", "aten.mm.default", (X, Ref("w")), (), quant(0.05, 3))
+    return Graph((activation("x", (8, 16)), w), (product,), (Ref("product"),))
+
+
 FOUND = {
+    "weights_per_row": _weights_per_row(),
     "division_of_a_real_number": _division_of_a_real_number(),
     "float_behind_one_code": _float_behind_one_code(),
     "convolution_quantised_behind_a_reshape": _convolution_quantised_behind_a_reshape(),

@@ -151,13 +151,21 @@ def _negation(given: Given, step: float, over: Excess) -> Slack:
 def _product(given: Given, step: float, over: Excess) -> Slack:
     """mul, mm, bmm, linear: the accumulator's ratio is a product; per-channel weights are the last axis."""
     a, b = _tensors(given)[:2]
+    if "mat2" in given:
+        return _excess_of_matrices(a, b, step, over)
     return _add_bias(_excess_of_product(a.scale, b.scale, step, over), _tensors(given)[2:], step)
+
+
+def _excess_of_matrices(a: Bounded, b: Bounded, step: float, over: Excess) -> Slack:
+    """The excess per output column; the largest where weights are per channel along rows, which no integers add up."""
+    slack = _excess_of_product(a.scale, b.scale, step, over)
+    return float(slack.max()) if isinstance(slack, Tensor) and b.axis == 0 else slack
 
 
 def _addmm(given: Given, step: float, over: Excess) -> Slack:
     """addmm: like `_product`, with the bias first."""
     bias, a, b = _tensors(given)[:3]
-    return _add_bias(_excess_of_product(a.scale, b.scale, step, over), [bias], step)
+    return _add_bias(_excess_of_matrices(a, b, step, over), [bias], step)
 
 
 def _convolution(given: Given, step: float, over: Excess) -> Slack:
