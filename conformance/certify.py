@@ -108,7 +108,7 @@ def _observe(case: Case, backend: Backend, table: Table, seen: _Observation) -> 
     seen.stage = "judge"
     _judge(case, outputs, table.rescale or None, seen.verdict == "accept" and not _falls_back(lowered), seen)
     seen.stage = "partition again"
-    _check_tags_again(backend, program, tags, seen)
+    _check_tags_again(case, backend, program, tags, seen)
     seen.stage = "compile again"
     for delegate in delegates(lowered):
         _check_delegate(backend, delegate, seen)
@@ -125,16 +125,16 @@ def _lower(
         seen.failures += tag_failures(case, tagging.verdict, tagging.reasons)
         seen.stage = "compile"
 
-    recorder = Recorder(backend.partitioner(), answered)
+    recorder = Recorder(backend.partitioner(**dict(case.options)), answered)
     details = dict.fromkeys((backend.details.__name__, table.backend_id), backend.details)
     lowered: ExportedProgram = to_backend(program, recorder, details=details)
     seen.blobs += [hashlib.sha256(delegate.processed_bytes).hexdigest() for delegate in delegates(lowered)]
     return lowered, recorder.tags
 
 
-def _check_tags_again(backend: Backend, program: ExportedProgram, tags: Tags, seen: _Observation) -> None:
+def _check_tags_again(case: Case, backend: Backend, program: ExportedProgram, tags: Tags, seen: _Observation) -> None:
     """A second, fresh partitioner tags the same. Comes last: it writes its tags on the program."""
-    again = Recorder(backend.partitioner())
+    again = Recorder(backend.partitioner(**dict(case.options)))
     again(program)
     differing = sorted({name for name, _ in tags.items() ^ again.tags.items()})
     if differing:

@@ -16,7 +16,8 @@ class Quant:
     """Affine quantisation: real = scale * (code - zero_point), codes within [qmin, qmax].
 
     `axis` None is per-tensor and `scale` a number; otherwise `scale` holds one number per index of
-    that axis and the zero point is the same for all of them.
+    that axis and the zero point is the same for all of them. With `group` (axis 0 of a matrix only) every
+    `group` neighbours along the last axis share a scale: `scale` holds them row by row.
     """
 
     scale: float | tuple[float, ...]
@@ -25,6 +26,7 @@ class Quant:
     qmax: int = 127
     axis: int | None = None
     dtype: str = "int8"
+    group: int | None = None
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,19 @@ class Fill:
 
 @dataclass(frozen=True)
 class Value:
-    """A model input or a constant. `quant` None means plain float32."""
+    """A model input or a constant. `quant` None means plain numbers of type `dtype`.
+
+    A quantised value is dequantised to float32. `dynamic` are the axes whose size the program leaves open
+    (`shape` has the sizes that the case runs with).
+    """
 
     name: str
     shape: tuple[int, ...]
     quant: Quant | None
     fill: Fill = Fill()
     constant: bool = False
+    dtype: str = "float32"
+    dynamic: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,8 @@ class Step:
     ("contiguous_format"). `quant` is the output's quantisation;
     None leaves the output float, unquantised: an activation fused behind it, or a float model.
     A step with several outputs has one quantisation for all of them.
+    `dynamic` quantises the first operand, a real number, on the way in, with parameters chosen at run time:
+    "per_tensor" (one scale for all of it) or "per_token" (one per row of the last axis).
     """
 
     name: str
@@ -77,6 +87,7 @@ class Step:
     kwargs: tuple[tuple[str, Any], ...] = ()
     quant: Quant | None = None
     outputs: int = 1
+    dynamic: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,9 +103,11 @@ class Graph:
 class Case:
     """One question to a backend: what becomes of step `subject` of `graph`?
 
-    id: "<row>/<constraint>/<side>/<variant>", unique within a table.
+    id: "<row>/<constraint>/<side>/<variant>", unique within a table; with a precision, that stands behind the row.
     side: "accept", "at_limit", "outside" (one step past the limit), "context" or "value".
     expect: "accept", "reject" or "unspecified"; `reason` is the constraint's code for "reject".
+    precision: the number types that the case is about, of those that its row lists; None when it lists none.
+    options: keyword arguments for the backend's partitioner.
     """
 
     id: str
@@ -105,3 +118,5 @@ class Case:
     reason: str | None
     graph: Graph
     subject: str
+    precision: str | None = None
+    options: tuple[tuple[str, Any], ...] = ()

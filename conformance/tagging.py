@@ -39,7 +39,7 @@ def prepare(case: Case, backend: Backend) -> ExportedProgram:
 
 def tag(case: Case, backend: Backend, row: Row, program: ExportedProgram) -> Tagging:
     """Ask a fresh partitioner about a prepared program, which it may write its tags on."""
-    recorder = Recorder(backend.partitioner())
+    recorder = Recorder(backend.partitioner(**dict(case.options)))
     recorder(program)
     return tagging_of(case, row, recorder, program)
 

@@ -73,15 +73,16 @@ Pass = Callable[[torch.fx.GraphModule], Any] | ConstantPass
 class Backend:
     """A backend under test. Register it in the entry-point group `npu_assay.backends`.
 
-    `partitioner` makes a fresh Partitioner; when that has an attribute `rejections` (a list of
-    `Rejection`, refilled by every call of `partition`), the suite checks the reasons as well.
+    `partitioner` makes a fresh Partitioner, from the keyword arguments that a case's options name (none for most
+    cases); when it has an attribute `rejections` (a list of `Rejection`, refilled by every call of `partition`),
+    the suite checks the reasons as well.
     `passes` are the edge passes that the vendor's flow runs before partitioning; they must keep
     the program's meaning and copy `node.meta` to the nodes that replace a node.
     """
 
     name: str
     table: str
-    partitioner: Callable[[], Any]
+    partitioner: Callable[..., Any]
     details: type[BackendDetails]
     runtime: Runtime
     quantizer: Callable[[], Any] | None = None
