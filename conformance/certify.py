@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ from conformance.results import (
 from conformance.table import Table
 from conformance.tagging import NO_WORK, STEP, Recorder, Tags, prepare, tagging_of
 from partitioners.exir import Backend, CompileSpec, LoweredBackendModule, Runtime, run_program, to_backend
-from partitioners.exir.ops import CALL_DELEGATE, target_name
+from partitioners.exir.ops import CALL_DELEGATE, DEQUANTIZE, QUANTIZE, target_name
 
 COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.default"})
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
@@ -163,8 +163,22 @@ def _computes(node: torch.fx.Node) -> bool:
 
 
 def _falls_back(lowered: ExportedProgram) -> bool:
-    """Whether torch, not a delegate, computes some step of the lowered program."""
-    return any(STEP in node.meta and _computes(node) for node in lowered.graph.nodes)
+    """Whether torch, not a delegate, rounds codes: computes some step, or gives a copy other parameters."""
+    return any((STEP in node.meta and _computes(node)) or _requantises(node) for node in lowered.graph.nodes)
+
+
+def _requantises(node: torch.fx.Node) -> bool:
+    """Whether a quantize node takes, through copies or at once, what had another scale or zero point."""
+    if node.op != "call_function" or target_name(node.target) not in QUANTIZE:
+        return False
+    source = node.args[0]
+    while _is_call(source, COPIES):
+        source = source.args[0]
+    return _is_call(source, DEQUANTIZE) and source.args[1:3] != node.args[1:3]
+
+
+def _is_call(node: Any, names: Collection[str]) -> TypeGuard[torch.fx.Node]:
+    return isinstance(node, torch.fx.Node) and node.op == "call_function" and target_name(node.target) in names
 
 
 @dataclass

@@ -10,9 +10,10 @@ import pytest
 
 from conformance.backends import load_backend
 from conformance.cases import cases_for
+from conformance.cases.make import SUBJECT, model, use
 from conformance.certify import run_case
 from conformance.execution import Job, run_all
-from conformance.graph import Case
+from conformance.graph import Case, Fill, Graph, Quant, Ref, Step
 from conformance.results import CaseResult, Failure, Reason, ResultError, from_line, rounded, tag_failures, to_line
 from conformance.table import load_table
 from partitioners.exir import Backend
@@ -84,6 +85,39 @@ def test_an_unspecified_case_cannot_fail_on_its_tag() -> None:
     result = run_case(case, fake_backend.refuses, TABLE)
     assert (result.status, result.verdict, result.failures) == ("unspecified", "reject", ())
     assert run_case(case, fake_backend.drifts, TABLE).status == "fail"
+
+
+# ------------------------------------------------------------------------------------ what falls back
+
+ODD = Fill("list", values=tuple(float(code) for code in range(-127, 128, 2)))
+
+
+def behind_copies(y: Quant, copies: int) -> Case:
+    """A delegated abs, then copies that nobody delegates; only the last one is quantised, with `y`."""
+    u = use("aten.abs.default", (1, 128), x=Quant(0.0625), y=Quant(0.0625), fill=ODD)
+    graph = model(u)
+    steps, last = list(graph.steps), Ref(SUBJECT)
+    for index in range(copies):
+        quant_ = y if index == copies - 1 else None
+        steps.append(
+            Step(f"copy{index}", "aten.clone.default", (last,), (("memory_format", "contiguous_format"),), quant_)
+        )
+        last = Ref(f"copy{index}")
+    return replace(CASES[ABS], graph=Graph(graph.values, tuple(steps), (last,)))
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_copy_that_falls_back_with_other_parameters_is_rounded_by_torch(copies: int) -> None:
+    """Halves: torch rounds them to even, the device upwards. Neither is wrong where torch computes."""
+    result = run_case(behind_copies(Quant(0.125), copies), fake_backend.backend, TABLE)
+    assert (result.verdict, result.failures) == ("accept", ())
+
+
+def test_a_copy_that_falls_back_with_the_same_parameters_keeps_codes_exact() -> None:
+    case = behind_copies(Quant(0.0625), 1)
+    assert run_case(case, fake_backend.backend, TABLE).failures == ()
+    (failure,) = [f for f in run_case(case, fake_backend.drifts, TABLE).failures if f.check == "gate1"]
+    assert "(exact)" in failure.message
 
 
 # ------------------------------------------------------------------------------------ records
