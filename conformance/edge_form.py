@@ -214,9 +214,10 @@ FORMS: Mapping[str, Form] = {
 }
 
 
-def edge_form(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
-    """Write `op` as `to_edge` would; returns a function from output index to node."""
-    return FORMS.get(op, _as_is)(emit, scalar, op, args, kwargs)
+def edge_form(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs, *, whole: bool = False) -> Output:
+    """Write `op` as `to_edge` would, or as it is when told to keep it whole; returns output index -> node."""
+    form = _as_is if whole else FORMS.get(op, _as_is)
+    return form(emit, scalar, op, args, kwargs)
 
 
 # ------------------------------------------------------------------------------------ ATen form

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import (
@@ -20,6 +21,13 @@ from torch.export.graph_signature import (
     OutputSpec,
     TensorArgument,
 )
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatelessSymbolicContext,
+    StrictMinMaxConstraint,
+)
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from conformance.edge_form import Output, edge_form
 from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, node_name
@@ -27,6 +35,8 @@ from partitioners.exir.program import EdgeProgram
 
 Meta = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides, type
 _CPU = torch.device("cpu")
+OPEN_LIMIT = 2
+"""Largest symbolic size, as a multiple of the size that the case runs with."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +96,12 @@ class EdgeWriter:
     buffers: dict[str, tuple[str, Tensor]] = field(default_factory=dict)  # placeholder -> (target, tensor)
     first_input: fx.Node | None = None
     step: str | None = None
+    preserve: frozenset[str] = frozenset()
+    open: bool = False  # whether some sizes are symbols
+
+    def open_sizes(self) -> None:
+        """Let user inputs have symbolic sizes; the program gets a mode, and so a set of symbols, of its own."""
+        self.mode, self.open = FakeTensorMode(shape_env=ShapeEnv()), True
 
     def buffer(self, name: str, tensor: Tensor) -> fx.Node:
         """The placeholder of a constant that `state_dict` holds as `name`."""
@@ -95,9 +111,13 @@ class EdgeWriter:
         self.buffers[placeholder] = (target, tensor)
         return self._placeholder(placeholder, _meta(tensor))
 
-    def user_input(self, name: str, shape: tuple[int, ...]) -> fx.Node:
-        """The placeholder of a float32 model input."""
-        node = self._placeholder(name, _meta(torch.empty(shape, device="meta")))
+    def user_input(
+        self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float32, dynamic: tuple[int, ...] = ()
+    ) -> fx.Node:
+        """The placeholder of a model input; the sizes of the axes `dynamic` are symbols."""
+        node = self.graph.placeholder(name)
+        like = torch.empty(shape, dtype=dtype, device="meta")
+        node.meta["val"] = self._symbolic(name, like, dynamic) if dynamic else self._fake(_meta(like))
         self.first_input = node if self.first_input is None else self.first_input
         return node
 
@@ -105,6 +125,19 @@ class EdgeWriter:
         node = self.graph.placeholder(name)
         node.meta["val"] = self._fake(meta)
         return node
+
+    def _symbolic(self, name: str, like: Tensor, dynamic: tuple[int, ...]) -> Tensor:
+        """A fake tensor with one symbol per open axis, 1 to `OPEN_LIMIT` times the size that the case runs with."""
+        kinds = [DimDynamic.DYNAMIC if axis in dynamic else DimDynamic.STATIC for axis in range(like.dim())]
+        bounds = [
+            StrictMinMaxConstraint(warn_only=False, vr=ValueRanges(1, OPEN_LIMIT * like.shape[axis]))
+            if axis in dynamic
+            else None
+            for axis in range(like.dim())
+        ]
+        context = StatelessSymbolicContext(dynamic_sizes=kinds, constraint_sizes=bounds)
+        source = ConstantSource(name)
+        return self.mode.from_tensor(torch.empty(like.shape, dtype=like.dtype), source=source, symbolic_context=context)
 
     def scalar(self, number: float) -> fx.Node:
         """A number as `to_edge` lifts it: a 0-d buffer, numbered by the buffers before it."""
@@ -133,11 +166,23 @@ class EdgeWriter:
         if op in QUANTIZE or op in DEQUANTIZE:
             shape, stride, _ = _meta(args[0].meta["val"])
             return self._fake((shape, stride, args[-1] if op in QUANTIZE else torch.float32))
+        if self.open:
+            return self._run(op, args, kwargs)
         many, meta = _infer(
             op, tuple(map(_hashable, args)), tuple((key, _hashable(item)) for key, item in kwargs.items())
         )
         values = tuple(self._fake(item) for item in meta)
         return values if many else values[0]
+
+    def _run(self, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The fake value of an operator on fake values that may have symbolic sizes."""
+
+        def value(node: fx.Node) -> Any:
+            return node.meta["val"]
+
+        with self.mode:
+            result = edge_op(op)(*fx.node.map_arg(tuple(args), value), **fx.node.map_arg(dict(kwargs), value))
+        return tuple(result) if isinstance(result, list | tuple) else result
 
     def _fake(self, meta: Meta) -> FakeTensor:
         return FakeTensor(self.mode, _empty(meta), _CPU)
@@ -145,7 +190,7 @@ class EdgeWriter:
     def apply(self, step: str, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Output:
         """Write one step in its edge form; its nodes carry the step's name."""
         self.step = step
-        output = edge_form(self.emit, self.scalar, op, args, kwargs)
+        output = edge_form(self.emit, self.scalar, op, args, kwargs, whole=op in self.preserve)
         self.step = None
         return output
 
@@ -158,7 +203,8 @@ class EdgeWriter:
         specs = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in outputs]
         state = dict(self.buffers.values())
         signature = ExportGraphSignature(inputs, specs)
-        return EdgeProgram(torch.nn.Module(), self.graph, signature, state, verify=False)
+        ranges = dict(self.mode.shape_env.var_to_range) if self.open and self.mode.shape_env is not None else {}
+        return EdgeProgram(torch.nn.Module(), self.graph, signature, state, ranges, verify=False)
 
     def _spec(self, name: str) -> InputSpec:
         if name in self.buffers:

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -20,7 +20,20 @@ from torch.export import ExportedProgram
 from conformance.edge_form import Emit, Output, aten_form, returns_many
 from conformance.edge_writer import EdgeWriter
 from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
-from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR, edge_op
+from partitioners.exir.ops import (
+    CHOOSE_QPARAMS_PER_TENSOR,
+    CHOOSE_QPARAMS_PER_TOKEN,
+    DEQUANTIZE_PER_CHANNEL,
+    DEQUANTIZE_PER_GROUP,
+    DEQUANTIZE_PER_TENSOR,
+    DEQUANTIZE_PER_TENSOR_DYNAMIC,
+    DEQUANTIZE_PER_TOKEN,
+    GETITEM,
+    QUANTIZE_PER_TENSOR,
+    QUANTIZE_PER_TENSOR_DYNAMIC,
+    QUANTIZE_PER_TOKEN,
+    edge_op,
+)
 
 MAX_POOL_WITH_INDICES = "aten.max_pool2d_with_indices.default"
 
@@ -31,6 +44,19 @@ DTYPES: Mapping[str, torch.dtype] = {
     "int16": torch.int16,
     "int32": torch.int32,
 }
+# The types of plain numbers.
+REALS: Mapping[str, torch.dtype] = {
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "int32": torch.int32,
+    "int64": torch.int64,
+}
+CODES = (-128, 127)
+"""The codes of an activation that is quantised at run time."""
+EPSILON = 2.0**-12
+"""The smallest scale that such an activation may get: what PT2E's observers use."""
 
 
 # ------------------------------------------------------------------------------------ numbers
@@ -38,12 +64,12 @@ DTYPES: Mapping[str, torch.dtype] = {
 
 @lru_cache(maxsize=512)
 def materialise(value: Value) -> Tensor:
-    """The numbers of a value: integer codes of `value.quant.dtype`, or float32 when it is not quantised.
+    """The numbers of a value: integer codes of `value.quant.dtype`, or `value.dtype` when it is not quantised.
 
     The tensor is shared between calls: read it, never write it. Raises ValueError for an unknown fill.
     """
     if value.quant is None:
-        return _floats(value.shape, value.fill)
+        return _floats(value.shape, value.fill).to(REALS[value.dtype])
     codes = _codes(value.shape, value.fill, value.quant)
     return codes.to(DTYPES[value.quant.dtype])
 
@@ -92,7 +118,7 @@ def _floats(shape: tuple[int, ...], fill: Fill) -> Tensor:
 
 
 def model_inputs(graph: Graph) -> tuple[Tensor, ...]:
-    """The model's float32 inputs: scale * (code - zero point), so that quantising gives the codes back."""
+    """The model's inputs. A quantised one is scale * (code - zero point): quantising it gives the codes back."""
     return tuple(_real(value) for value in graph.values if not value.constant)
 
 
@@ -134,6 +160,9 @@ class _Model:
         if ref in self.floats:
             return self.floats[ref]
         node, quant = self.codes[ref]
+        if quant.group is not None:
+            args = (node, *self.channels[ref], *_range(quant), quant.group, torch.float32)
+            return self.emit(DEQUANTIZE_PER_GROUP, args, {})
         if ref in self.channels:
             return self.emit(DEQUANTIZE_PER_CHANNEL, (node, *self.channels[ref], quant.axis, *_range(quant)), {})
         return self.emit(DEQUANTIZE_PER_TENSOR, (node, *_per_tensor(ref.name, quant)), {})
@@ -179,11 +208,30 @@ def _write_step(model: _Model, step: Step, used: set[Ref], apply: Apply) -> None
     for ref in _references(step.args):
         if ref not in nodes:
             nodes[ref] = model.dequantised(ref)
+    if step.dynamic is not None:
+        first = _references(step.args)[0]
+        nodes[first] = _quantised_at_run_time(model.emit, nodes[first], step.dynamic)
     output = apply(step, [_substitute(argument, nodes) for argument in step.args])
     items = {index: output(index) for index in range(step.outputs) if Ref(step.name, index) in used}
     for index, node in items.items():
         indices = index == 1 and step.op == MAX_POOL_WITH_INDICES
         model.define(Ref(step.name, index), node, None if indices else step.quant)
+
+
+def _quantised_at_run_time(emit: Emit, node: fx.Node, how: str) -> fx.Node:
+    """Choose parameters for a real tensor, quantise it, dequantise it. Raises ValueError for an unknown way."""
+    if how == "per_tensor":
+        choose, args = CHOOSE_QPARAMS_PER_TENSOR, (node, *CODES, EPSILON, torch.int8)
+        quantize, dequantize, last = QUANTIZE_PER_TENSOR_DYNAMIC, DEQUANTIZE_PER_TENSOR_DYNAMIC, ()
+    elif how == "per_token":
+        choose, args = CHOOSE_QPARAMS_PER_TOKEN, (node, torch.int8)
+        quantize, dequantize, last = QUANTIZE_PER_TOKEN, DEQUANTIZE_PER_TOKEN, (torch.float32,)
+    else:
+        raise ValueError(f"quantisation at run time: found {how!r}, expected 'per_tensor' or 'per_token'")
+    chosen = emit(choose, args, {})
+    scale, zero_point = (emit(GETITEM, (chosen, index), {}) for index in (0, 1))
+    parameters = (scale, zero_point, *CODES, torch.int8)
+    return emit(dequantize, (emit(quantize, (node, *parameters), {}), *parameters, *last), {})
 
 
 def _write(model: _Model, graph: Graph, apply: Apply) -> list[fx.Node]:
@@ -218,6 +266,8 @@ def _buffers(graph: Graph) -> dict[str, Tensor]:
             buffers[value.name] = materialise(value)
             if value.quant is not None and isinstance(value.quant.scale, tuple):
                 scale = torch.tensor(value.quant.scale, dtype=torch.float32)
+                if value.quant.group is not None:
+                    scale = scale.reshape(value.shape[0], -1)
                 buffers[f"{value.name}_scale"] = scale
                 buffers[f"{value.name}_zero_point"] = torch.full(scale.shape, value.quant.zero_point)
     return buffers
@@ -234,6 +284,8 @@ def module(graph: Graph) -> nn.Module:
     nodes |= {value.name: written.placeholder(value.name) for value in graph.values if not value.constant}
 
     def emit(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> fx.Node:
+        if op == GETITEM:
+            return written.call_function(operator.getitem, tuple(args))
         return written.call_function(edge_op(op)._op, tuple(args), dict(kwargs))
 
     def apply(step: Step, args: list[Any]) -> Output:
@@ -252,16 +304,20 @@ def module(graph: Graph) -> nn.Module:
 # ------------------------------------------------------------------------------------ edge program
 
 
-def build(graph: Graph) -> ExportedProgram:
+def build(graph: Graph, preserve: Collection[str] = ()) -> ExportedProgram:
     """The model as an edge program. Every node of a step carries the step's name in `meta["step"]`.
 
-    Raises EdgeError when an operator refuses its arguments.
+    preserve: operators that `to_edge` is told to keep whole. Raises EdgeError when an operator refuses its
+    arguments.
     """
-    writer = EdgeWriter()
+    writer = EdgeWriter(preserve=frozenset(preserve))
+    if any(value.dynamic for value in graph.values):
+        writer.open_sizes()
     nodes = {name: writer.buffer(name, tensor) for name, tensor in _buffers(graph).items()}
     for value in graph.values:
         if not value.constant:
-            nodes[value.name] = writer.user_input(value.name, value.shape)
+            dtype = torch.float32 if value.quant is not None else REALS[value.dtype]
+            nodes[value.name] = writer.user_input(value.name, value.shape, dtype, value.dynamic)
     model = _Model(writer.emit)
     _bind(model, graph, nodes)
 
