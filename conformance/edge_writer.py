@@ -129,13 +129,15 @@ class EdgeWriter:
     def _symbolic(self, name: str, like: Tensor, dynamic: tuple[int, ...]) -> Tensor:
         """A fake tensor with one symbol per open axis, 1 to `OPEN_LIMIT` times the size that the case runs with."""
         kinds = [DimDynamic.DYNAMIC if axis in dynamic else DimDynamic.STATIC for axis in range(like.dim())]
-        bounds = [
+        bounds: list[Any] = [
             StrictMinMaxConstraint(warn_only=False, vr=ValueRanges(1, OPEN_LIMIT * like.shape[axis]))
             if axis in dynamic
             else None
             for axis in range(like.dim())
         ]
-        context = StatelessSymbolicContext(dynamic_sizes=kinds, constraint_sizes=bounds)
+        context: StatelessSymbolicContext[Any, Any] = StatelessSymbolicContext(
+            dynamic_sizes=kinds, constraint_sizes=bounds
+        )
         source = ConstantSource(name)
         return self.mode.from_tensor(torch.empty(like.shape, dtype=like.dtype), source=source, symbolic_context=context)
 

@@ -218,20 +218,37 @@ def _write_step(model: _Model, step: Step, used: set[Ref], apply: Apply) -> None
         model.define(Ref(step.name, index), node, None if indices else step.quant)
 
 
+@dataclass(frozen=True)
+class _RunTime:
+    """The operators of a quantisation whose parameters the program computes; `last` ends dequantize's arguments."""
+
+    choose: str
+    arguments: tuple[Any, ...]
+    quantize: str
+    dequantize: str
+    last: tuple[Any, ...] = ()
+
+
+_RUN_TIME: Mapping[str, _RunTime] = {
+    "per_tensor": _RunTime(
+        CHOOSE_QPARAMS_PER_TENSOR,
+        (*CODES, EPSILON, torch.int8),
+        QUANTIZE_PER_TENSOR_DYNAMIC,
+        DEQUANTIZE_PER_TENSOR_DYNAMIC,
+    ),
+    "per_token": _RunTime(
+        CHOOSE_QPARAMS_PER_TOKEN, (torch.int8,), QUANTIZE_PER_TOKEN, DEQUANTIZE_PER_TOKEN, (torch.float32,)
+    ),
+}
+
+
 def _quantised_at_run_time(emit: Emit, node: fx.Node, how: str) -> fx.Node:
-    """Choose parameters for a real tensor, quantise it, dequantise it. Raises ValueError for an unknown way."""
-    if how == "per_tensor":
-        choose, args = CHOOSE_QPARAMS_PER_TENSOR, (node, *CODES, EPSILON, torch.int8)
-        quantize, dequantize, last = QUANTIZE_PER_TENSOR_DYNAMIC, DEQUANTIZE_PER_TENSOR_DYNAMIC, ()
-    elif how == "per_token":
-        choose, args = CHOOSE_QPARAMS_PER_TOKEN, (node, torch.int8)
-        quantize, dequantize, last = QUANTIZE_PER_TOKEN, DEQUANTIZE_PER_TOKEN, (torch.float32,)
-    else:
-        raise ValueError(f"quantisation at run time: found {how!r}, expected 'per_tensor' or 'per_token'")
-    chosen = emit(choose, args, {})
+    """Choose parameters for a real tensor, quantise it, dequantise it."""
+    ops = _RUN_TIME[how]
+    chosen = emit(ops.choose, (node, *ops.arguments), {})
     scale, zero_point = (emit(GETITEM, (chosen, index), {}) for index in (0, 1))
     parameters = (scale, zero_point, *CODES, torch.int8)
-    return emit(dequantize, (emit(quantize, (node, *parameters), {}), *parameters, *last), {})
+    return emit(ops.dequantize, (emit(ops.quantize, (node, *parameters), {}), *parameters, *ops.last), {})
 
 
 def _write(model: _Model, graph: Graph, apply: Apply) -> list[fx.Node]:
