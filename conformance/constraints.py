@@ -1,6 +1,7 @@
 """What a constraint of a row says: its code, the value beside it, and where it comes from.
 
-In a table a constraint is one string, `code = value @source`; the value may be missing.
+In a table a constraint is one string, `code = value for precisions @source`; the value may be missing,
+and the precisions, which limit it to some of the number types that its row lists.
 """
 
 from __future__ import annotations
@@ -12,16 +13,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-_FORM = re.compile(r"(?P<code>[a-z][a-z0-9_]*)(?: = (?P<value>\S.*?))? @(?P<source>\S+)")
+_FORM = re.compile(
+    r"(?P<code>[a-z][a-z0-9_]*)(?: = (?P<value>\S.*?))?(?: for (?P<precisions>\w+(?:, \w+)*))? @(?P<source>\S+)"
+)
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """One rule of one row. `value` is a number, a truth value, a tuple of those (or of tuples), or None."""
+    """One rule of one row. `value` is a number, a truth value, a tuple of those (or of tuples), or None.
+
+    `precisions` are the number types that it holds for; empty: for all of the row's.
+    """
 
     code: str
     value: Any
     source: str
+    precisions: tuple[str, ...] = ()
+
+    def holds_for(self, precision: str | None) -> bool:
+        """Whether the rule is about this number type; None asks for no one in particular."""
+        return precision is None or not self.precisions or precision in self.precisions
 
     def sentence(self, meanings: dict[str, str]) -> str:
         """The rule in words, from the table's own list of meanings."""
@@ -37,12 +48,13 @@ def shown(value: Any) -> str:
 
 
 def parse_constraint(text: str) -> Constraint:
-    """Read `code = value @source`. Raises ValueError that says what is wrong with the text."""
+    """Read `code = value for precisions @source`. Raises ValueError that says what is wrong with the text."""
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not of the form 'code = value @source' (the value may be missing)")
     value = None if match["value"] is None else _value(match["value"])
-    return Constraint(match["code"], value, match["source"])
+    precisions = () if match["precisions"] is None else tuple(match["precisions"].split(", "))
+    return Constraint(match["code"], value, match["source"], precisions)
 
 
 def _value(text: str) -> Any:

@@ -20,13 +20,22 @@ TOP: Mapping[str, type] = {
     "backend_id": str,
     "source": str,
     "rescale": str,
+    "preserve": list,
     "parameters": dict,
     "common": dict,
     "constraints": dict,
     "operators": dict,
 }
-ROW: Mapping[str, type] = {"document": str, "constraints": list, "operator": str, "rewritten_to": str}
-REQUIRED = {"document", "constraints"}
+ROW: Mapping[str, type] = {
+    "document": str,
+    "precisions": list,
+    "constraints": list,
+    "operator": str,
+    "rewritten_to": str,
+}
+OPTIONAL = {"preserve", "precisions", "operator", "rewritten_to"}
+PRECISIONS = ("fp32", "fp16", "static_int8", "static_int8_per_channel", "dynamic_int8", "dynamic_int4")
+"""The number types that a row may list: floats, int8 with scales in the program, int8 with scales from run time."""
 
 
 class TableError(ValueError):
@@ -38,7 +47,8 @@ class Row:
     """One operator of the table.
 
     `operator` is what programs call (the row's name unless the document spells it otherwise);
-    `rewritten_to` is the operator it is judged as after the vendor's passes, or None.
+    `rewritten_to` is the operator it is judged as after the vendor's passes, or None. `precisions` are the
+    number types that the operator is promised in (see PRECISIONS); empty when the vendor has only one.
     """
 
     name: str
@@ -46,6 +56,7 @@ class Row:
     operator: str
     rewritten_to: str | None
     constraints: tuple[Constraint, ...]
+    precisions: tuple[str, ...] = ()
 
     def constraint(self, code: str) -> Constraint:
         """The row's constraint with this code. Raises KeyError when it has none."""
@@ -57,7 +68,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A whole support table. `common` holds for every row; `sha256` is of the file's bytes."""
+    """A whole support table. `common` holds for every row; `sha256` is of the file's bytes.
+
+    `preserve` are the operators that stay whole in the edge program.
+    """
 
     name: str
     version: str
@@ -69,6 +83,7 @@ class Table:
     common: tuple[Constraint, ...]
     rows: tuple[Row, ...]
     sha256: str
+    preserve: tuple[str, ...] = ()
 
     def row(self, name: str) -> Row:
         """The row called `name`. Raises TableError that names the nearest row."""
@@ -83,9 +98,9 @@ class Table:
         """A constraint in words."""
         return constraint.sentence(dict(self.meanings))
 
-    def codes(self, row: Row) -> tuple[str, ...]:
-        """Codes of every rule that holds for a row: the common ones, then its own."""
-        return tuple(c.code for c in (*self.common, *row.constraints))
+    def codes(self, row: Row, precision: str | None = None) -> tuple[str, ...]:
+        """Codes of every rule that holds for a row, in one precision or in any: the common ones, then its own."""
+        return tuple(c.code for c in (*self.common, *row.constraints) if c.holds_for(precision))
 
 
 def table_path(name: str) -> Path:
@@ -130,7 +145,7 @@ def _toml_error(text: str, message: str) -> str:
 
 def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
     """Check a table's data against the schema and make the record. Raises TableError."""
-    _check_keys(data, TOP, set(TOP), file)
+    _check_keys(data, TOP, set(TOP) - OPTIONAL, file)
     if data["schema"] != SCHEMA:
         raise TableError(f"{file}: schema is {data['schema']}, expected {SCHEMA}")
     meanings = _meanings(data["constraints"], file)
@@ -147,6 +162,7 @@ def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
         common=_constraints(data["common"]["constraints"], meanings, f"{file}: common"),
         rows=rows,
         sha256=sha256,
+        preserve=_names(data.get("preserve", []), f"{file}: preserve"),
     )
     _check_used(table, file)
     return table
@@ -160,16 +176,50 @@ def _meanings(data: Mapping[str, Any], file: str) -> dict[str, str]:
 
 def _row(name: str, data: Any, meanings: Mapping[str, str], where: str) -> Row:
     _check_type(data, dict, where)
-    _check_keys(data, ROW, REQUIRED, where)
-    if name.count(".") < 2:
-        raise TableError(f"{where}: an operator is named namespace.operator.overload, e.g. aten.add.Tensor")
-    return Row(
+    _check_keys(data, ROW, set(ROW) - OPTIONAL, where)
+    _check_operator(name, where)
+    row = Row(
         name,
         data["document"],
         data.get("operator", name),
         data.get("rewritten_to"),
         _constraints(data["constraints"], meanings, where),
+        _precisions(data.get("precisions", []), where),
     )
+    for constraint in row.constraints:
+        _check_precisions(constraint, row, where)
+    return row
+
+
+def _check_operator(name: str, where: str) -> None:
+    if name.count(".") < 2:
+        raise TableError(f"{where}: an operator is named namespace.operator.overload, e.g. aten.add.Tensor")
+
+
+def _names(names: list[Any], where: str) -> tuple[str, ...]:
+    """A list of operators."""
+    for name in names:
+        _check_type(name, str, where)
+        _check_operator(name, f"{where}: {name}")
+    return tuple(names)
+
+
+def _precisions(names: list[Any], where: str) -> tuple[str, ...]:
+    """A row's number types, each once."""
+    for name in names:
+        _check_type(name, str, f"{where}: precisions")
+        if name not in PRECISIONS:
+            raise TableError(f"{where}: precisions: unknown precision {name!r}{nearest(name, PRECISIONS)}")
+        if names.count(name) > 1:
+            raise TableError(f"{where}: precisions: {name!r} stands twice")
+    return tuple(names)
+
+
+def _check_precisions(constraint: Constraint, row: Row, where: str) -> None:
+    """A rule is limited to number types that its row has."""
+    for name in constraint.precisions:
+        if name not in row.precisions:
+            raise TableError(f"{where}: constraint {constraint.code!r} is for {name!r}, which the row does not list")
 
 
 def _constraints(texts: list[Any], meanings: Mapping[str, str], where: str) -> tuple[Constraint, ...]:
