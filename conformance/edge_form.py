@@ -181,7 +181,7 @@ def _pool1d(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> 
     return _single(emit("aten.squeeze_copy.dims", (pooled, [-2]), {}))
 
 
-def _clone_dim_order(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+def _dim_order_copy(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
     return _single(emit(op, args, {key: value for key, value in kwargs.items() if value is not None}))
 
 
@@ -210,14 +210,27 @@ FORMS: Mapping[str, Form] = {
     "aten.max_pool2d.default": _max_pool2d,
     "aten.max_pool1d.default": _pool1d,
     "aten.avg_pool1d.default": _pool1d,
-    "dim_order_ops._clone_dim_order.default": _clone_dim_order,
+    "dim_order_ops._clone_dim_order.default": _dim_order_copy,
+    "dim_order_ops._to_dim_order_copy.default": _dim_order_copy,
 }
 
 
 def edge_form(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs, *, whole: bool = False) -> Output:
     """Write `op` as `to_edge` would, or as it is when told to keep it whole; returns output index -> node."""
     form = _as_is if whole else FORMS.get(op, _as_is)
-    return form(emit, scalar, op, args, kwargs)
+    return form(emit, scalar, op, [_typed(item) for item in args], {key: _typed(item) for key, item in kwargs.items()})
+
+
+NUMBER_TYPES: Mapping[str, torch.dtype] = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    + (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+}
+
+
+def _typed(argument: Any) -> Any:
+    """torch's number type for its name (plain data has names only); everything else stays."""
+    return NUMBER_TYPES.get(argument, argument) if isinstance(argument, str) else argument
 
 
 # ------------------------------------------------------------------------------------ ATen form
@@ -232,9 +245,17 @@ def returns_many(op: str) -> bool:
 
 
 def aten_form(graph: fx.Graph, op: str, args: Args, kwargs: Kwargs) -> fx.Node:
-    """The operator as a torch module calls it; a dim-order clone is a clone with a memory format."""
-    if op != "dim_order_ops._clone_dim_order.default":
+    """The operator as a torch module calls it; a copy with a dim order is one with a memory format."""
+    args, kwargs = [_typed(item) for item in args], {key: _typed(item) for key, item in kwargs.items()}
+    if op not in DIM_ORDER_COPIES:
         return graph.call_function(edge_op(op)._op, tuple(args), memory_formats(kwargs))
     order = kwargs.get("dim_order")
     layout = dim_order_format(order, 0 if order is None else len(order))
-    return graph.call_function(torch.ops.aten.clone.default, tuple(args), {"memory_format": layout})
+    rest = {key: item for key, item in kwargs.items() if key != "dim_order"}
+    return graph.call_function(DIM_ORDER_COPIES[op], tuple(args), {**rest, "memory_format": layout})
+
+
+DIM_ORDER_COPIES: Mapping[str, Any] = {
+    "dim_order_ops._clone_dim_order.default": torch.ops.aten.clone.default,
+    "dim_order_ops._to_dim_order_copy.default": torch.ops.aten._to_copy.default,
+}

@@ -167,7 +167,7 @@ class EdgeWriter:
     def _value(self, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if op in QUANTIZE or op in DEQUANTIZE:
             shape, stride, _ = _meta(args[0].meta["val"])
-            return self._fake((shape, stride, args[-1] if op in QUANTIZE else torch.float32))
+            return self._fake((shape, stride, args[-1] if op in QUANTIZE else kwargs.get("out_dtype", torch.float32)))
         if self.open:
             return self._run(op, args, kwargs)
         many, meta = _infer(

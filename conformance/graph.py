@@ -107,7 +107,7 @@ class Case:
     side: "accept", "at_limit", "outside" (one step past the limit), "context" or "value".
     expect: "accept", "reject" or "unspecified"; `reason` is the constraint's code for "reject".
     precision: the number types that the case is about, of those that its row lists; None when it lists none.
-    options: keyword arguments for the backend's partitioner.
+    options: keyword arguments for the backend's partitioner. delegates: how many there are, where that is promised.
     """
 
     id: str
@@ -120,3 +120,4 @@ class Case:
     subject: str
     precision: str | None = None
     options: tuple[tuple[str, Any], ...] = ()
+    delegates: int | None = None

@@ -23,18 +23,27 @@ DEVIATION = 73.9  # standard deviation of a code that is uniform in [-128, 127]
 
 @dataclass(frozen=True)
 class Draft:
-    """A case without its row: see `conformance.graph.Case` for the fields."""
+    """A case without its row: see `conformance.graph.Case` for the fields.
+
+    `reason` None: a rejected case is rejected for the constraint that it is about.
+    """
 
     constraint: str
     side: str
     variant: str
     graph: Graph
     expect: str = "accept"
+    options: tuple[tuple[str, Any], ...] = ()
+    reason: str | None = None
+    delegates: int | None = None
 
 
 @dataclass(frozen=True)
 class Use:
-    """One application: `values` are its operands (the first is `x`), `y` its output's quantisation."""
+    """One application: `values` are its operands (the first is `x`), `y` its output's quantisation.
+
+    `dynamic` quantises `x` at run time: see `conformance.graph.Step`.
+    """
 
     op: str
     values: tuple[Value, ...]
@@ -42,6 +51,7 @@ class Use:
     y: Quant | None
     kwargs: tuple[tuple[str, Any], ...] = ()
     outputs: int = 1
+    dynamic: str | None = None
 
 
 # ------------------------------------------------------------------------------------ numbers
@@ -159,7 +169,7 @@ def model(u: Use, front: Front | None = None, back: Back | None = None) -> Graph
 
 def step(u: Use, operand: Ref = X, name: str = SUBJECT) -> Step:
     """The application as a step, with `operand` in the place of `x`."""
-    return Step(name, u.op, _replaced(u.args, operand), u.kwargs, u.y, u.outputs)
+    return Step(name, u.op, _replaced(u.args, operand), u.kwargs, u.y, u.outputs, u.dynamic)
 
 
 def _replaced(argument: Any, operand: Ref) -> Any:
