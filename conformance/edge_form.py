@@ -221,11 +221,9 @@ def edge_form(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs, *
     return form(emit, scalar, op, [_typed(item) for item in args], {key: _typed(item) for key, item in kwargs.items()})
 
 
-NUMBER_TYPES: Mapping[str, torch.dtype] = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-    + (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
-}
+_REALS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+NUMBER_TYPES: Mapping[str, torch.dtype] = {str(dtype).removeprefix("torch."): dtype for dtype in (*_REALS, *_INTEGERS)}
 
 
 def _typed(argument: Any) -> Any:
