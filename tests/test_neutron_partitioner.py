@@ -14,9 +14,10 @@ from torch.export import ExportedProgram
 from partitioners.exir.ops import target_name
 from partitioners.exir.partitioner import DELEGATION_TAG
 from partitioners.exir.program import copy_program
+from partitioners.exir.qdq import QParams, qparams
+from partitioners.neutron.clusters import find_clusters
 from partitioners.neutron.compile_spec import generate_neutron_compile_spec
 from partitioners.neutron.partitioner import NeutronPartitioner
-from partitioners.neutron.qdq import QParams, find_clusters, qparams
 from partitioners.neutron.target import HwVersion, NeutronTarget, NeutronTargetSpec
 
 RELU = "aten.relu.default"

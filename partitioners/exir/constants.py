@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
+import torch
 from torch import fx
+from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec
 
@@ -21,6 +24,24 @@ def constant_nodes(program: ExportedProgram) -> list[fx.Node]:
     """Placeholders of parameters, buffers and lifted tensors, mutated buffers excepted."""
     mutated = set(program.graph_signature.buffers_to_mutate.values())
     return [n for n, s in placeholders(program) if s.kind != InputKind.USER_INPUT and s.target not in mutated]
+
+
+def constant_values(
+    program: ExportedProgram, fallback: Mapping[str, torch.Tensor] = MappingProxyType({})
+) -> dict[str, torch.Tensor | None]:
+    """Data of the constants by placeholder name: the program's own, or `fallback`'s, by name in the state.
+
+    None where neither has data: programs may hold tensors that have a shape only.
+    """
+    mutated = set(program.graph_signature.buffers_to_mutate.values())
+    found: dict[str, torch.Tensor | None] = {}
+    for node, spec in placeholders(program):
+        if spec.kind == InputKind.USER_INPUT or spec.target is None or spec.target in mutated:
+            continue
+        data = program.state_dict.get(spec.target, program.constants.get(spec.target))
+        known = isinstance(data, torch.Tensor) and not isinstance(data, FakeTensor)
+        found[node.name] = data if known else fallback.get(spec.target)
+    return found
 
 
 def mutated_buffer_nodes(program: ExportedProgram) -> list[fx.Node]:

@@ -7,20 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import fx
 from torch._ops import OpOverload
-from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from partitioners.exir.backend import CompileSpec, Rejection
-from partitioners.exir.constants import placeholders, tag_constant_data
+from partitioners.exir.constants import constant_values, tag_constant_data
+from partitioners.exir.nodes import operand
 from partitioners.exir.ops import GETITEM, target_name
 from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
+from partitioners.exir.qdq import is_compute
+from partitioners.exir.rules import rejection
+from partitioners.neutron.clusters import Cluster
 from partitioners.neutron.compile_spec import NOT_TO_DELEGATE, generate_neutron_compile_spec, spec_value
 from partitioners.neutron.options import CustomDelegationOptions
-from partitioners.neutron.qdq import Cluster, is_compute
-from partitioners.neutron.support.rule import Context, operand, rejection
+from partitioners.neutron.support.rule import Context
 from partitioners.neutron.support.rules import RULES, node_rejections, operator_rejections
 from partitioners.neutron.support.stage import stage_rejections
 from partitioners.neutron.support.weights import WEIGHT_POSITION, through_permute
@@ -86,7 +87,7 @@ class NeutronPartitioner(Partitioner):
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
         """`preserve_ops`, and a filter that keeps those nodes whose operator's own rules hold."""
-        constants = self._constants(ep)
+        constants = constant_values(ep, self.post_quantization_state_dict)
         names = {target_name(op) for op in self.preserve_ops}
 
         def keep(node: fx.Node) -> bool:
@@ -103,24 +104,11 @@ class NeutronPartitioner(Partitioner):
         return text.split(",") if text else []
 
     def _context(self, program: ExportedProgram) -> Context:
-        return self._graph_context(program.graph, self._constants(program))
+        return self._graph_context(program.graph, constant_values(program, self.post_quantization_state_dict))
 
     def _graph_context(self, graph: fx.Graph, constants: Mapping[str, torch.Tensor | None]) -> Context:
         target = self.neutron_target_spec
         return Context(graph, constants, target.get_num_macs(), target.get_num_pipes(), self.custom_delegation_options)
-
-    def _constants(self, program: ExportedProgram) -> dict[str, torch.Tensor | None]:
-        """Data of constant placeholders by node name. None where only `post_quantization_state_dict` could tell."""
-        mutated = set(program.graph_signature.buffers_to_mutate.values())
-        found: dict[str, torch.Tensor | None] = {}
-        for node, spec in placeholders(program):
-            if spec.kind == InputKind.USER_INPUT or spec.target is None or spec.target in mutated:
-                continue
-            data = program.state_dict.get(spec.target, program.constants.get(spec.target))
-            if not isinstance(data, torch.Tensor) or isinstance(data, FakeTensor):
-                data = self.post_quantization_state_dict.get(spec.target)
-            found[node.name] = data
-        return found
 
 
 def _exclusion(node: fx.Node, patterns: Sequence[str]) -> tuple[Rejection, ...]:

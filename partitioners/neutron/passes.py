@@ -18,6 +18,7 @@ from torch import fx
 from torch._subclasses import FakeTensor
 
 from partitioners.exir.backend import ConstantPass, Pass
+from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, value
 from partitioners.exir.ops import (
     DEQUANTIZE,
     DEQUANTIZE_PER_TENSOR,
@@ -27,10 +28,10 @@ from partitioners.exir.ops import (
     node_name,
     target_name,
 )
+from partitioners.exir.qdq import is_dequantize, is_quantize, qparams
 from partitioners.exir.values import fake_like
-from partitioners.neutron.qdq import is_dequantize, is_quantize, qparams
 from partitioners.neutron.support.division import DIVISION_RULES, divisor_values
-from partitioners.neutron.support.rule import Context, argument, non_negative, operand, rank, shape, value
+from partitioners.neutron.support.rule import Context
 
 VIEW = "aten.view_copy.default"
 SPLITS = frozenset({"aten.split_with_sizes_copy.default", "aten.split_copy.Tensor"})

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from torch import fx
 
+from partitioners.exir.nodes import argument, operand, rank, shape, size_text
 from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, GETITEM, target_name
-from partitioners.neutron.qdq import QParams, is_dequantize, is_quantize, output_qparams, qparams
-from partitioners.neutron.support.rule import (
-    Context,
-    Rule,
-    argument,
-    input_qparams,
-    operand,
-    rank,
-    rule,
-    shape,
-    size_text,
-)
+from partitioners.exir.qdq import QParams, input_qparams, is_dequantize, is_quantize, output_qparams, qparams
+from partitioners.exir.rules import rule
+from partitioners.neutron.support.rule import Context, Rule
 from partitioners.neutron.support.weights import LINEAR, is_bias, is_weight, through_permute
 
 UNFUSABLE = frozenset({"aten.sigmoid.default", "aten.tanh.default"})

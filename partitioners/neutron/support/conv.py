@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.neutron.support.rule import Context, argument, operand, pair, rank, rule, shape
+from partitioners.exir.nodes import argument, operand, pair, rank, shape
+from partitioners.exir.rules import rule
+from partitioners.neutron.support.rule import Context
 from partitioners.neutron.support.weights import static_bias, static_weights
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+from partitioners.exir.nodes import operand, shape, size_text
 from partitioners.exir.ops import target_name
-from partitioners.neutron.qdq import is_dequantize, qparams
+from partitioners.exir.qdq import is_dequantize, qparams
+from partitioners.exir.rules import rule
 from partitioners.neutron.support.common import operand_problem, result_problem
 from partitioners.neutron.support.elementwise import any_dim_multiple
-from partitioners.neutron.support.rule import Context, operand, rule, shape, size_text
+from partitioners.neutron.support.rule import Context
 
 # Closer to zero than this, a divisor counts as zero. Source: v1.3.1.
 NEARLY_ZERO = 1e-12

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from torch import fx
 
+from partitioners.exir.nodes import operand, shape, size_text
+from partitioners.exir.rules import rule
 from partitioners.neutron.support.common import keyword_is_one
-from partitioners.neutron.support.rule import Context, operand, rule, shape, size_text
+from partitioners.neutron.support.rule import Context
 
 
 @rule("same_shape")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
+from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text, value
+from partitioners.exir.rules import rule
 from partitioners.neutron.formats import (
     is_trivial_transposition,
     permuted,
@@ -15,17 +17,7 @@ from partitioners.neutron.formats import (
     to_nhwc,
 )
 from partitioners.neutron.support.common import output_rank_at_most, same_qparams
-from partitioners.neutron.support.rule import (
-    Context,
-    argument,
-    non_negative,
-    operand,
-    rank,
-    rule,
-    shape,
-    size_text,
-    value,
-)
+from partitioners.neutron.support.rule import Context
 
 
 def combined(first: Sequence[int], then: Sequence[int]) -> tuple[int, ...]:

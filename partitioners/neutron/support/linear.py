@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from torch import fx
 
+from partitioners.exir.nodes import operand, rank, shape, size_text
+from partitioners.exir.rules import rule
 from partitioners.neutron.formats import is_trivial_transposition, permuted, to_nhwc
 from partitioners.neutron.support.common import distinct_inputs, keyword_is_one
-from partitioners.neutron.support.rule import Context, Rule, operand, rank, rule, shape, size_text
+from partitioners.neutron.support.rule import Context, Rule
 from partitioners.neutron.support.weights import static_bias, weight_zero_point
 
 

@@ -6,15 +6,17 @@ import math
 
 from torch import fx
 
+from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
+from partitioners.exir.qdq import is_dequantize, output_qparams, qparams
+from partitioners.exir.rules import rule
 from partitioners.neutron.formats import channel_dim, permuted, supported_transposition, to_nhwc
-from partitioners.neutron.qdq import is_dequantize, output_qparams, qparams
 from partitioners.neutron.support.common import (
     channel_count_problem,
     output_rank_at_most,
     same_qparams,
     second_dim_multiple,
 )
-from partitioners.neutron.support.rule import Context, argument, non_negative, operand, rank, rule, shape, size_text
+from partitioners.neutron.support.rule import Context
 
 SCALES = (2, 4)
 

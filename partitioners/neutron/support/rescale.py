@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import fx
 
+from partitioners.exir.nodes import argument, operand, shape
 from partitioners.exir.ops import target_name
-from partitioners.neutron.qdq import QParams, is_dequantize, output_qparams, qparams
+from partitioners.exir.qdq import QParams, input_qparams, is_dequantize, output_qparams, qparams
+from partitioners.exir.rules import rule
 from partitioners.neutron.support.activation import bounds
-from partitioners.neutron.support.rule import Context, argument, input_qparams, operand, rule, shape
+from partitioners.neutron.support.rule import Context
 from partitioners.neutron.support.weights import BIAS_POSITION, weight_scales, weight_source
 
 LIMIT = 2.0**31

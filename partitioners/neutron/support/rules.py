@@ -8,11 +8,12 @@ from torch import fx
 
 from partitioners.exir.backend import Rejection
 from partitioners.exir.ops import target_name
+from partitioners.exir.rules import rejection
 from partitioners.neutron.support import activation, conv, elementwise, layout, linear, pieces, pool
 from partitioners.neutron.support.common import fused_activation, quantized, static_shape
 from partitioners.neutron.support.division import DIVISION_RULES
 from partitioners.neutron.support.rescale import rescale
-from partitioners.neutron.support.rule import Context, Rule, rejection
+from partitioners.neutron.support.rule import Context, Rule
 
 COMMON: tuple[Rule, ...] = (fused_activation, quantized)
 RULES: Mapping[str, tuple[Rule, ...]] = {

@@ -10,14 +10,16 @@ import torch
 from torch import fx
 
 from partitioners.exir.backend import Rejection
+from partitioners.exir.nodes import operand, rank, shape, size_text
 from partitioners.exir.ops import GETITEM, target_name
+from partitioners.exir.qdq import is_compute, is_dequantize, is_qdq, qparams
+from partitioners.exir.rules import rejection
 from partitioners.neutron.formats import supported_transposition, to_nchw, to_nhwc
-from partitioners.neutron.qdq import is_compute, is_dequantize, is_qdq, qparams
 from partitioners.neutron.support.activation import RELU_LIKE, bounds
 from partitioners.neutron.support.common import channel_count_problem
 from partitioners.neutron.support.layout import is_plain_layout
 from partitioners.neutron.support.pieces import cat_dim, cat_operands, device_dim, device_shape
-from partitioners.neutron.support.rule import Context, operand, rank, rejection, shape, size_text
+from partitioners.neutron.support.rule import Context
 from partitioners.neutron.support.weights import ADDMM, MM, WEIGHT_POSITION
 
 Partition = frozenset[fx.Node]

@@ -1,33 +1,17 @@
-"""Quantised computation in an edge graph: dequantize -> operator -> quantize clusters, and their parameters."""
+"""Quantised computation in a graph: quantize and dequantize nodes, and their parameters."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import fx
 
+from partitioners.exir.nodes import operand
 from partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE, QUANTIZE_PER_TENSOR, target_name
-
-# Operators that may stand unquantised between a cluster's centre and its quantize or dequantize nodes.
-AUXILIARY = frozenset(
-    {
-        GETITEM,
-        "aten.clone.default",
-        "aten.hardtanh.default",
-        "aten.permute_copy.default",
-        "aten.relu.default",
-        "aten.sigmoid.default",
-        "aten.squeeze_copy.dims",
-        "aten.tanh.default",
-        "aten.unsqueeze_copy.default",
-        "aten.view_copy.default",
-        "dim_order_ops._clone_dim_order.default",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -61,14 +45,6 @@ class QParams:
         return None if -128 <= self.zero_point <= 127 else f"zero point {self.zero_point}"
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """One operator with the nodes that go where it goes, in graph order."""
-
-    centre: fx.Node
-    members: tuple[fx.Node, ...]
-
-
 def is_quantize(node: fx.Node) -> bool:
     """Whether the node is a quantize, per tensor or per channel, with constant parameters."""
     return node.op == "call_function" and target_name(node.target) in QUANTIZE
@@ -82,11 +58,6 @@ def is_dequantize(node: fx.Node) -> bool:
 def is_qdq(node: fx.Node) -> bool:
     """Whether the node converts between codes and numbers."""
     return is_quantize(node) or is_dequantize(node)
-
-
-def is_auxiliary(node: fx.Node) -> bool:
-    """Whether the node may be unquantised inside another operator's cluster."""
-    return node.op == "call_function" and target_name(node.target) in AUXILIARY
 
 
 def is_compute(node: fx.Node) -> bool:
@@ -110,6 +81,11 @@ def qparams(node: object) -> QParams | None:
     return QParams(float(scale), int(zero_point), low, high, dtype)  # type: ignore[arg-type]  # checked above
 
 
+def input_qparams(node: fx.Node, position: int = 0) -> QParams | None:
+    """Quantisation of a tensor argument that comes straight from a per-tensor dequantize."""
+    return qparams(operand(node, position))
+
+
 def output_quantize(node: fx.Node) -> fx.Node | None:
     """The first quantize that consumes the node's result, looking through the selection of result 0."""
     for user in node.users:
@@ -123,42 +99,6 @@ def output_quantize(node: fx.Node) -> fx.Node | None:
 def output_qparams(node: fx.Node) -> QParams | None:
     """How the node's result is quantised, or None when it is not."""
     return qparams(output_quantize(node))
-
-
-def find_clusters(graph: fx.Graph) -> dict[fx.Node, Cluster]:
-    """The cluster of every operator that has one, by its centre.
-
-    From the centre, operands are followed back to dequantize nodes and results forward to quantize
-    nodes; on the way there may be auxiliary operators only. Source: cluster rules of v1.3.1.
-    """
-    order = {node: index for index, node in enumerate(graph.nodes)}
-    clusters = {}
-    for centre in filter(is_compute, graph.nodes):
-        before = _reach(centre, lambda n: n.all_input_nodes, is_dequantize)
-        after = _reach(centre, lambda n: n.users, is_quantize)
-        if before and after:
-            clusters[centre] = Cluster(centre, tuple(sorted(before | after, key=order.__getitem__)))
-    return clusters
-
-
-def _reach(
-    centre: fx.Node, neighbours: Callable[[fx.Node], Iterable[fx.Node]], is_end: Callable[[fx.Node], bool]
-) -> set[fx.Node]:
-    """Everything from `centre` to the ends; empty when the way meets anything but ends and auxiliaries."""
-    found: set[fx.Node] = set()
-    stack = [centre]
-    while stack:
-        node = stack.pop()
-        if node in found:
-            continue
-        found.add(node)
-        if is_end(node):
-            continue
-        following = list(neighbours(node))
-        if not all(is_end(n) or is_auxiliary(n) for n in following):
-            return set()
-        stack.extend(following)
-    return found
 
 
 def is_constant(node: fx.Node, constants: Mapping[str, object]) -> bool:

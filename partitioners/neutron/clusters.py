@@ -1,0 +1,77 @@
+"""Operators with their quantize and dequantize nodes: dequantize -> operator -> quantize clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from torch import fx
+
+from partitioners.exir.ops import GETITEM, target_name
+from partitioners.exir.qdq import is_compute, is_dequantize, is_quantize
+
+# Operators that may stand unquantised between a cluster's centre and its quantize or dequantize nodes.
+AUXILIARY = frozenset(
+    {
+        GETITEM,
+        "aten.clone.default",
+        "aten.hardtanh.default",
+        "aten.permute_copy.default",
+        "aten.relu.default",
+        "aten.sigmoid.default",
+        "aten.squeeze_copy.dims",
+        "aten.tanh.default",
+        "aten.unsqueeze_copy.default",
+        "aten.view_copy.default",
+        "dim_order_ops._clone_dim_order.default",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One operator with the nodes that go where it goes, in graph order."""
+
+    centre: fx.Node
+    members: tuple[fx.Node, ...]
+
+
+def is_auxiliary(node: fx.Node) -> bool:
+    """Whether the node may be unquantised inside another operator's cluster."""
+    return node.op == "call_function" and target_name(node.target) in AUXILIARY
+
+
+def find_clusters(graph: fx.Graph) -> dict[fx.Node, Cluster]:
+    """The cluster of every operator that has one, by its centre.
+
+    From the centre, operands are followed back to dequantize nodes and results forward to quantize
+    nodes; on the way there may be auxiliary operators only. Source: cluster rules of v1.3.1.
+    """
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    clusters = {}
+    for centre in filter(is_compute, graph.nodes):
+        before = _reach(centre, lambda n: n.all_input_nodes, is_dequantize)
+        after = _reach(centre, lambda n: n.users, is_quantize)
+        if before and after:
+            clusters[centre] = Cluster(centre, tuple(sorted(before | after, key=order.__getitem__)))
+    return clusters
+
+
+def _reach(
+    centre: fx.Node, neighbours: Callable[[fx.Node], Iterable[fx.Node]], is_end: Callable[[fx.Node], bool]
+) -> set[fx.Node]:
+    """Everything from `centre` to the ends; empty when the way meets anything but ends and auxiliaries."""
+    found: set[fx.Node] = set()
+    stack = [centre]
+    while stack:
+        node = stack.pop()
+        if node in found:
+            continue
+        found.add(node)
+        if is_end(node):
+            continue
+        following = list(neighbours(node))
+        if not all(is_end(n) or is_auxiliary(n) for n in following):
+            return set()
+        stack.extend(following)
+    return found
