@@ -28,8 +28,8 @@ def limits(y: Affine, activation: Bounds | None) -> Bounds:
 
 
 def code(real: float, y: Affine) -> int:
-    """The code of a fused activation's limit: real / scale + zero point, ties to even, saturated."""
-    return round(max(y.qmin, min(y.qmax, float32(real) / y.scale32 + y.zero_point)))
+    """The code of an activation's limit: f32(f32(real / scale) + zero point), ties to even, saturated."""
+    return round(max(y.qmin, min(y.qmax, float32(float32(float32(real) / y.scale32) + y.zero_point))))
 
 
 def ratios(x: Affine, w_scales: Sequence[float], y: Affine, outputs: int) -> Tensor:
