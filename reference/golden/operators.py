@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference.golden import elementwise, linear, weighted
+from reference.golden import elementwise, functions, linear, weighted
 from reference.golden.aten import canonical
 from reference.golden.bounded import Bounded, GoldenError
 
-_TABLE = {**linear.TABLE, **elementwise.TABLE}
+_TABLE = {**linear.TABLE, **elementwise.TABLE, **functions.TABLE}
 OPERATORS = frozenset(_TABLE) | weighted.WEIGHTED
 
 

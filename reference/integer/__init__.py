@@ -18,20 +18,28 @@ from reference.affine import Affine
 from reference.golden.aten import ALIASES, bound, canonical
 from reference.golden.weighted import MOVEMENT
 from reference.int8 import elementwise, lut
-from reference.integer import arithmetic, images, movement
+from reference.integer import arithmetic, images, movement, xnnpack
 from reference.integer.operand import IntegerError, QTensor, Rule
 
-__all__ = ["OPERATORS", "IntegerError", "QTensor", "run"]
+__all__ = ["OPERATORS", "SCHEMES", "IntegerError", "QTensor", "run"]
 
 
-def run(op: str, args: Sequence[Any], kwargs: Mapping[str, Any], y: Affine) -> tuple[Tensor, ...]:
+def run(
+    op: str, args: Sequence[Any], kwargs: Mapping[str, Any], y: Affine, scheme: str = "tflite_double_round"
+) -> tuple[Tensor, ...]:
     """An operator on codes: the int8 codes of its outputs, quantised as `y`. Operands are never written to.
 
-    Raises IntegerError for an operator or operands without integer semantics. The index output of
-    max_pool2d_with_indices is left out: an NPU does not compute it.
+    Raises IntegerError for an operator or operands without integer semantics in that scheme's arithmetic. The
+    index output of max_pool2d_with_indices is left out: an NPU does not compute it.
     """
+    if scheme not in SCHEMES:
+        raise IntegerError(f"rescale scheme: found {scheme!r}, expected one of {sorted(SCHEMES)}")
     name = canonical(op)
     given = bound(name, args, kwargs)
+    if scheme == "xnnpack_fp32":
+        if name not in xnnpack.RULES:
+            raise IntegerError(f"operator: found {op!r}, expected one with integer semantics")
+        return (xnnpack.RULES[name](given, y),)
     if name in MOVEMENT and name not in ("aten.cat.default", "aten.upsample_nearest2d.vec"):
         return movement.moved(name, given, y)
     if name not in _RULES:
@@ -78,3 +86,7 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
     }
 )
 OPERATORS = frozenset(_RULES) | MOVEMENT | frozenset(ALIASES)
+SCHEMES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {"tflite_double_round": OPERATORS, "xnnpack_fp32": frozenset(xnnpack.RULES) | frozenset(ALIASES)}
+)
+"""Rescale scheme -> the operators that a device of that scheme computes on integers."""

@@ -1,0 +1,135 @@
+"""Functions of real numbers beyond those of int8 devices: rounding, roots, logarithms, and what bends both ways."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reference.golden.bounded import Bounded, GoldenError, as_bounded, monotone
+
+GELU_SLOPE = 1.13
+"""The steepest slope of x * Phi(x) is 1.1289, at x = sqrt(2)."""
+
+HARDSWISH_SLOPE = 1.5
+"""The slope of x * (x + 3) / 6 at x = 3."""
+
+
+def ceil(x: Bounded) -> Bounded:
+    """aten.ceil.default."""
+    return monotone(torch.ceil, x)
+
+
+def floor(x: Bounded) -> Bounded:
+    """aten.floor.default."""
+    return monotone(torch.floor, x)
+
+
+def sqrt(x: Bounded) -> Bounded:
+    """aten.sqrt.default. Raises GoldenError for negative numbers."""
+    _require(x, "aten.sqrt.default", 0.0)
+    return monotone(lambda t: torch.sqrt(t.clamp_min(0)), x)
+
+
+def rsqrt(x: Bounded) -> Bounded:
+    """aten.rsqrt.default. Raises GoldenError for numbers that are not positive; unbounded where zero is possible."""
+    _require(x, "aten.rsqrt.default", math.ulp(0.0))
+    return monotone(lambda t: torch.rsqrt(t.clamp_min(0)), x)
+
+
+def log(x: Bounded) -> Bounded:
+    """aten.log.default. Raises GoldenError for numbers that are not positive; unbounded where zero is possible."""
+    _require(x, "aten.log.default", math.ulp(0.0))
+    return monotone(lambda t: torch.log(t.clamp_min(0)), x)
+
+
+def _require(x: Bounded, op: str, least: float) -> None:
+    if x.value.numel() and not bool((x.value >= least).all()):
+        raise GoldenError(f"{op}: found {float(x.value.min())}, expected at least {least:g}")
+
+
+def elu(x: Bounded, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Bounded:
+    """aten.elu.default: scale * x, or scale * alpha * (exp(input_scale * x) - 1) below zero."""
+
+    def function(t: Tensor) -> Tensor:
+        return torch.where(t > 0, t, alpha * torch.expm1(t.clamp_max(0) * input_scale)) * scale
+
+    steepest = abs(scale) * max(1.0, abs(alpha * input_scale))
+    return _steep(function, x, steepest)
+
+
+def gelu(x: Bounded, approximate: str = "none") -> Bounded:
+    """aten.gelu.default, with erf or with tanh."""
+    return _steep(lambda t: torch.nn.functional.gelu(t, approximate=approximate), x, GELU_SLOPE)
+
+
+def hardswish(x: Bounded) -> Bounded:
+    """aten.hardswish.default: x * clamp(x + 3, 0, 6) / 6."""
+    return _steep(lambda t: t * (t + 3).clamp(0, 6) / 6, x, HARDSWISH_SLOPE)
+
+
+def sin(x: Bounded) -> Bounded:
+    """aten.sin.default."""
+    return _steep(torch.sin, x, 1.0)
+
+
+def cos(x: Bounded) -> Bounded:
+    """aten.cos.default."""
+    return _steep(torch.cos, x, 1.0)
+
+
+def _steep(function: Callable[[Tensor], Tensor], x: Bounded, slope: float) -> Bounded:
+    """A function that is no steeper than `slope` anywhere."""
+    return Bounded(function(x.value)) if x.exact else Bounded(function(x.value), x.error * slope)
+
+
+def pow_(x: Bounded, exponent: float) -> Bounded:
+    """aten.pow.Tensor_Scalar: steeper the larger |x|. Raises GoldenError for errors and an exponent below 1."""
+    value = torch.pow(x.value, exponent)
+    if x.exact:
+        return Bounded(value)
+    if exponent < 1:
+        raise GoldenError(f"aten.pow.Tensor_Scalar: found exponent {exponent} for inexact numbers, expected 1 or more")
+    return Bounded(value, x.error * exponent * x.magnitude.pow(exponent - 1))
+
+
+def maximum(a: Any, b: Any) -> Bounded:
+    """aten.maximum.default, with broadcasting."""
+    return _extreme(torch.maximum, a, b)
+
+
+def minimum(a: Any, b: Any) -> Bounded:
+    """aten.minimum.default, with broadcasting."""
+    return _extreme(torch.minimum, a, b)
+
+
+def _extreme(function: Callable[[Tensor, Tensor], Tensor], a: Any, b: Any) -> Bounded:
+    """The bound of one of two numbers is the larger of their bounds."""
+    a, b = as_bounded(a), as_bounded(b)
+    value = function(a.value, b.value)
+    if a.exact and b.exact:
+        return Bounded(value)
+    return Bounded(value, torch.maximum(a.error, b.error))
+
+
+TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
+    {
+        "aten.ceil.default": ceil,
+        "aten.floor.default": floor,
+        "aten.sqrt.default": sqrt,
+        "aten.rsqrt.default": rsqrt,
+        "aten.log.default": log,
+        "aten.elu.default": elu,
+        "aten.gelu.default": gelu,
+        "aten.hardswish.default": hardswish,
+        "aten.sin.default": sin,
+        "aten.cos.default": cos,
+        "aten.pow.Tensor_Scalar": pow_,
+        "aten.maximum.default": maximum,
+        "aten.minimum.default": minimum,
+    }
+)

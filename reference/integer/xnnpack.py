@@ -1,0 +1,161 @@
+"""Static int8 as XNNPACK computes it: ATen operators on codes by the kernels of `reference.xnnpack.static`.
+
+Which operators there are, and that movement and max pooling never rescale: ExecuTorch's XNNPACK delegate.
+A bias is real, and made into codes of the accumulator's steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from reference.affine import Affine
+from reference.golden.aten import CLONE, aten
+from reference.integer.operand import (
+    Given,
+    QTensor,
+    Rule,
+    on_images,
+    operand,
+    pair,
+    require,
+    symmetric,
+)
+from reference.xnnpack import convert, static
+
+Sum = Callable[[Affine, Affine, Affine], Callable[[Tensor, Tensor], Tensor]]
+
+
+def _binary(op: str, make: Sum) -> Rule:
+    def rule(given: Given, y: Affine) -> Tensor:
+        a, b = operand(given, "self"), operand(given, "other")
+        require(given.get("alpha", 1) == 1, op, f"alpha = {given.get('alpha')}", "alpha = 1")
+        return make(a.affine, b.affine, y)(a.codes, b.codes)
+
+    return rule
+
+
+def _limits(lower: str | float, upper: str | float | None) -> Rule:
+    """relu and its kin: limits are numbers, or the names of the arguments that hold them."""
+
+    def rule(given: Given, y: Affine) -> Tensor:
+        x = operand(given, "self")
+        lo, hi = (given[limit] if isinstance(limit, str) else limit for limit in (lower, upper))
+        return static.clamp(lo, hi, x.affine, y)(x.codes)
+
+    return rule
+
+
+def _bias(given: Given, x: QTensor, weight: QTensor) -> Tensor | None:
+    """The real bias (a float32 tensor) as codes."""
+    found = given["bias"]
+    if found is None:
+        return None
+    require(isinstance(found, Tensor), "bias", type(found).__name__, "a real tensor")
+    return convert.quantize_bias(found, x.affine, weight.scales)
+
+
+def _linear(given: Given, y: Affine) -> Tensor:
+    x, weight = operand(given, "input"), operand(given, "weight")
+    require(weight.zero_point == 0, "linear", f"weight zero point {weight.zero_point}", "0")
+    return static.linear(weight.codes, _bias(given, x, weight), x.affine, weight.scales, y)(x.codes)
+
+
+def _convolution(given: Given, y: Affine) -> Tensor:
+    """1-D and 2-D, grouped and transposed; weights [O, I / groups, ...] or, transposed, [I, O / groups, ...]."""
+    x, weight = operand(given, "input"), operand(given, "weight")
+    require(weight.zero_point == 0, "convolution", f"weight zero point {weight.zero_point}", "0")
+    rank = weight.codes.dim() - 2
+    require(rank in (1, 2), "convolution", f"rank {rank + 2} weights", "rank 3 or 4")
+    kernel = weight.codes if rank == 2 else weight.codes.unsqueeze(-2)
+    bias, groups = _bias(given, x, weight), int(given["groups"])
+    stride, dilation = pair(given["stride"], rank), pair(given["dilation"], rank)
+    padding = symmetric(given["padding"], rank)
+    if given["transposed"]:
+        more = (0, pair(given["output_padding"], 1)[1]) if rank == 1 else pair(given["output_padding"])
+        laid = _output_major(kernel, groups).contiguous()
+        prepared = static.transpose_conv2d(
+            laid, bias, x.affine, weight.scales, y, stride, dilation, padding, more, groups
+        )
+    else:
+        laid = kernel.permute(0, 2, 3, 1).contiguous()
+        prepared = static.conv2d(laid, bias, x.affine, weight.scales, y, stride, dilation, padding, groups)
+    return on_images(prepared, x.codes)
+
+
+def _output_major(kernel: Tensor, groups: int) -> Tensor:
+    """Transposed weights [I, O / groups, KH, KW] as [O, KH, KW, I / groups]."""
+    inputs, outputs, height, width = kernel.shape
+    split = kernel.reshape(groups, inputs // groups, outputs, height, width)
+    return split.permute(0, 2, 3, 4, 1).reshape(groups * outputs, height, width, inputs // groups)
+
+
+def _mean(given: Given, y: Affine) -> Tensor:
+    x = operand(given, "self")
+    dims = sorted(axis % x.codes.dim() for axis in given["dim"])
+    images = x.codes.dim() == 4 and dims == [2, 3] and bool(given["keepdim"])
+    require(images, "mean", f"dims {dims} of rank {x.codes.dim()}", "height and width of images, kept")
+    return on_images(static.mean(x.affine, y), x.codes)
+
+
+def _max_pool(given: Given, y: Affine) -> Tensor:
+    """torch's own on the codes, which keep their order as reals do; padding is never the largest."""
+    x = operand(given, "self")
+    _same_quantisation(x, y, "max_pool2d")
+    arguments = [given[name] for name in ("kernel_size", "stride", "padding", "dilation", "ceil_mode")]
+    pooled: Tensor = torch.ops.aten.max_pool2d.default(x.codes.float(), *arguments)
+    return pooled.char()
+
+
+def _moved(op: str) -> Rule:
+    def rule(given: Given, y: Affine) -> Tensor:
+        x = operand(given, "self")
+        _same_quantisation(x, y, op)
+        ignored = {"self", "memory_format", "dim_order", "non_blocking", "dtype", "layout", "device", "pin_memory"}
+        rest = [value for name, value in given.items() if name not in ignored]
+        moved: Tensor = x.codes if op in _COPIES else aten(op)(x.codes, *rest)
+        return moved.contiguous()
+
+    return rule
+
+
+def _cat(given: Given, y: Affine) -> Tensor:
+    for piece in given["tensors"]:
+        _same_quantisation(piece, y, "cat")
+    return torch.cat([piece.codes for piece in given["tensors"]], given["dim"])
+
+
+def _same_quantisation(x: QTensor, y: Affine, op: str) -> None:
+    same = (x.affine.scale32, x.zero_point) == (y.scale32, y.zero_point)
+    require(same, op, f"scale {x.scale}, zero point {x.zero_point}", f"the output's {y.scale32}, {y.zero_point}")
+
+
+_COPIES = frozenset({CLONE, "aten.clone.default", "dim_order_ops._to_dim_order_copy.default"})
+_MOVED = (
+    "aten.permute_copy.default",
+    "aten.slice_copy.Tensor",
+    "aten.unsqueeze_copy.default",
+    "aten.view_copy.default",
+    *sorted(_COPIES),
+)
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "aten.relu.default": _limits(0.0, None),
+        "aten.relu6.default": _limits(0.0, 6.0),
+        "aten.hardtanh.default": _limits("min_val", "max_val"),
+        "aten.clamp.default": _limits("min", "max"),
+        "aten.add.Tensor": _binary("aten.add.Tensor", static.add),
+        "aten.sub.Tensor": _binary("aten.sub.Tensor", static.sub),
+        "aten.mul.Tensor": _binary("aten.mul.Tensor", static.mul),
+        "aten.linear.default": _linear,
+        "aten.convolution.default": _convolution,
+        "aten.mean.dim": _mean,
+        "aten.max_pool2d.default": _max_pool,
+        "aten.cat.default": _cat,
+        **{op: _moved(op) for op in _MOVED},
+    }
+)
