@@ -7,22 +7,32 @@ applied in float32 with one fused multiply-add at the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from reference.int8.accumulate import NO_PADDING, Padding, Pair
+from reference.affine import Affine, check_scale
+from reference.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype
+from reference.xnnpack import products
+from reference.xnnpack.fma import accumulate, fma
 from reference.xnnpack.output import Kernel
 
 Reals = tuple[float, float]
 """Lower and upper limit of a fused activation, as reals."""
 
+Product = Callable[["Rows"], Tensor]
+
+_CODES = Affine(1.0, 0)
+
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows as codes: int8 [rows, n], and per row the zero point and the scale (f32(1 / steps per unit)) [rows, 1]."""
+    """Quantised activations: int8 codes of any shape [rows, ...], and for each row its zero point and its scale.
+
+    zero_points and scales: float32 [rows, 1, ...], as many axes as the codes.
+    """
 
     codes: Tensor
     zero_points: Tensor
@@ -30,18 +40,65 @@ class Rows:
 
 
 def quantize_rows(reals: Tensor) -> Rows:
-    """Quantise the rows of a float32 or float16 matrix [rows, n] as XNNPACK does."""
-    raise ValueError("rows: not yet")
+    """Quantise each index of the first axis of `reals` (float32 or float16) with its own parameters.
+
+    The range holds zero; a row of equal numbers zero has scale 1. The zero point is that of the end of the range
+    whose own code it hits more exactly.
+    """
+    x = reals.float()
+    axes = tuple(range(1, x.dim()))
+    low, high = x.amin(axes, keepdim=True).clamp_max_(0.0), x.amax(axes, keepdim=True).clamp_min_(0.0)
+    steps = torch.where(low == high, 1.0, torch.full_like(low, 255.0) / (high - low))
+    first, last = low * steps, high * steps
+    nearer = (-128.0 + first) + (127.0 + last) > 0
+    zero_points = torch.where(nearer, -128.0 - first, 127.0 - last).clamp_(-128.0, 127.0).round_()
+    codes = (x * steps).round_().add_(zero_points).clamp_(-128.0, 127.0)
+    return Rows(codes.to(torch.int8), zero_points, torch.reciprocal(steps))
 
 
 def linear(weights: Tensor, w_scales: Sequence[float], bias: Tensor | None, activation: Reals | None = None) -> Kernel:
-    """weights [O, I] int8, bias [O] float32; returns x [..., I] real -> y [..., O] real."""
-    raise ValueError("linear: not yet")
+    """weights [O, I] int8, bias [O] float32; returns x [..., I] real -> y [..., O] real. One scale per output."""
+    outputs, inputs = weights.shape
+    multiply = products.linear(weights, None, _CODES)
+    sums, finish = _sums(weights), _stage(w_scales, bias, outputs, activation)
+
+    def apply(x: Tensor) -> Tensor:
+        rows = quantize_rows(x.reshape(-1, inputs))
+        y = finish(multiply(rows.codes) - rows.zero_points.to(sums.dtype) * sums, rows.scales)
+        return y.view(*x.shape[:-1], outputs).to(x.dtype)
+
+    return apply
 
 
 def groupwise_linear(weights: Tensor, scales: Tensor, bias: Tensor | None, activation: Reals | None = None) -> Kernel:
-    """weights [O, I] 4-bit codes within [-8, 7] as int8, scales [O, groups]; x [..., I] real -> y [..., O] real."""
-    raise ValueError("groupwise_linear: not yet")
+    """weights [O, I] 4-bit codes within [-8, 7] as int8, scales [O, groups]; x [..., I] real -> y [..., O] real.
+
+    The scales are rounded to bfloat16. Groups are added up one after the other, from a float32 correction for the
+    zero point that is summed in the same order; codes and zero point are unsigned (128 more) on the way, as in
+    the kernels for processors with VNNI.
+    """
+    outputs, inputs = weights.shape
+    steps = scales.to(torch.bfloat16).float()
+    groups = steps.shape[1]
+    size = inputs // groups
+    exact = exact_dtype(size * 255 * 8)
+    matrices = [part.t().to(exact).contiguous() for part in weights.split(size, dim=1)]
+    correction = torch.zeros(outputs)
+    for matrix, step in zip(matrices, steps.unbind(1), strict=True):
+        correction = correction + matrix.sum(0).float() * step
+    wide = steps.double()
+    add = torch.zeros(outputs) if bias is None else bias.float()
+
+    def apply(x: Tensor) -> Tensor:
+        rows = quantize_rows(x.reshape(-1, inputs))
+        codes = rows.codes.to(exact).add_(128)
+        acc = (-(rows.zero_points + 128) * correction).double()
+        for index, (part, matrix) in enumerate(zip(codes.split(size, dim=1), matrices, strict=True)):
+            acc = accumulate(acc, (part @ matrix).float().double(), wide[:, index])
+        y = _limited(acc.float() * rows.scales + add, activation)
+        return y.view(*x.shape[:-1], outputs).to(x.dtype)
+
+    return apply
 
 
 def conv2d(
@@ -55,7 +112,8 @@ def conv2d(
     activation: Reals | None = None,
 ) -> Kernel:
     """weights [O, KH, KW, I / groups] int8; x [N, H, W, I] real -> y [N, OH, OW, O] real."""
-    raise ValueError("conv2d: not yet")
+    multiply = products.conv2d(weights, None, _CENTRED, stride, dilation, padding, groups)
+    return _on_images(multiply, _stage(w_scales, bias, len(weights), activation))
 
 
 def transpose_conv2d(
@@ -70,4 +128,41 @@ def transpose_conv2d(
     activation: Reals | None = None,
 ) -> Kernel:
     """weights [O, KH, KW, I / groups] int8; x [N, H, W, I] real -> y [N, OH, OW, O] real."""
-    raise ValueError("transpose_conv2d: not yet")
+    multiply = products.transpose_conv2d(weights, None, _CENTRED, stride, dilation, padding, output_padding, groups)
+    return _on_images(multiply, _stage(w_scales, bias, len(weights), activation))
+
+
+_CENTRED = Affine(1.0, 0, -255, 255)
+"""Codes less their zero point: padding is 0."""
+
+
+def _on_images(multiply: Kernel, finish: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
+    def apply(x: Tensor) -> Tensor:
+        rows = quantize_rows(x)
+        return finish(multiply(rows.codes.float().sub_(rows.zero_points)), rows.scales).to(x.dtype)
+
+    return apply
+
+
+def _sums(weights: Tensor) -> Tensor:
+    """The sum of each row of weights, in the type in which a zero point times it is exact."""
+    wide = weights.to(torch.int64)
+    largest = int(wide.abs().sum(1).max()) * 255 if wide.numel() else 0
+    return wide.sum(1).to(exact_dtype(largest))
+
+
+def _stage(
+    w_scales: Sequence[float], bias: Tensor | None, outputs: int, activation: Reals | None
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """(acc, row scales) -> fma(f32(acc * row scale), weight scale, bias), within the activation's limits."""
+    if len(w_scales) not in (1, outputs):
+        raise ValueError(f"weight scales: found {len(w_scales)}, expected 1 or {outputs}, one per output")
+    for scale in w_scales:
+        check_scale(scale, "weight scale")
+    steps = torch.tensor(list(w_scales), dtype=torch.float32)
+    add = torch.zeros(outputs) if bias is None else bias.float()
+    return lambda acc, scales: _limited(fma(acc.float() * scales, steps, add), activation)
+
+
+def _limited(y: Tensor, activation: Reals | None) -> Tensor:
+    return y if activation is None else y.clamp(*activation)
