@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from conformance import __version__
-from conformance.backends import load_backend, source_files, target
+from conformance.backends import load_backend, needed_path, source_files, target
 from conformance.certificate import SCHEMA, Certificate, Selection, conclude
 from conformance.environment import digest_files, environment, suite_sources
 from conformance.execution import Job, Pool, run_all
@@ -64,7 +64,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
             progress.finished(result)
     results.sort(key=lambda result: result.case)
     certificate = _certificate(request, backend.name, table, cases, results, today())
-    report = make_report(certificate, table, results)
+    report = make_report(certificate, table, results, cases, needed_path(request.backend))
     texts = {RESULTS: results_text(results), TABLE: table_path(job.table).read_bytes().decode(), **reports(report)}
     write_package(request.folder, texts, certificate)
     return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -57,6 +58,17 @@ def source_files(spec: str) -> list[Path]:
     if file.name == "__init__.py" or (file.parent / "__init__.py").is_file():
         return sorted(file.parent.rglob("*.py"))
     return [file]
+
+
+def needed_path(spec: str) -> str:
+    """The PYTHONPATH that a loaded backend was found by, or "" for one that is found without."""
+    if ":" not in spec:
+        return ""
+    package = sys.modules[spec.partition(":")[0].partition(".")[0]]
+    places = getattr(package, "__path__", None) or [str(package.__file__)]
+    path = os.environ.get("PYTHONPATH", "")
+    entries = {Path(entry).resolve() for entry in path.split(os.pathsep) if entry}
+    return path if entries & {Path(place).resolve().parent for place in places} else ""
 
 
 def _module(spec: str, name: str) -> object:

@@ -8,6 +8,7 @@ import pytest
 
 from conformance.cases import cases_for
 from conformance.execution import Job, run_chunk
+from conformance.report.findings import find
 from conformance.results import CaseResult
 from conformance.table import load_table
 
@@ -64,6 +65,26 @@ def test_exchanged_axes_are_caught_where_the_axes_differ(row: str) -> None:
         "crash",
         "outputs",
     }
+
+
+@pytest.mark.parametrize(
+    ("backend", "rows", "what", "trait"),
+    [
+        ("multiple_of_4", ("aten.mean.dim",), "Delegated, but the rule channels_multiple_of excludes it", None),
+        ("bias_dropped", ("aten.addmm.default", "aten.mm.default"), "Wrong numbers", "have a bias"),
+        ("single_rounding", ("aten.convolution.default",), "Numbers 1 LSB off", "contain aten.convolution"),
+        ("strides_exchanged", ("aten.avg_pool2d.default",), "An error, DeviceError, in the stage 'run'", "height"),
+    ],
+)
+def test_the_first_finding_says_what_is_wrong(
+    backend: str, rows: tuple[str, ...], what: str, trait: str | None
+) -> None:
+    """As a reader sees it: the headline, and what the failing cases share and passing ones lack."""
+    cases = {case.id: case for case in cases_for(load_table(TABLE))}
+    others = results(backend, "aten.abs.default", "aten.tanh.default", "aten.add.Tensor", "aten.leaky_relu.default")
+    finding = find([*results(backend, *rows), *others], cases, set(), "tflite_double_round")[0]
+    assert finding.symptom.what.startswith(what)
+    assert trait is None or any(trait in common.text for common in finding.common), finding.common
 
 
 def test_the_right_backend_passes_the_same_cases() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import io
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,13 +14,17 @@ import pytest
 from rich.console import Console
 
 from conformance.assay import Request, assay
+from conformance.backends import needed_path
 from conformance.certificate import Selection
 from conformance.report.console import BarProgress, PlainProgress, progress, summary
 from conformance.report.data import CHECKS, Report, Tally, command, make_report
+from conformance.report.findings import find
 from conformance.report.junit import junit
 from conformance.report.render import html, markdown
-from conformance.report.svg import lsb_histogram, sqnr_plot
-from conformance.results import Failure
+from conformance.report.svg import RED, lsb_by_row, lsb_histogram, sqnr_plot
+from conformance.report.symptoms import symptom
+from conformance.results import CaseResult, Failure, Reason
+from conformance.selection import all_cases
 
 NEG = "aten.neg.default/operator/accept/baseline"
 
@@ -39,7 +45,7 @@ def hostile(failing: Report) -> Report:
     """The same run with a message that would break careless markup."""
     bad = Failure("gate1", "<script>alert(1)</script> [red] & | \x00\x1b")
     results = [replace(r, failures=(bad,)) if r.case == NEG else r for r in failing.results]
-    return make_report(failing.certificate, failing.table, results)
+    return make_report(failing.certificate, failing.table, results, all_cases(failing.table))
 
 
 def test_a_failure_has_its_rule_and_its_command(failing: Report) -> None:
@@ -52,6 +58,17 @@ def test_a_failure_has_its_rule_and_its_command(failing: Report) -> None:
 def test_a_table_of_ones_own_is_part_of_the_command(failing: Report) -> None:
     certificate = replace(failing.certificate, table={**failing.certificate.table, "path": "my table.toml"})
     assert command(certificate, "a b") == ("assay certify fake_backend:drifts -k 'a b' -n 1 --table 'my table.toml'")
+    assert command(failing.certificate, "a", "my tests").startswith("PYTHONPATH='my tests' assay certify ")
+
+
+def test_the_path_of_a_backend_is_part_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert needed_path("neutron") == ""
+    monkeypatch.setenv("PYTHONPATH", "")
+    assert needed_path("fake_backend:drifts") == ""
+    monkeypatch.setenv("PYTHONPATH", f"elsewhere{os.pathsep}{Path(__file__).parent}")
+    assert needed_path("fake_backend:drifts") == os.environ["PYTHONPATH"]
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    assert needed_path("fake_backend:drifts") == ""
 
 
 def test_counts_by_operator_and_constraint(failing: Report) -> None:
@@ -67,7 +84,7 @@ def test_counts_by_operator_and_constraint(failing: Report) -> None:
 
 def test_html_is_one_self_contained_file(failing: Report) -> None:
     text = html(failing)
-    assert NEG in text and "expected -33 (exact)" in text and text.count("<svg") == 2
+    assert NEG in text and "expected -33 (exact)" in text and text.count("<svg") == 3
     assert not any(word in text for word in ("<script", "<link", "src=", "@import", "url("))
     assert all(f.command.replace("'", "&#39;") in text for f in failing.failures)
 
@@ -102,9 +119,91 @@ def test_plots_show_every_measured_case(failing: Report) -> None:
     assert f">{len([r for r in failing.results if r.metrics['max_lsb'] == 1.0])}</text>" in lsb_histogram(
         failing.results
     )
-    assert 'fill="#b3261e"/>' in sqnr_plot(failing.results)
+    assert f'fill="{RED}"/>' in sqnr_plot(failing.results)
     assert ElementTree.fromstring(lsb_histogram([])) is not None
     assert ElementTree.fromstring(sqnr_plot([])) is not None
+
+
+def test_plots_have_titles_and_units(failing: Report) -> None:
+    for plot, unit in ((lsb_histogram, "LSB"), (lsb_by_row, "LSB"), (sqnr_plot, "dB")):
+        svg = ElementTree.fromstring(plot(failing.results))
+        texts = [str(node.text) for node in svg.iter("{http://www.w3.org/2000/svg}text")]
+        assert unit in str(svg.findtext("{http://www.w3.org/2000/svg}title"))
+        assert any(unit in text for text in texts)
+
+
+def test_shares_of_an_operator_fill_its_bar(failing: Report) -> None:
+    svg = ElementTree.fromstring(lsb_by_row([r for r in failing.results if r.row == "aten.neg.default"]))
+    bars = [node for node in svg.iter("{http://www.w3.org/2000/svg}rect") if len(node)]
+    assert sum(float(bar.get("width", "")) for bar in bars) == pytest.approx(510, abs=1)
+    assert any("1 LSB" in str(bar[0].text) for bar in bars)
+
+
+# ------------------------------------------------------------------------------------ findings
+
+
+def failed(verdict: str, expect: str, *checks: str, lsb: float | None = None, **changes: object) -> CaseResult:
+    """A failing result of a case that promises `expect`."""
+    failures = tuple(Failure(check, "run: ValueError: no") for check in checks)
+    record = CaseResult(
+        *("a/c/outside/x", "a", "c", "outside", expect, "limit" if expect == "reject" else None, ""),
+        verdict=verdict,
+        reasons=(),
+        status="fail",
+        failures=failures,
+        metrics={"max_lsb": lsb},
+        partitions=0,
+        blobs=(),
+    )
+    return replace(record, **changes)  # type: ignore[arg-type]  # names and types are the caller's
+
+
+@pytest.mark.parametrize(
+    ("result", "what"),
+    [
+        (failed("accept", "reject", "tag"), "Delegated, but the rule limit excludes it"),
+        (
+            failed("reject", "accept", "tag", reasons=(Reason("rank", "5", "4"),)),
+            "Rejected for rank, but the table allows it",
+        ),
+        (failed("reject", "accept", "tag"), "Rejected for no reason, but the table allows it"),
+        (failed("reject", "reject", "reason"), "Rejected for no reason, not for the rule limit"),
+        (failed("partial", "accept", "tag"), "Tagged partial, expected accept"),
+        (failed("accept", "accept", "crash", "gate1"), "An error, ValueError, in the stage 'run'"),
+        (failed("accept", "accept", "crash", failures=(Failure("crash", "it died"),)), "The process died"),
+        (failed("accept", "accept", "gate1", "gate2", lsb=1), "Numbers 1 LSB off"),
+        (failed("accept", "accept", "gate1", "gate3", lsb=1), "Wrong numbers"),
+        (failed("accept", "accept", "gate1", lsb=2), "Wrong numbers"),
+        (failed("accept", "accept", "gate3", lsb=0), "Numbers that the float golden excludes"),
+        (failed("accept", "accept", "outputs"), "Outputs of another count"),
+        (failed("accept", "accept", "determinism"), "Other tags or bytes the second time"),
+        (failed("accept", "accept", "mutation", "gate1", lsb=9), "The runtime changes its inputs"),
+        (failed("accept", "accept", "empty"), "A partition that computes nothing"),
+    ],
+)
+def test_a_failure_has_one_symptom(result: CaseResult, what: str) -> None:
+    found = symptom(result, "tflite_double_round")
+    assert found.what.startswith(what) and found.look
+
+
+def test_findings_hold_every_failure_once(failing: Report) -> None:
+    held = [name for finding in failing.findings for name in finding.cases]
+    assert sorted(held) == sorted(failure.result.case for failure in failing.failures)
+    assert all(finding.first in finding.cases for finding in failing.findings)
+
+
+def test_waived_failures_are_no_findings(failing: Report) -> None:
+    cases = {case.id: case for case in all_cases(failing.table)}
+    waived = {failure.result.case for failure in failing.failures}
+    assert find(failing.results, cases, waived, "") == ()
+
+
+@pytest.mark.parametrize("shown", [markdown, html])
+def test_findings_stand_before_everything_else(shown: Callable[[Report], str], failing: Report) -> None:
+    text = shown(failing)
+    finding = failing.findings[0]
+    assert text.index("What is wrong") < text.index(finding.symptom.what) < text.index("Operators")
+    assert text.index(failing.first(finding).command.replace("'", "&#39;")) < text.index("Operators")
 
 
 def test_the_summary_ends_with_the_verdict(failing: Report) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table as Grid
 
-from conformance.report.data import CHECKS, Report
+from conformance.report.data import Report
+from conformance.report.findings import Finding
+from conformance.report.words import LISTED, cases_text, listed, trait_text
 from conformance.results import CaseResult
 
-SHOWN = 5  # failures printed in full; the report has all
+SHOWN = 4  # findings printed; the report has all
 PLAIN_STEPS = 10  # lines of progress where there is no terminal
 
 
@@ -80,10 +81,8 @@ def progress(console: Console) -> Iterator[PlainProgress]:
 
 
 def summary(console: Console, report: Report, folder: Path) -> None:
-    """Operators that fail, the first failures, the verdict, and where to read on."""
-    if report.failures:
-        console.print(_operators(report))
-        _print_failures(console, report)
+    """What is wrong, the verdict, and where to read on."""
+    _print_findings(console, report)
     certificate = report.certificate
     name = f"{certificate.backend['name']} against {report.table.name}@{report.table.version}"
     counts = certificate.counts
@@ -102,24 +101,27 @@ def summary(console: Console, report: Report, folder: Path) -> None:
         console.print(f"  because {escape(objection)}", highlight=False, soft_wrap=True)
 
 
-def _operators(report: Report) -> Grid:
-    grid = Grid(box=None, pad_edge=False)
-    grid.add_column("operators that fail", no_wrap=True)
-    for name in ("cases", "pass", "silent", "fail"):
-        grid.add_column(name, justify="right")
-    for name, tally in report.rows:
-        if tally.failed:
-            grid.add_row(name, *map(str, (tally.cases, tally.passed, tally.unspecified, tally.failed)))
-    return grid
+def _print_findings(console: Console, report: Report) -> None:
+    for finding in report.findings[:SHOWN]:
+        console.print(f"\n{finding_text(report, finding)}", highlight=False, markup=False, soft_wrap=True)
+    if report.findings:
+        rest = len(report.findings) - SHOWN
+        console.print(f"\n... and {rest} more findings, see the report\n" if rest > 0 else "")
 
 
-def _print_failures(console: Console, report: Report) -> None:
-    for check, count in report.failed_checks:
-        console.print(f"{count} cases fail the check [bold]{check}[/] ({CHECKS.get(check, '')})", highlight=False)
-    for failure in report.failures[:SHOWN]:
-        lines = [f"  [{f.check}] {f.message}" for f in failure.result.failures]
-        rule = [f"  rule: {failure.sentence}"] if failure.sentence else []
-        text = "\n".join([failure.result.case, *lines, *rule, f"  again: {failure.command}"])
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
-    if len(report.failures) > SHOWN:
-        console.print(f"... and {len(report.failures) - SHOWN} more, see the report", highlight=False)
+def finding_text(report: Report, finding: Finding) -> str:
+    """One finding as plain text: headline, where, what its cases share, the simplest case and its command."""
+    first = report.first(finding)
+    places = [f"{row} ({failing} of {cases})" for row, failing, cases in finding.where]
+    lines = [
+        *([f"rule     {finding.symptom.rule}: {first.sentence}"] if first.sentence and finding.symptom.rule else []),
+        f"where    {listed(places)}",
+        *(f"errors   {count} times {message}" for message, count in finding.errors[:LISTED]),
+        *([f"cases    {listed(finding.variants)}"] if finding.symptom.rule else []),
+        *(f"common   {trait_text(finding, trait)}" for trait in finding.common),
+        f"look at  {finding.symptom.look}",
+        f"example  {first.result.case}",
+        *(f"         [{failure.check}] {failure.message}" for failure in first.result.failures),
+        f"again    {first.command}",
+    ]
+    return "\n  ".join([f"{finding.symptom.what}: {cases_text(len(finding.cases))}", *lines])

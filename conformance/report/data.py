@@ -6,8 +6,11 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from conformance.certificate import Certificate
+from conformance.graph import Case
+from conformance.report.findings import Finding, find
 from conformance.results import CaseResult
 from conformance.table import Table
 
@@ -57,7 +60,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class FailedCase:
-    """A failing case for a reader: what was asked, what is wrong, how to see it again."""
+    """A failing case for a reader: what was asked, the rule in words, how to see it again."""
 
     result: CaseResult
     asked: str
@@ -77,6 +80,18 @@ class Report:
     codes: tuple[str, ...]
     cells: dict[tuple[str, str], Tally]
     failures: tuple[FailedCase, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def failures_by_row(self) -> tuple[tuple[str, tuple[FailedCase, ...]], ...]:
+        """The failing cases of each operator that has some, in the table's order."""
+        order = [name for name, _ in self.rows]
+        ranked = sorted(self.failures, key=lambda failure: order.index(failure.result.row))
+        return tuple((row, tuple(group)) for row, group in groupby(ranked, key=lambda failure: failure.result.row))
+
+    def first(self, finding: Finding) -> FailedCase:
+        """The case that stands for a finding."""
+        return next(failure for failure in self.failures if failure.result.case == finding.first)
 
     @property
     def failed_checks(self) -> tuple[tuple[str, int], ...]:
@@ -85,8 +100,10 @@ class Report:
         return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def make_report(certificate: Certificate, table: Table, results: Sequence[CaseResult]) -> Report:
-    """Group a run's results."""
+def make_report(
+    certificate: Certificate, table: Table, results: Sequence[CaseResult], cases: Iterable[Case], path: str = ""
+) -> Report:
+    """Group a run's results. `path`: the PYTHONPATH without which the backend is not found, if any."""
     used = {result.constraint for result in results}
     known = [code for code, _ in table.meanings]
     waived = {waiver.case for waiver in certificate.waivers}
@@ -97,7 +114,8 @@ def make_report(certificate: Certificate, table: Table, results: Sequence[CaseRe
         tuple((row.name, tally(r for r in results if r.row == row.name)) for row in table.rows),
         tuple(sorted(used - set(known))) + tuple(code for code in known if code in used),
         cells(results),
-        tuple(_failed(certificate, table, r, r.case in waived) for r in results if r.status == "fail"),
+        tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status == "fail"),
+        find(results, {case.id: case for case in cases}, waived, table.rescale),
     )
 
 
@@ -115,19 +133,19 @@ def cells(results: Sequence[CaseResult]) -> dict[tuple[str, str], Tally]:
     return {key: tally(group) for key, group in groups.items()}
 
 
-def command(certificate: Certificate, case: str) -> str:
+def command(certificate: Certificate, case: str, path: str = "") -> str:
     """The shell command that runs one case again."""
     words = ["assay", "certify", str(certificate.backend["spec"]), "-k", case, "-n", "1"]
     table = certificate.table.get("path")
-    return shlex.join([*words, "--table", str(table)] if table else words)
+    line = shlex.join([*words, "--table", str(table)] if table else words)
+    return f"PYTHONPATH={shlex.quote(path)} {line}" if path else line
 
 
-def _failed(certificate: Certificate, table: Table, result: CaseResult, waived: bool) -> FailedCase:
+def _failed(certificate: Certificate, table: Table, result: CaseResult, waived: bool, path: str) -> FailedCase:
     promise = f"{result.expect} ({result.reason})" if result.reason else result.expect
     asked = f"{SIDES.get(result.side, result.side)}; the table promises: {promise}"
-    return FailedCase(
-        result, asked, sentence(table, result.row, result.constraint), command(certificate, result.case), waived
-    )
+    again = command(certificate, result.case, path)
+    return FailedCase(result, asked, sentence(table, result.row, result.constraint), again, waived)
 
 
 def sentence(table: Table, row: str, code: str) -> str:

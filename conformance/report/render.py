@@ -6,14 +6,15 @@ from functools import lru_cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from conformance.report.data import CHECKS, SIDES, Report, Tally, sentence
+from conformance.report.data import CHECKS, Report, Tally, sentence
 from conformance.report.junit import junit
-from conformance.report.svg import lsb_histogram, sqnr_plot
+from conformance.report.svg import lsb_by_row, lsb_histogram, sqnr_plot
+from conformance.report.words import LISTED, cases_text, listed, trait_text
 
 
 @lru_cache(maxsize=1)
 def _templates() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("conformance.report"),
         autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
@@ -21,11 +22,14 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals.update(cases_text=cases_text, listed=listed, trait_text=trait_text)
+    environment.globals.update(listed_most=LISTED, checks=CHECKS)
+    return environment
 
 
 def markdown(report: Report) -> str:
     """The run as Markdown, for a code review or a terminal."""
-    return _templates().get_template("report.md").render(report=report, checks=CHECKS, sides=SIDES)
+    return _templates().get_template("report.md").render(report=report)
 
 
 def html(report: Report) -> str:
@@ -35,10 +39,10 @@ def html(report: Report) -> str:
         .get_template("report.html")
         .render(
             report=report,
-            checks=CHECKS,
             nothing=Tally(),
             sentence=sentence,
             lsb=lsb_histogram(report.results),
+            lsb_rows=lsb_by_row(report.results),
             sqnr=sqnr_plot(report.results),
         )
     )

@@ -1,0 +1,92 @@
+"""Failures grouped into findings: one paragraph per fault, with the simplest case that shows it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from conformance.graph import Case
+from conformance.report.symptoms import Symptom, symptom
+from conformance.report.traits import Trait, common_traits, traits
+from conformance.results import CaseResult
+
+_NUMBERS = re.compile(r"\[[\d, -]*\]|(?<![\w.])-?\d+(\.\d+)?(?!\w)")
+Counts = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Failing cases with one symptom.
+
+    first: the simplest of them. where: failing cases and all cases by row, most failures first. errors: messages
+    of crashes with "#" for numbers, most frequent first. common: what sets the cases apart from passing ones.
+    """
+
+    symptom: Symptom
+    cases: tuple[str, ...]
+    first: str
+    where: tuple[tuple[str, int, int], ...]
+    errors: Counts
+    common: tuple[Trait, ...]
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The last parts of the cases' ids, each once."""
+        return tuple(dict.fromkeys(name.rpartition("/")[2] for name in self.cases))
+
+
+def find(
+    results: Sequence[CaseResult], cases: Mapping[str, Case], waived: set[str], rescale: str
+) -> tuple[Finding, ...]:
+    """Group the failing results that are not waived by symptom, most cases first. rescale: the table's scheme."""
+    groups: dict[Symptom, list[CaseResult]] = {}
+    for result in results:
+        if result.status == "fail" and result.case not in waived:
+            groups.setdefault(symptom(result, rescale), []).append(result)
+    found = [_finding(kind, group, results, cases) for kind, group in groups.items()]
+    return tuple(sorted(found, key=lambda finding: (-len(finding.cases), finding.symptom.what)))
+
+
+def _finding(
+    kind: Symptom, group: Sequence[CaseResult], results: Sequence[CaseResult], cases: Mapping[str, Case]
+) -> Finding:
+    where = _where(group, results)
+    passing = [cases[r.case] for r in results if r.status != "fail" and r.verdict == group[0].verdict]
+    failing = [cases[r.case] for r in group]
+    common = common_traits(failing, passing) if kind.traits else ()
+    return Finding(
+        kind,
+        tuple(case.id for case in failing),
+        _simplest([case for case in failing if case.row == where[0][0]], common).id,
+        where,
+        _errors(group),
+        common,
+    )
+
+
+def _simplest(cases: Sequence[Case], common: Sequence[Trait]) -> Case:
+    """The case that shows what is common with the fewest steps, then with the fewest numbers."""
+
+    def size(case: Case) -> tuple[int, int, int, str]:
+        lacking = len({trait.text for trait in common} - set(traits(case)))
+        return lacking, len(case.graph.steps), sum(math.prod(v.shape) for v in case.graph.values), case.id
+
+    return min(cases, key=size)
+
+
+def _where(group: Sequence[CaseResult], results: Sequence[CaseResult]) -> tuple[tuple[str, int, int], ...]:
+    total = Counter(result.row for result in results)
+    failing = Counter(result.row for result in group)
+    return tuple((row, count, total[row]) for row, count in _most_first(failing))
+
+
+def _errors(group: Sequence[CaseResult]) -> Counts:
+    messages = [f.message for result in group for f in result.failures if f.check == "crash"]
+    return _most_first(Counter(_NUMBERS.sub("#", message) for message in messages))
+
+
+def _most_first(counts: Counter[str]) -> Counts:
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

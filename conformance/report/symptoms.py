@@ -1,0 +1,95 @@
+"""What a failing case shows, in words: the kind of fault, and where to look for it.
+
+A fault in a backend breaks many cases at once. Cases with the same symptom belong together, so that a reader
+sees few faults and not many failures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conformance.results import CaseResult
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """One kind of failure.
+
+    what: a headline, for one case as for many. look: where such a fault usually stands. rule: code of the
+    constraint that it is about, or None. traits: whether it helps to ask what the cases have in common.
+    """
+
+    what: str
+    look: str
+    rule: str | None = None
+    traits: bool = False
+
+
+def symptom(result: CaseResult, rescale: str) -> Symptom:
+    """The symptom of a failing case; of several, the one that explains the others. rescale: the table's scheme."""
+    checks = {failure.check for failure in result.failures}
+    if "crash" in checks:
+        return _crash(next(f.message for f in result.failures if f.check == "crash"))
+    if checks & {"tag", "reason"}:
+        return _tag(result)
+    for check, found in _OTHER.items():
+        if check in checks:
+            return found
+    return _numbers(result, checks, rescale)
+
+
+def _crash(message: str) -> Symptom:
+    """`message` is "stage: error: ..."; a process that died has neither stage nor error."""
+    stage, _, error = message.partition(": ")
+    if not error:
+        return Symptom("The process died", "native code that the backend calls", traits=True)
+    what = f"An error, {error.partition(':')[0]}, in the stage {stage!r}"
+    return Symptom(what, "the message, and the function that it names", traits=True)
+
+
+def _tag(result: CaseResult) -> Symptom:
+    """Delegated or not, against the table."""
+    given = ", ".join(dict.fromkeys(reason.code for reason in result.reasons or ())) or "no reason"
+    match result.verdict, result.expect:
+        case "accept", "reject":
+            what = f"Delegated, but the rule {result.reason} excludes it"
+            return Symptom(what, "a limit in the partitioner that is too wide, or a missing check", result.reason)
+        case "reject", "reject":
+            what = f"Rejected for {given}, not for the rule {result.reason} that it breaks"
+            return Symptom(what, "the partitioner's check of that rule, or the reason it gives", result.reason)
+        case "reject", "accept":
+            rule = result.reasons[0].code if result.reasons else None
+            what = f"Rejected for {given}, but the table allows it"
+            return Symptom(what, "a limit in the partitioner that is too narrow, or in another unit", rule)
+    what = f"Tagged {result.verdict}, expected {result.expect}"
+    return Symptom(what, "which nodes of an operator the partitioner tags", traits=True)
+
+
+_OTHER = {
+    "outputs": Symptom(
+        "Outputs of another count, shape, type or grid",
+        "sizes, strides, padding and axes in the compiler; the quantisation of its outputs",
+        traits=True,
+    ),
+    "mutation": Symptom("The runtime changes its inputs", "operations that work in place", traits=True),
+    "empty": Symptom("A partition that computes nothing", "how the partitioner drops such partitions", traits=True),
+    "determinism": Symptom(
+        "Other tags or bytes the second time",
+        "sets, dictionaries or counters whose order or value outlives a call",
+        traits=True,
+    ),
+}
+
+
+def _numbers(result: CaseResult, checks: set[str], rescale: str) -> Symptom:
+    """Wrong numbers: a rounding's difference, or more than that."""
+    lsb = result.metrics["max_lsb"]
+    if not isinstance(lsb, int | float) or lsb == 0:
+        what = "Numbers that the float golden excludes"
+        return Symptom(what, "what the exact integers and the backend have in common", traits=True)
+    if lsb <= 1 and checks <= {"gate1", "gate2"}:
+        what = "Numbers 1 LSB off, as another rounding gives them"
+        scheme = f"the rescale scheme ({rescale or 'the table names none'})"
+        return Symptom(what, f"{scheme}, its tie rule, its multiplier and shift", traits=True)
+    what = "Wrong numbers, further off than rounding explains"
+    return Symptom(what, "a term left out (bias, zero point), swapped axes, strides or padding", traits=True)
