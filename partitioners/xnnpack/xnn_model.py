@@ -130,12 +130,18 @@ class XNode:
 
 @dataclass(frozen=True)
 class XModel:
-    """A delegate: `inputs` and `outputs` are value ids in the order of the delegate's arguments."""
+    """A delegate: `inputs` and `outputs` are value ids in the order of the delegate's arguments.
+
+    `channels_last` are those of them whose torch tensor is NCHW with channels-last strides: the value has the
+    shape [N, H, W, C] in which its numbers lie in memory, axes (0, 2, 3, 1) of the tensor. All others are
+    contiguous tensors of the value's shape.
+    """
 
     values: tuple[XValue, ...]
     nodes: tuple[XNode, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    channels_last: tuple[int, ...] = ()
 
 
 def packed_int4(codes: Array) -> Array:
