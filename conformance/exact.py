@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +22,7 @@ _FUSED = (
     | {"aten.sigmoid.default", "aten.tanh.default"}
     | (MOVEMENT - {"aten.cat.default"})
 )
+TFLITE, XNNPACK = "tflite_double_round", "xnnpack_fp32"
 
 
 @lru_cache(maxsize=1024)
@@ -51,13 +52,22 @@ def references(argument: Any) -> tuple[Ref, ...]:
     return ()
 
 
-def operands(step: Step) -> tuple[Ref, ...]:
-    """The operands that must be codes for the step to be one on integers: a divisor need not be."""
+def operands(step: Step, scheme: str = TFLITE) -> tuple[Ref, ...]:
+    """The operands that must be codes for the step to be one on integers: a divisor, or XNNPACK's bias, need not be."""
     refs = references(step.args)
-    return refs[:1] if step.op == "aten.div.Tensor" else refs
+    if step.op == "aten.div.Tensor":
+        return refs[:1]
+    return refs[:2] if scheme == XNNPACK and step.op in integer.PRODUCTS else refs
 
 
-def step_quants(graph: Graph) -> dict[str, Quant | None]:
+def _fuses(step: Step, behind: Step, scheme: str) -> bool:
+    """Whether the device computes both at once, with the quantisation of the second."""
+    if scheme == XNNPACK:
+        return behind.op in integer.FUSED.get(step.op, ())
+    return behind.op in _FUSED
+
+
+def step_quants(graph: Graph, scheme: str = TFLITE) -> dict[str, Quant | None]:
     """The quantisation that each step's result has as integers; None for a step that works on reals.
 
     A step without its own takes that of the activation or reshape behind it, when nothing else uses its result.
@@ -71,7 +81,7 @@ def step_quants(graph: Graph) -> dict[str, Quant | None]:
     for step in reversed(graph.steps):
         found[step.name] = step.quant
         behind = users.get(step.name, [])
-        if step.quant is None and len(behind) == 1 and step.name not in returned and behind[0].op in _FUSED:
+        if step.quant is None and len(behind) == 1 and step.name not in returned and _fuses(step, behind[0], scheme):
             found[step.name] = found[behind[0].name]
     return found
 
@@ -96,38 +106,74 @@ def with_moved_quants(graph: Graph) -> Graph:
     return replace(graph, steps=tuple(steps))
 
 
-def exact_codes(graph: Graph) -> dict[Ref, QTensor]:
-    """The integer golden of every value and every step's output; none where a real number enters on the way.
+@dataclass(frozen=True)
+class Exact:
+    """What is known to the last bit: the codes of quantised values and outputs, and real ones in their own type."""
 
-    Raises IntegerError for an operator or operands without integer semantics.
+    codes: dict[Ref, QTensor]
+    reals: dict[Ref, Tensor]
+
+
+def exact_codes(graph: Graph, scheme: str = TFLITE) -> dict[Ref, QTensor]:
+    """The codes of `exact_values`."""
+    return exact_values(graph, scheme).codes
+
+
+def exact_values(graph: Graph, scheme: str = TFLITE) -> Exact:
+    """The exact golden of every value and every step's output; none where it cannot be known to the last bit.
+
+    Integer steps are exact in any scheme's arithmetic; with XNNPACK's also products that quantise their operand at
+    run time, and what IEEE floats compute in one rounding. Raises IntegerError for an operator or operands
+    without integer semantics.
     """
     graph = with_moved_quants(graph)
-    quants = step_quants(graph)
-    found: dict[Ref, QTensor] = {}
-    reals: dict[Ref, Tensor] = {}
+    quants = step_quants(graph, scheme)
+    found = Exact({}, {})
     for value in graph.values:
-        codes, q = materialise(value), value.quant
+        numbers, q = materialise(value), value.quant
         if q is None:
-            reals[Ref(value.name)] = codes
+            found.reals[Ref(value.name)] = numbers
         else:
-            found[Ref(value.name)] = QTensor(codes, q.scale, q.zero_point, q.axis)
+            found.codes[Ref(value.name)] = QTensor(numbers, q.scale, q.zero_point, q.axis, q.group)
     for step in graph.steps:
-        found.update(_integer_step(step, quants[step.name], found, reals))
+        codes = _integer_step(step, quants[step.name], found, scheme)
+        found.codes.update(codes)
+        if not codes and scheme == XNNPACK:
+            _real_step(step, found)
     return found
 
 
-def _integer_step(
-    step: Step, quant: Quant | None, found: Mapping[Ref, QTensor], reals: Mapping[Ref, Tensor]
-) -> dict[Ref, QTensor]:
+def _integer_step(step: Step, quant: Quant | None, found: Exact, scheme: str) -> dict[Ref, QTensor]:
     """The outputs' codes; nothing for a step on reals, or with an operator that no NPU computes on integers.
 
-    A divisor alone may be real: it is made into codes.
+    A divisor, or XNNPACK's bias, alone may be real: it is made into codes.
     """
-    if step.op not in integer.OPERATORS or quant is None or any(ref not in found for ref in operands(step)):
+    refs, needed = references(step.args), operands(step, scheme)
+    if step.op not in integer.SCHEMES[scheme] or quant is None or any(ref not in found.codes for ref in needed):
         return {}
-    known: Mapping[Ref, Any] = {**found, **reals} if step.op == "aten.div.Tensor" else found
-    if any(ref not in known for ref in references(step.args)):
+    known: Mapping[Ref, Any] = {**found.codes, **found.reals} if len(needed) < len(refs) else found.codes
+    if any(ref not in known for ref in refs):
         return {}
     y = affine(quant)
-    codes = integer.run(step.op, substitute(step.args, known), dict(step.kwargs), y)
+    codes = integer.run(step.op, substitute(step.args, known), dict(step.kwargs), y, scheme)
     return {Ref(step.name, index): QTensor(c, y.scale, y.zero_point) for index, c in enumerate(codes)}
+
+
+def _real_step(step: Step, found: Exact) -> None:
+    """Add the outputs of a step on reals that is exact all the same, as codes when they are quantised."""
+    refs = references(step.args)
+    if any(ref not in found.reals and ref not in found.codes for ref in refs):
+        return
+    if step.dynamic is not None:
+        known: Mapping[Ref, Any] = {**found.codes, **found.reals}
+        outputs = integer.run_dynamic(step.op, substitute(step.args, known), dict(step.kwargs))
+    else:
+        reals = {ref: found.reals[ref] if ref in found.reals else integer.reals(found.codes[ref]) for ref in refs}
+        outputs = integer.run_reals(step.op, substitute(step.args, reals), dict(step.kwargs))
+    for index, real in enumerate(outputs):
+        ref = Ref(step.name, index)
+        if step.quant is None:
+            found.reals[ref] = real
+        else:
+            y = affine(step.quant)
+            found.codes[ref] = QTensor(integer.quantize(y)(real), y.scale, y.zero_point)

@@ -20,8 +20,23 @@ from reference.golden.weighted import MOVEMENT
 from reference.int8 import elementwise, lut
 from reference.integer import arithmetic, images, movement, xnnpack
 from reference.integer.operand import IntegerError, QTensor, Rule
+from reference.integer.reals import reals, run_dynamic, run_reals
+from reference.integer.xnnpack import FUSED, PRODUCTS
+from reference.xnnpack.convert import quantize
 
-__all__ = ["OPERATORS", "SCHEMES", "IntegerError", "QTensor", "run"]
+__all__ = [
+    "FUSED",
+    "OPERATORS",
+    "PRODUCTS",
+    "SCHEMES",
+    "IntegerError",
+    "QTensor",
+    "quantize",
+    "reals",
+    "run",
+    "run_dynamic",
+    "run_reals",
+]
 
 
 def run(

@@ -25,13 +25,15 @@ class IntegerError(ValueError):
 class QTensor:
     """Codes and what they stand for: real = scale * (code - zero_point).
 
-    codes: int8, or int32 for a bias. scale: one number, or one per index of `axis`.
+    codes: int8, or int32 for a bias. scale: one number, or one per index of `axis`; with `group`, one per that many
+    neighbours in a row of a matrix, row by row.
     """
 
     codes: Tensor
     scale: float | tuple[float, ...]
     zero_point: int = 0
     axis: int | None = None
+    group: int | None = None
 
     @property
     def affine(self) -> Affine:

@@ -76,7 +76,7 @@ def _convolution(given: Given, y: Affine) -> Tensor:
     padding = symmetric(given["padding"], rank)
     if given["transposed"]:
         more = (0, pair(given["output_padding"], 1)[1]) if rank == 1 else pair(given["output_padding"])
-        laid = _output_major(kernel, groups).contiguous()
+        laid = output_major(kernel, groups).contiguous()
         prepared = static.transpose_conv2d(
             laid, bias, x.affine, weight.scales, y, stride, dilation, padding, more, groups
         )
@@ -86,7 +86,7 @@ def _convolution(given: Given, y: Affine) -> Tensor:
     return on_images(prepared, x.codes)
 
 
-def _output_major(kernel: Tensor, groups: int) -> Tensor:
+def output_major(kernel: Tensor, groups: int) -> Tensor:
     """Transposed weights [I, O / groups, KH, KW] as [O, KH, KW, I / groups]."""
     inputs, outputs, height, width = kernel.shape
     split = kernel.reshape(groups, inputs // groups, outputs, height, width)
@@ -159,3 +159,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         **{op: _moved(op) for op in _MOVED},
     }
 )
+
+PRODUCTS = frozenset({"aten.linear.default", "aten.convolution.default"})
+"""Operators whose third operand, the bias, is real."""
+
+_CLAMPS = frozenset({"aten.relu.default", "aten.hardtanh.default"})
+FUSED: Mapping[str, frozenset[str]] = MappingProxyType(
+    {**dict.fromkeys(PRODUCTS, _CLAMPS), "aten.add.Tensor": frozenset({"aten.relu.default"})}
+)
+"""What an operator computes together with the activation behind it."""

@@ -1,0 +1,103 @@
+"""Real numbers that XNNPACK computes to the last bit: what IEEE floats compute with one rounding, and products that
+quantise their operand at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reference.golden.aten import CLONE, aten, bound, canonical
+from reference.golden.weighted import MOVEMENT, POOLS
+from reference.integer.operand import Given, IntegerError, QTensor, on_images, pair, require, symmetric
+from reference.integer.xnnpack import output_major
+from reference.xnnpack import dynamic
+
+EXACT = (
+    MOVEMENT
+    | POOLS
+    | {
+        "aten.abs.default",
+        "aten.add.Tensor",
+        "aten.ceil.default",
+        "aten.clamp.default",
+        "aten.constant_pad_nd.default",
+        "aten.div.Tensor",
+        "aten.floor.default",
+        "aten.hardtanh.default",
+        "aten.maximum.default",
+        "aten.minimum.default",
+        "aten.mul.Tensor",
+        "aten.neg.default",
+        "aten.relu.default",
+        "aten.relu6.default",
+        "aten.sub.Tensor",
+    }
+)
+"""Operators of which IEEE floats have one result: a choice, a move, or one operation that rounds correctly."""
+
+
+def reals(x: QTensor) -> Tensor:
+    """float32 behind codes: f32((code - zero point) * scale), as dequantize nodes compute it."""
+    if x.group is not None:
+        scales = torch.tensor(x.scale, dtype=torch.float32).reshape(x.codes.shape[0], -1)
+        return (x.codes - x.zero_point).float() * scales.repeat_interleave(x.group, 1)
+    shape = [-1 if d == x.axis else 1 for d in range(x.codes.dim())] if x.axis is not None else []
+    scales = torch.tensor(x.scale, dtype=torch.float32).reshape(shape)
+    return (x.codes.to(torch.int32) - x.zero_point).float() * scales
+
+
+def run_reals(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    """The outputs of an operator of `EXACT` on floats of one type; none for any other operator."""
+    name = canonical(op)
+    if name not in EXACT:
+        return ()
+    if name == CLONE:
+        return (args[0],)
+    result = aten(name)(*(list(item) if isinstance(item, tuple) else item for item in args), **kwargs)
+    return (result,) if isinstance(result, Tensor) else tuple(result)
+
+
+def run_dynamic(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    """A product of real activations, quantised row by row (images: one by one), and quantised weights (QTensor)."""
+    name = canonical(op)
+    given = bound(name, args, kwargs)
+    if name == "aten.linear.default":
+        return (_linear(given),)
+    if name == "aten.convolution.default":
+        return (_convolution(given),)
+    raise IntegerError(f"operator: found {op!r}, expected a product that quantises its operand at run time")
+
+
+def _weights(given: Given) -> QTensor:
+    weight = given["weight"]
+    require(isinstance(weight, QTensor), "weights", type(weight).__name__, "codes")
+    require(weight.zero_point == 0, "weights", f"zero point {weight.zero_point}", "0")
+    quantised: QTensor = weight
+    return quantised
+
+
+def _linear(given: Given) -> Tensor:
+    weight = _weights(given)
+    if weight.group is None:
+        return dynamic.linear(weight.codes, weight.scales, given["bias"])(given["input"])
+    scales = torch.tensor(weight.scales).reshape(weight.codes.shape[0], -1)
+    return dynamic.groupwise_linear(weight.codes, scales, given["bias"])(given["input"])
+
+
+def _convolution(given: Given) -> Tensor:
+    weight = _weights(given)
+    rank, groups = weight.codes.dim() - 2, int(given["groups"])
+    kernel = weight.codes if rank == 2 else weight.codes.unsqueeze(-2)
+    stride, dilation = pair(given["stride"], rank), pair(given["dilation"], rank)
+    padding = symmetric(given["padding"], rank)
+    if given["transposed"]:
+        more = (0, pair(given["output_padding"], 1)[1]) if rank == 1 else pair(given["output_padding"])
+        laid = output_major(kernel, groups).contiguous()
+        prepared = dynamic.transpose_conv2d(laid, weight.scales, given["bias"], stride, dilation, padding, more, groups)
+    else:
+        laid = kernel.permute(0, 2, 3, 1).contiguous()
+        prepared = dynamic.conv2d(laid, weight.scales, given["bias"], stride, dilation, padding, groups)
+    return on_images(prepared, given["input"])
