@@ -1,0 +1,224 @@
+"""XNNPACK's float32 kernels: products by sequential fused multiply-adds, averages and resizes in its order.
+
+Images are NHWC. Element-wise operators of one rounding (add, sub, mul, div, minimum, maximum, abs, neg, floor, ceil,
+square, clamp, leaky_relu, prelu) are torch's own, with subnormal numbers flushed to zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from reference.int8.accumulate import NO_PADDING, Padding, Pair, pad_hw, windows
+from reference.xnnpack.fma import accumulate, flushed
+from reference.xnnpack.output import Kernel, Kernel2
+from reference.xnnpack.products import spread
+
+Reals = tuple[float, float]
+
+_CHUNK = 9
+"""Taps that an average adds up as one tree."""
+
+
+def linear(weights: Tensor, bias: Tensor | None, activation: Reals | None = None) -> Kernel:
+    """weights [O, I], bias [O]; returns x [..., I] -> y [..., O]: from the bias on, one term after the other."""
+    matrix, start = _prepared(weights.t(), bias, len(weights))
+
+    def apply(x: Tensor) -> Tensor:
+        y = _product(flushed(x).reshape(-1, matrix.shape[0]), matrix, start)
+        return _limited(y.view(*x.shape[:-1], matrix.shape[1]), activation)
+
+    return apply
+
+
+def batch_matmul() -> Kernel2:
+    """f(a [..., M, K], b [..., K, N]) -> [..., M, N]; leading axes broadcast."""
+
+    def apply(a: Tensor, b: Tensor) -> Tensor:
+        lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        left = flushed(a).double().expand(*lead, *a.shape[-2:])
+        right = flushed(b).double().expand(*lead, *b.shape[-2:])
+        acc = torch.zeros((*lead, a.shape[-2], b.shape[-1]), dtype=torch.float64)
+        for k in range(a.shape[-1]):
+            acc = accumulate(acc, left[..., k : k + 1], right[..., k : k + 1, :])
+        return flushed(acc.float())
+
+    return apply
+
+
+def conv2d(
+    weights: Tensor,
+    bias: Tensor | None,
+    stride: Pair = (1, 1),
+    dilation: Pair = (1, 1),
+    padding: Padding = NO_PADDING,
+    groups: int = 1,
+    activation: Reals | None = None,
+) -> Kernel:
+    """weights [O, KH, KW, I / groups]; returns x [N, H, W, I] -> y [N, OH, OW, O].
+
+    Terms are added in the order kh, kw, channel; with one input and one output per group kw, kh.
+    """
+    outputs, kh, kw, each = weights.shape
+    depthwise = each == 1 and outputs == groups > 1
+    flat = weights.transpose(1, 2) if depthwise else weights
+    parts = [
+        _prepared(w.reshape(w.shape[0], -1).t(), b, w.shape[0])
+        for w, b in zip(flat.chunk(groups), _chunks(bias, groups), strict=True)
+    ]
+
+    def apply(x: Tensor) -> Tensor:
+        taps = windows(pad_hw(flushed(x), padding), (kh, kw), stride, dilation)
+        taps = taps.transpose(3, 4) if depthwise else taps
+        shape = taps.shape[:3]
+        if depthwise:
+            y = _depthwise(taps, parts)
+        else:
+            pieces = [
+                _product(taps[..., g * each :][..., :each].reshape(-1, matrix.shape[0]), matrix, start)
+                for g, (matrix, start) in enumerate(parts)
+            ]
+            y = torch.cat(pieces, 1)
+        return _limited(y.view(*shape, outputs), activation)
+
+    return apply
+
+
+def _depthwise(taps: Tensor, parts: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """taps [N, OH, OW, KW, KH, C]; one matrix [taps, multiplier] and one bias per channel."""
+    factors = torch.cat([matrix for matrix, _ in parts], 1)
+    start = torch.cat([s for _, s in parts])
+    repeats = factors.shape[1] // taps.shape[-1]
+    flat = taps.flatten(3, 4).double()
+    acc = start.expand(*flat.shape[:3], -1)
+    for k in range(factors.shape[0]):
+        acc = accumulate(acc, flat[..., k, :].repeat_interleave(repeats, -1), factors[k])
+    return flushed(acc.float())
+
+
+def transpose_conv2d(
+    weights: Tensor,
+    bias: Tensor | None,
+    stride: Pair = (1, 1),
+    dilation: Pair = (1, 1),
+    padding: Padding = NO_PADDING,
+    output_padding: Pair = (0, 0),
+    groups: int = 1,
+    activation: Reals | None = None,
+) -> Kernel:
+    """weights [O, KH, KW, I / groups]; returns x [N, H, W, I] -> y [N, OH, OW, O].
+
+    An output cell adds its terms in the order of the kernel's cells kh, kw that reach it, then of the channels.
+    """
+    outputs, kh, kw, each = weights.shape
+    reach = ((kh - 1) * dilation[0], (kw - 1) * dilation[1])
+    around = tuple(
+        (r - before, r - after + extra)
+        for r, (before, after), extra in zip(reach, padding, output_padding, strict=True)
+    )
+    parts = [
+        _prepared(w.reshape(w.shape[0], -1).t(), b, w.shape[0])
+        for w, b in zip(weights.chunk(groups), _chunks(bias, groups), strict=True)
+    ]
+
+    def apply(x: Tensor) -> Tensor:
+        wide = spread(flushed(x), stride, (around[0], around[1]), 0.0)
+        taps = windows(wide, (kh, kw), (1, 1), dilation).flip(3, 4)
+        pieces = [
+            _product(taps[..., g * each :][..., :each].reshape(-1, matrix.shape[0]), matrix, start)
+            for g, (matrix, start) in enumerate(parts)
+        ]
+        return _limited(torch.cat(pieces, 1).view(*taps.shape[:3], outputs), activation)
+
+    return apply
+
+
+def mean() -> Kernel:
+    """The mean over height and width of x [N, H, W, C] -> [N, 1, 1, C]: cells in row-major order, times f32(1 / n)."""
+
+    def apply(x: Tensor) -> Tensor:
+        cells = flushed(x).flatten(1, 2).unbind(1)
+        total = torch.zeros_like(cells[0])
+        for cell in cells:
+            total = total + cell
+        return flushed(total * torch.tensor(1.0 / len(cells)))[:, None, None, :]
+
+    return apply
+
+
+def avg_pool2d(kernel: Pair, stride: Pair, padding: Padding = NO_PADDING) -> Kernel:
+    """The mean of the cells inside the image, x [N, H, W, C] -> [N, OH, OW, C]: sums of nine taps, kw before kh."""
+
+    def apply(x: Tensor) -> Tensor:
+        taps = windows(pad_hw(flushed(x), padding), kernel, stride).transpose(3, 4).flatten(3, 4)
+        total = _tree_sum(list(taps.unbind(3)))
+        ones = torch.ones((1, *x.shape[1:3], 1))
+        count = windows(pad_hw(ones, padding), kernel, stride).sum((3, 4))
+        return flushed(total * torch.reciprocal(count))
+
+    return apply
+
+
+def _tree_sum(terms: Sequence[Tensor]) -> Tensor:
+    zero = torch.zeros_like(terms[0])
+    total: Tensor | None = None
+    for first in range(0, len(terms), _CHUNK):
+        e = [*terms[first : first + _CHUNK], *[zero] * _CHUNK][:_CHUNK]
+        part = (((e[0] + e[1]) + e[8]) + (e[6] + e[7])) + ((e[2] + e[3]) + (e[4] + e[5]))
+        total = part if total is None else part + total
+    return zero if total is None else total
+
+
+def resize_bilinear(size: Pair, align_corners: bool) -> Kernel:
+    """x [N, H, W, C] -> [N, *size, C]: both rows along the width, then along the height, without fused adds."""
+
+    def apply(x: Tensor) -> Tensor:
+        top, bottom, down = _positions(x.shape[1], size[0], align_corners)
+        left, right, across = _positions(x.shape[2], size[1], align_corners)
+        x = flushed(x)
+        rows = [_between(part[:, :, left], part[:, :, right], across[:, None]) for part in (x[:, top], x[:, bottom])]
+        return flushed(_between(rows[0], rows[1], down[:, None, None]))
+
+    return apply
+
+
+def _between(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
+    return a + (b - a) * weight
+
+
+def _positions(given: int, wanted: int, align_corners: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """For each output index: the two input indices and the weight of the second, in float32."""
+    index = torch.arange(wanted, dtype=torch.float32)
+    if align_corners and wanted > 1:
+        place = index * (torch.tensor(float(given - 1)) / torch.tensor(float(wanted - 1)))
+    else:
+        scale = torch.tensor(float(given)) / torch.tensor(float(wanted))
+        place = index * scale + (torch.tensor(0.0) if align_corners else scale * 0.5 - 0.5)
+    place = place.clamp(0.0, float(given - 1))
+    low = place.floor()
+    return low.long(), (low.long() + 1).clamp_max(given - 1), place - low
+
+
+def _prepared(matrix: Tensor, bias: Tensor | None, outputs: int) -> tuple[Tensor, Tensor]:
+    """Weights [K, O] and start [O] as float64 that holds float32 numbers."""
+    start = torch.zeros(outputs, dtype=torch.float64) if bias is None else flushed(bias.float()).double()
+    return flushed(matrix.float()).double().contiguous(), start
+
+
+def _chunks(bias: Tensor | None, groups: int) -> Sequence[Tensor | None]:
+    return [None] * groups if bias is None else bias.chunk(groups)
+
+
+def _product(rows: Tensor, matrix: Tensor, start: Tensor) -> Tensor:
+    """start + rows [M, K] @ matrix [K, O], k ascending, one rounding to float32 per term."""
+    wide = rows.t().double()
+    acc = start.expand(rows.shape[0], -1)
+    for row, column in zip(wide.unbind(0), matrix.unbind(0), strict=True):
+        acc = accumulate(acc, row[:, None], column)
+    return flushed(acc.float())
+
+
+def _limited(y: Tensor, activation: Reals | None) -> Tensor:
+    return y if activation is None else y.clamp_(*activation)

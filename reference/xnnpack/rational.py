@@ -1,0 +1,183 @@
+"""XNNPACK's float32 approximations: exp, tanh, gelu, log, sigmoid, hardswish, elu, softmax.
+
+Polynomials by Horner's scheme with fused multiply-adds, rational ones with a true division. Subnormal operands and
+results count as zero. All functions take float32 tensors and return fresh ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from reference.xnnpack.fma import flushed, fma
+
+_EXP_P = (1.0, 0.41594290733, 0.072068706155, 0.0055380910635)
+_EXP_Q = (1.0, -0.27720427513, 0.023986088112)
+_TANH_P = (1.0, 0.13412411511, 3.5330520477e-3, 2.1235626264e-5, 1.4248920266e-8)
+_TANH_Q = (1.0, 0.46745735407, 0.026018999517, 3.3472978976e-4, 8.1365948290e-7)
+_GELU_P = (0.79788452387, 0.06697217375, 0.0093065137044, 3.2973114867e-4, 1.2609783880e-5, 4.5835321316e-8)
+_GELU_Q = (1.0, 0.25060352683, 0.028431978077, 0.0018622842617, 7.2267655923e-5, 1.1988805682e-6)
+_LOG_P = (1.0, 1.0, 0.182499691844)
+_LOG_Q = (1.0, 1.5, 0.599170029163, 0.049584995955)
+_SIN_P = (1.0, -1.3314664364e-01, 3.2340581529e-03)
+_SIN_Q = (1.0, 3.3519912511e-02, 4.8770775902e-04)
+_TWO_PI_HIGH, _TWO_PI_LOW = 6.28125, 1.9353072e-3
+_ELU = (float.fromhex("0x1.0001ECp-1"), float.fromhex("0x1.55561Cp-3"))
+_ELU_CUTOFF = float.fromhex("-0x1.154246p+4")
+_SIGMOID = float.fromhex("0x1.0000F6p-0")
+_SOFTMAX = tuple(
+    float.fromhex(c) for c in ("1", "0x1.FFFFF6p-1", "0x1.FFFDC6p-2", "0x1.555A80p-3", "0x1.573A1Ap-5", "0x1.0F9F9Cp-7")
+)
+_LOG2E = float.fromhex("0x1.715476p+0")
+_LN2 = float.fromhex("0x1.62E430p-1")
+_LN2_LOW = float.fromhex("-0x1.05C610p-29")
+
+
+def exp(x: Tensor) -> Tensor:
+    """2**n * P(r) / Q(r) with x * log2(e) = n + r."""
+    z = (flushed(x) * torch.tensor(_LOG2E)).clamp_(-127.0, 128.0)
+    n = torch.round(z)
+    r = z - n
+    return flushed(torch.ldexp(_horner(r, _EXP_P) / _horner(r, _EXP_Q), n))
+
+
+def tanh(x: Tensor) -> Tensor:
+    """x * P(x**2) / Q(x**2) within +-7.98, beyond which it is the value there."""
+    capped = flushed(x).clamp(-7.9807181358, 7.9807181358)
+    square = capped * capped
+    return flushed(capped * _horner(square, _TANH_P) / _horner(square, _TANH_Q))
+
+
+def gelu(x: Tensor) -> Tensor:
+    """x / 2 * (1 + erf(x / sqrt(2))), the erf by a rational function of x."""
+    x = flushed(x)
+    capped = x.clamp(-5.1638283730, 5.1638283730)
+    square = flushed(capped * capped)
+    erf = capped * _horner(square, _GELU_P) / _horner(square, _GELU_Q)
+    return flushed((x * 0.5) * (erf + 1))
+
+
+def log(x: Tensor) -> Tensor:
+    """e * ln(2) + log(m) with x * sqrt(2) = 2**e * m."""
+    x = flushed(x)
+    mantissa, exponent = torch.frexp(x * 1.4142134190)
+    m = mantissa * 2 * 0.70710688829 - 1
+    value = fma((exponent - 1).float(), torch.tensor(math.log(2)), m * _horner(m, _LOG_P) / _horner(m, _LOG_Q))
+    value = torch.where(torch.isinf(x), x, value)
+    return torch.where(x > 0, value, torch.where(x == 0, -math.inf, math.nan))
+
+
+def hardswish(x: Tensor) -> Tensor:
+    """x * min(max(x / 6 + 1 / 2, 0), 1)."""
+    x = flushed(x)
+    slope = torch.tensor(1 / 6)
+    return flushed(x * fma(x, slope, torch.tensor(0.5)).clamp_(0.0, 1.0))
+
+
+def sin(x: Tensor) -> Tensor:
+    """x folded into +-pi/2 by a two-part 2 * pi, then a rational function of x**2 times x."""
+    x = flushed(x)
+    return _sine(_less_turns(x))
+
+
+def cos(x: Tensor) -> Tensor:
+    """The sine of pi/2 - x, taken after whole turns."""
+    return _sine(torch.tensor(math.pi / 2) - _less_turns(flushed(x)))
+
+
+def _less_turns(x: Tensor) -> Tensor:
+    turns = torch.round(x * torch.tensor(0.5 / math.pi))
+    return fma(turns, torch.tensor(-_TWO_PI_LOW), fma(turns, torch.tensor(-_TWO_PI_HIGH), x))
+
+
+def _sine(x: Tensor) -> Tensor:
+    half_turn = torch.tensor(math.pi)
+    x = torch.minimum(x, half_turn - x)
+    x = torch.maximum(x, -half_turn - x)
+    x = torch.minimum(x, half_turn - x)
+    square = flushed(x * x)
+    return flushed(flushed(x * _horner(square, _SIN_P)) / _horner(square, _SIN_Q))
+
+
+def elu(x: Tensor, alpha: float) -> Tensor:
+    """x for x >= 0, else alpha * (exp(x) - 1): exp by a table of 2**(k / 16) and a cubic polynomial."""
+    x, slope = flushed(x), torch.tensor(alpha, dtype=torch.float32)
+    z = x.clamp_min(_ELU_CUTOFF).clamp_max(0.0)
+    n = _to_fraction(z, 16)
+    t = fma(n, torch.tensor(-_LN2), z)
+    p = fma(torch.tensor(_ELU[1]), t, torch.tensor(_ELU[0])) * t
+    power = _power(n, 16)
+    scaled = t * power
+    negative = fma(fma(p, scaled, scaled), slope, fma(power, slope, -slope))
+    return flushed(torch.where(x < 0, negative, x))
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """e / (e + 1) with e = exp(-|x|), by a table of 2**(k / 32) and a quadratic polynomial; mirrored for x > 0."""
+    x = flushed(x)
+    z = -x.abs()
+    n = _to_fraction(z, 32)
+    t = fma(n, torch.tensor(-_LN2_LOW), fma(n, torch.tensor(-_LN2), z))
+    whole = torch.floor(n)
+    table = _power(n - whole, 32)
+    p = fma(t, torch.tensor(0.5), torch.tensor(_SIGMOID))
+    e = fma(t * table, p, table)
+    e = flushed(torch.ldexp(e, whole))
+    y = flushed(e / (e + 1))
+    return torch.where(x > 0, 1 - y, y)
+
+
+def softmax(x: Tensor) -> Tensor:
+    """Over the last axis: exp(x - max) by a polynomial of degree 5, times f32(1 / sum).
+
+    The terms are added up as in the kernel for 16 lanes: blocks of 64 into two lane sums in turn, then the rest.
+    """
+    x = flushed(x)
+    terms = _exp_negative(x - x.amax(-1, keepdim=True))
+    return flushed(terms * torch.reciprocal(_lane_sum(terms)))
+
+
+def _exp_negative(d: Tensor) -> Tensor:
+    n = torch.round(d * torch.tensor(_LOG2E))
+    r = fma(n, torch.tensor(-_LN2_LOW), fma(n, torch.tensor(-_LN2), d))
+    return flushed(torch.ldexp(_horner(r, _SOFTMAX), n.clamp_min(-200.0)))
+
+
+def _lane_sum(terms: Tensor) -> Tensor:
+    """Sums over the last axis [..., 1]."""
+    size = terms.shape[-1]
+    padded = torch.nn.functional.pad(terms, (0, -size % 16))
+    vectors = list(padded.unflatten(-1, (-1, 16)).unbind(-2))
+    blocks = size // 64 * 4
+    sums = [torch.zeros_like(vectors[0]), torch.zeros_like(vectors[0])]
+    for index, vector in enumerate(vectors[:blocks]):
+        sums[index % 2] = sums[index % 2] + vector
+    lanes = sums[0] + sums[1]
+    for vector in vectors[blocks:]:
+        lanes = lanes + vector
+    while lanes.shape[-1] > 1:
+        half = lanes.shape[-1] // 2
+        lanes = lanes[..., :half] + lanes[..., half:]
+    return lanes
+
+
+def _to_fraction(z: Tensor, parts: int) -> Tensor:
+    """z * log2(e), rounded to multiples of 1 / parts, in one rounding."""
+    magic = torch.tensor(1.5 * 2**23 / parts)
+    return fma(z, torch.tensor(_LOG2E), magic) - magic
+
+
+def _power(n: Tensor, parts: int) -> Tensor:
+    """2**n for multiples of 1 / parts: the table's number, correctly rounded, times a power of two."""
+    return torch.exp2(n.double()).float()
+
+
+def _horner(x: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """c0 + x * (c1 + x * (...)): one fused multiply-add for each degree."""
+    result = torch.full_like(x, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        result = fma(result, x, torch.tensor(c))
+    return result
