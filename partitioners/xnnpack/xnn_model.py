@@ -2,8 +2,11 @@
 
 A blob is one XNNPACK subgraph: values, and nodes in execution order that refer to values by index.
 Its shapes are upper bounds: the device takes the shapes of the actual inputs and infers all others.
-Everything spatial is channels-last: convolutions, pools, the global average and the bilinear resize see
+Everything spatial is channels-last: convolutions, pools, the global average, the bilinear resize and PReLU see
 NHWC tensors, and the blob holds explicit StaticTranspose nodes where torch's order differs.
+
+`xnn_format` reads and writes the bytes, `xnn_check` has the rules that every subgraph keeps, and `xnn_shapes`
+infers the shapes of results, for the bounds here and for actual inputs on the device.
 """
 
 from __future__ import annotations
@@ -99,7 +102,7 @@ class XNode:
       Add, Subtract, Multiply, Div, Minimum, Maximum, BatchMatrixMultiply, PReLU: (first, second)
       Concatenate2 ... Concatenate5: as many as the name says
       all others: one
-    `outputs` is one value (ArgMaxPooling2d: the maxima, then their indices).
+    `outputs` is one value.
     `options` are named as in the schema; every option of an operator is always there:
       Conv2d, DepthwiseConv2d, ConvTranspose2d: padding_top, padding_right, padding_bottom, padding_left,
         kernel_height, kernel_width, subsampling_height, subsampling_width (strides), dilation_height,
@@ -107,7 +110,6 @@ class XNode:
         adjustment_height, adjustment_width (the output padding of ConvTranspose2d)
       AvgPooling2d, MaxPooling2d: padding_*, pooling_height, pooling_width, stride_height, stride_width,
         dilation_height, dilation_width
-      ArgMaxPooling2d: padding_*, pooling_height, pooling_width
       StaticTranspose: perm (axis i of the output is axis perm[i] of the input)
       StaticReshape: new_shape (0 stands for the one size that is inferred)
       StaticSlice: offsets, sizes; one number per axis

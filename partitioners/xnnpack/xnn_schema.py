@@ -150,7 +150,6 @@ _RESIZE: Final = ("new_height", "new_width", "input_id", "output_id", "flags")
 _CONSTANT_PAD: Final = ("pre_paddings", "post_paddings", "padding_value", "input_id", "output_id", "flags")
 _RESHAPE: Final = ("num_dims", "new_shape", "input_id", "output_id", "flags")
 _SLICE: Final = ("num_dims", "offsets", "sizes", "input_id", "output_id", "flags")
-_ARG_MAX: Final = (*_PADDING, "pooling_height", "pooling_width", "input_id", "output_value_id", "output_index_id")
 
 OPERATORS: Final[Mapping[str, Operator]] = {
     "Add": _binary(1, clamped=True),
@@ -175,7 +174,6 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     "Convert": _unary(18),
     "GlobalAvgPooling2d": _unary(19, clamped=True, flags=_KEEP_DIMS),
     "StaticReshape": _operator(20, _RESHAPE, kinds={"new_shape": _UINTS}, derived={"num_dims": "new_shape"}),
-    "ArgMaxPooling2d": _operator(21, (*_ARG_MAX, "flags"), outputs=("output_value_id", "output_index_id")),
     "SquareRoot": _unary(22),
     "Ceiling": _unary(23),
     "Hardswish": _unary(24),
