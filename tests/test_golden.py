@@ -43,6 +43,7 @@ def inexact(seed: int, *shape: int) -> Bounded:
 
 IMAGE = inexact(0, 2, 4, 6, 6)
 OTHER = inexact(2, 2, 4, 6, 6)
+POSITIVE = Bounded(IMAGE.value.abs() + 0.5, IMAGE.error)
 MATRIX = inexact(4, 3, 5)
 KERNEL = inexact(6, 4, 4, 3, 2)
 CHANNELS = inexact(8, 4)
@@ -126,6 +127,24 @@ USES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("aten.expand_copy.default", (inexact(36, 1, 3), (2, 3)), {}),
     ("aten.dropout.default", (IMAGE, 0.5, False), {}),
     ("aten.alias_copy.default", (IMAGE,), {}),
+    ("aten.ceil.default", (IMAGE,), {}),
+    ("aten.floor.default", (IMAGE,), {}),
+    ("aten.sqrt.default", (POSITIVE,), {}),
+    ("aten.rsqrt.default", (POSITIVE,), {}),
+    ("aten.log.default", (POSITIVE,), {}),
+    ("aten.elu.default", (IMAGE,), {}),
+    ("aten.elu.default", (IMAGE, 2.5, 0.5, 3.0), {}),
+    ("aten.gelu.default", (IMAGE,), {}),
+    ("aten.gelu.default", (IMAGE,), {"approximate": "tanh"}),
+    ("aten.hardswish.default", (IMAGE,), {}),
+    ("aten.sin.default", (IMAGE,), {}),
+    ("aten.cos.default", (IMAGE,), {}),
+    ("aten.pow.Tensor_Scalar", (IMAGE, 2), {}),
+    ("aten.maximum.default", (IMAGE, OTHER), {}),
+    ("aten.minimum.default", (IMAGE, OTHER), {}),
+    ("dim_order_ops._to_dim_order_copy.default", (IMAGE,), {"dim_order": (0, 1, 2, 3)}),
+    ("quantized_decomposed.quantize_per_tensor.default", (IMAGE, 0.25, 3, -128, 127), {}),
+    ("quantized_decomposed.dequantize_per_tensor.default", (IMAGE, 0.25, 3), {}),
 ]
 IDS = [f"{index}-{op}" for index, (op, _, _) in enumerate(USES)]
 

@@ -7,12 +7,13 @@ codes are exact, so behind one operator the bound is half a step plus the slack.
 
 from reference.golden.aten import bound, canonical
 from reference.golden.bounded import ZERO, Bounded, GoldenError, values
-from reference.golden.float32 import quantise_float32, run_float32
-from reference.golden.grid import Codes, dequantised, legal_codes, quantised
+from reference.golden.float32 import FORMATS, quantise_float32, run_float, run_float32
+from reference.golden.grid import Codes, chosen_at_run_time, dequantised, groupwise, legal_codes, quantised
 from reference.golden.operators import OPERATORS, run
 from reference.golden.slack import Slack, device, excess, on_grid, reciprocal_scale
 
 __all__ = [
+    "FORMATS",
     "OPERATORS",
     "ZERO",
     "Bounded",
@@ -21,15 +22,18 @@ __all__ = [
     "Slack",
     "bound",
     "canonical",
+    "chosen_at_run_time",
     "dequantised",
     "device",
     "excess",
+    "groupwise",
     "legal_codes",
     "on_grid",
     "quantise_float32",
     "quantised",
     "reciprocal_scale",
     "run",
+    "run_float",
     "run_float32",
     "values",
 ]

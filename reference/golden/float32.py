@@ -1,14 +1,18 @@
-"""How far float32 arithmetic between dequantize and quantize may be from the real result: backward analysis.
+"""How far float arithmetic may be from the real result: backward analysis.
 
-A float32 sum of n products is the exact sum of products that are each off by n roundings at most, so the
-inputs are perturbed by that much and the golden's own propagation does the rest.
+A sum of n products is the exact sum of products that are each off by n roundings at most, so the inputs are
+perturbed by that much and the golden's own propagation does the rest. What is computed in one operation is
+rounded once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from reference.golden.aten import canonical
@@ -20,26 +24,73 @@ UNIT = 2.0**-24
 """Half the distance between float32 numbers at 1: the relative error of one rounding."""
 
 
-def run_float32(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:
-    """`run`, with bounds that also hold float32's roundings. Errors as `run`.
+@dataclass(frozen=True)
+class Format:
+    """A float type. unit: the relative error of one rounding. tiny: the absolute one, where it is larger."""
 
-    Operators that only move numbers do not round; the values still are float32 numbers.
+    unit: float
+    tiny: float
+
+
+FORMATS: Mapping[torch.dtype, Format] = MappingProxyType(
+    {
+        # Processors and kernels may flush what is below the normal range to zero.
+        torch.float32: Format(UNIT, 2.0**-126),
+        torch.float16: Format(2.0**-11, 2.0**-24),
+        torch.bfloat16: Format(2.0**-8, 2.0**-126),
+        torch.float64: Format(2.0**-53, 2.0**-1022),
+    }
+)
+
+ONE_ROUNDING = frozenset(
+    {
+        "aten.abs.default",
+        "aten.add.Tensor",
+        "aten.ceil.default",
+        "aten.clamp.default",
+        "aten.div.Tensor",
+        "aten.floor.default",
+        "aten.hardtanh.default",
+        "aten.maximum.default",
+        "aten.minimum.default",
+        "aten.mul.Tensor",
+        "aten.neg.default",
+        "aten.relu.default",
+        "aten.relu6.default",
+        "aten.sub.Tensor",
+    }
+)
+"""Operators that IEEE floats compute in one operation, correctly rounded (a sum with alpha = 1)."""
+
+
+def run_float32(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:
+    """`run_float` in float32."""
+    return run_float(op, args, kwargs, torch.float32)
+
+
+def run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
+    """`run`, with bounds that also hold the roundings of arithmetic in `dtype`. Errors as `run`.
+
+    Operators that only move numbers do not round; the values still are numbers of that type.
     """
+    form = FORMATS[dtype]
     if canonical(op) in POOLS:
         first, *indices = run(op, args, kwargs)
-        return (_rounded(first, 0), *indices)
+        return (_rounded(first, 0, form), *indices)
     if canonical(op) in MOVEMENT:
-        return tuple(_rounded(result, 0) for result in run(op, args, kwargs))
+        return tuple(_rounded(result, 0, form) for result in run(op, args, kwargs))
+    if canonical(op) in ONE_ROUNDING:
+        return tuple(_rounded(result, 0, form) for result in run(op, _converted(args, dtype), kwargs))
     count = _terms(op, args)
-    results = run(op, _perturbed(args, count), kwargs)
+    results = run(op, _perturbed(args, count, form), kwargs)
     if canonical(op) == "aten.upsample_bilinear2d.vec":
-        results = tuple(Bounded(y.value, y.error + _misplaced(operands(args)[0])) for y in results)
-    return tuple(_rounded(result, count) for result in results)
+        results = tuple(Bounded(y.value, y.error + _misplaced(operands(args)[0], form)) for y in results)
+    return tuple(_rounded(result, count, form) for result in results)
 
 
-def _misplaced(x: Bounded) -> Tensor:
-    """What float32 positions change: each up to its extent * 2 roundings off, between two neighbours, on two axes."""
-    return x.magnitude.amax((-2, -1), keepdim=True) * (8 * max(x.value.shape[-2:]) * UNIT)
+def _misplaced(x: Bounded, form: Format) -> Tensor:
+    """What rounded positions change: each up to its extent * 2 roundings off, between two neighbours, on two axes."""
+    return x.magnitude.amax((-2, -1), keepdim=True) * (8 * max(x.value.shape[-2:]) * form.unit)
 
 
 def quantise_float32(result: Bounded, step: float) -> Tensor:
@@ -71,16 +122,30 @@ def _per_first(x: Tensor) -> int:
     return x.numel() // max(1, x.shape[0]) if x.dim() else 1
 
 
-def _perturbed(argument: Any, count: int) -> Any:
+def _perturbed(argument: Any, count: int, form: Format) -> Any:
     """An argument with its operands off by `count` roundings; two more are the dequantisation's."""
     if isinstance(argument, Bounded):
-        error = argument.error + argument.value.abs() * ((count + 2) * UNIT)
+        error = argument.error + argument.value.abs() * ((count + 2) * form.unit)
         return Bounded(argument.value, error, argument.scale, argument.axis)
     if isinstance(argument, list | tuple):
-        return tuple(_perturbed(item, count) for item in argument)
+        return tuple(_perturbed(item, count, form) for item in argument)
     return argument
 
 
-def _rounded(result: Bounded, count: int) -> Bounded:
+def _converted(argument: Any, dtype: torch.dtype) -> Any:
+    """An argument whose operands are off by two roundings where they are not numbers of the type already."""
+    if isinstance(argument, Bounded):
+        off = argument.value.abs() * (2 * FORMATS[dtype].unit)
+        held = argument.value.to(dtype).to(torch.float64) == argument.value
+        if argument.exact and bool(held.all()):
+            return argument
+        return Bounded(argument.value, argument.error + off.masked_fill_(held, 0.0), argument.scale, argument.axis)
+    if isinstance(argument, list | tuple):
+        return tuple(_converted(item, dtype) for item in argument)
+    return argument
+
+
+def _rounded(result: Bounded, count: int, form: Format) -> Bounded:
     """The result with the roundings that are relative to itself: eight, and `count` for softmax's division."""
-    return Bounded(result.value, result.error + result.value.abs() * ((count + 8) * UNIT))
+    error = result.value.abs() * ((count + 8) * form.unit) + (count + 1) * form.tiny
+    return Bounded(result.value, result.error + error)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reference.affine import float32
 from reference.golden.bounded import Bounded, GoldenError, as_bounded, monotone
 
 GELU_SLOPE = 1.13
@@ -116,6 +117,28 @@ def _extreme(function: Callable[[Tensor, Tensor], Tensor], a: Any, b: Any) -> Bo
     return Bounded(value, torch.maximum(a.error, b.error))
 
 
+def quantize(x: Bounded, scale: float, zero_point: int, low: int, high: int, dtype: Any = None) -> Bounded:
+    """quantized_decomposed.quantize_per_tensor.default: the code, as a number, with the scale as float32."""
+
+    def code(t: Tensor) -> Tensor:
+        return (t / float32(scale)).round_().add_(zero_point).clamp_(low, high)
+
+    return monotone(code, x)
+
+
+def dequantize(
+    x: Bounded, scale: float, zero_point: int, low: int = 0, high: int = 0, dtype: Any = None, *, out_dtype: Any = None
+) -> Bounded:
+    """quantized_decomposed.dequantize_per_tensor.default, with the scale as float32."""
+    step = float32(scale)
+    return Bounded((x.value - zero_point) * step, x.error if x.exact else x.error * step)
+
+
+def copied(x: Bounded, **options: Any) -> Bounded:
+    """dim_order_ops._to_dim_order_copy.default: the same numbers; a smaller type's rounding is `run_float`'s."""
+    return x
+
+
 TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
     {
         "aten.ceil.default": ceil,
@@ -131,5 +154,8 @@ TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
         "aten.pow.Tensor_Scalar": pow_,
         "aten.maximum.default": maximum,
         "aten.minimum.default": minimum,
+        "dim_order_ops._to_dim_order_copy.default": copied,
+        "quantized_decomposed.quantize_per_tensor.default": quantize,
+        "quantized_decomposed.dequantize_per_tensor.default": dequantize,
     }
 )

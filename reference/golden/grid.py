@@ -26,6 +26,37 @@ def dequantised(codes: Tensor, scale: Scale, zero_point: int, axis: int | None =
     return Bounded((codes.to(torch.float64) - zero_point) * step, scale=step)
 
 
+def groupwise(codes: Tensor, scales: tuple[float, ...], group: int) -> Bounded:
+    """The reals behind a matrix of codes with a scale per `group` neighbours in a row, row by row.
+
+    Devices keep such scales in bfloat16: what that changes is the bound.
+    """
+    steps = torch.tensor(scales, dtype=torch.float32).reshape(codes.shape[0], -1)
+    kept = steps.to(torch.bfloat16).to(torch.float64)
+    off = (kept - steps.to(torch.float64)).abs()
+    numbers = codes.to(torch.float64)
+    error = numbers.abs() * off.repeat_interleave(group, 1)
+    return Bounded(numbers * steps.to(torch.float64).repeat_interleave(group, 1), error)
+
+
+SMALLEST_STEP = 2.0**-12
+"""The smallest step that a program chooses at run time: what PT2E's observers use."""
+
+
+def chosen_at_run_time(x: Bounded, axes: tuple[int, ...]) -> Bounded:
+    """Reals that are quantised to 256 codes over their own range, which holds zero, and dequantised.
+
+    axes: those that share a range. Off by a step: half for the rounding, half because the zero point is rounded
+    and the far end then saturates; 2**-12 of it for float32's roundings in up to 255 steps.
+    """
+    if not x.value.numel():
+        return x
+    high = (x.value + x.error).amax(axes, keepdim=True).clamp_min(0)
+    low = (x.value - x.error).amin(axes, keepdim=True).clamp_max(0)
+    step = ((high - low) / 255).clamp_min(SMALLEST_STEP)
+    return Bounded(x.value, x.error + step * (1 + 2.0**-12))
+
+
 def quantised(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> Bounded:
     """What a correct quantised output may be: b within the representable range, half a step further.
 

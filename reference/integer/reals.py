@@ -10,32 +10,13 @@ import torch
 from torch import Tensor
 
 from reference.golden.aten import CLONE, aten, bound, canonical
-from reference.golden.weighted import MOVEMENT, POOLS
+from reference.golden.float32 import ONE_ROUNDING
+from reference.golden.weighted import MOVEMENT, PAD, POOLS
 from reference.integer.operand import Given, IntegerError, QTensor, on_images, pair, require, symmetric
 from reference.integer.xnnpack import output_major
 from reference.xnnpack import dynamic
 
-EXACT = (
-    MOVEMENT
-    | POOLS
-    | {
-        "aten.abs.default",
-        "aten.add.Tensor",
-        "aten.ceil.default",
-        "aten.clamp.default",
-        "aten.constant_pad_nd.default",
-        "aten.div.Tensor",
-        "aten.floor.default",
-        "aten.hardtanh.default",
-        "aten.maximum.default",
-        "aten.minimum.default",
-        "aten.mul.Tensor",
-        "aten.neg.default",
-        "aten.relu.default",
-        "aten.relu6.default",
-        "aten.sub.Tensor",
-    }
-)
+EXACT = MOVEMENT | POOLS | ONE_ROUNDING | {PAD}
 """Operators of which IEEE floats have one result: a choice, a move, or one operation that rounds correctly."""
 
 
