@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
@@ -182,7 +183,7 @@ class EdgeWriter:
         def value(node: fx.Node) -> Any:
             return node.meta["val"]
 
-        with self.mode:
+        with enable_python_dispatcher(), self.mode:
             result = edge_op(op)(*fx.node.map_arg(tuple(args), value), **fx.node.map_arg(dict(kwargs), value))
         return tuple(result) if isinstance(result, list | tuple) else result
 
