@@ -1,0 +1,52 @@
+"""What a config is: one operator's precisions, rules, and the nodes that go where it goes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import fx
+
+from partitioners.exir.backend import Rejection
+from partitioners.exir.rules import rejection
+from partitioners.xnnpack.options import ConfigPrecisionType
+from partitioners.xnnpack.products import Places
+from partitioners.xnnpack.site import Program, Rule, Site
+from partitioners.xnnpack.support.common import REAL
+
+FP32 = ConfigPrecisionType.FP32
+STATIC = ConfigPrecisionType.STATIC_QUANT
+DYNAMIC = ConfigPrecisionType.DYNAMIC_QUANT
+PRECISION = "config_precisions must name a precision that the operator's config supports"
+
+
+class PartitionerConfig:
+    """One operator that can be delegated. Subclasses say which, and under which conditions.
+
+    target: the operator's name. precisions: what it can be computed in. rules: its own limits.
+    fused: activations that it takes along when it is computed on codes. is_preserved: whether the operator is
+    kept whole on the way to the edge dialect.
+    """
+
+    target: ClassVar[str]
+    precisions: ClassVar[tuple[ConfigPrecisionType, ...]] = (FP32,)
+    common: ClassVar[tuple[Rule, ...]] = REAL
+    rules: ClassVar[tuple[Rule, ...]] = ()
+    fused: ClassVar[frozenset[str]] = frozenset()
+    places: ClassVar[Places | None] = None
+    is_preserved: ClassVar[bool] = False
+
+    def site(self, node: fx.Node, program: Program) -> Site:
+        """The operator as its rules see it."""
+        return Site(node, program, program.options.enabled(self.precisions), self.fused, self.places)
+
+    def rejections(self, site: Site) -> tuple[Rejection, ...]:
+        """Every reason why the operator cannot be delegated; empty when it can."""
+        found = [broken for rule in (*self.common, *self.rules) if (broken := rule(site.node, site)) is not None]
+        if not site.precisions:
+            names = ", ".join(precision.name for precision in self.precisions)
+            found.insert(0, rejection(site.node, "precision", f"{type(self).__name__} supports {names}", PRECISION))
+        return tuple(found)
+
+    def members(self, site: Site) -> tuple[fx.Node, ...]:
+        """The operator, and the nodes that must be in the same delegate."""
+        return (site.node, *(() if site.static is None else site.static.members))

@@ -1,0 +1,90 @@
+"""Configs of pools, reductions and normalisation."""
+
+from __future__ import annotations
+
+from torch import fx
+
+from partitioners.exir.nodes import operand
+from partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
+from partitioners.xnnpack.site import Site
+from partitioners.xnnpack.support.movement import same_qparams
+from partitioners.xnnpack.support.pooling import (
+    constant_statistics,
+    count_include_pad,
+    divisor_override,
+    first_result,
+    flag_is_false,
+    keepdim,
+    known_channels,
+    mean_dims,
+    normalised_rank,
+    output_dtype,
+    rank_is_four,
+    spatial_dim,
+    static_ceil_mode,
+    stride_within_kernel,
+    window,
+)
+
+
+class AvgPoolingConfig(PartitionerConfig):
+    """aten.avg_pool2d.default"""
+
+    target = "aten.avg_pool2d.default"
+    rules = (
+        rank_is_four,
+        flag_is_false(4, "ceil_mode"),
+        count_include_pad,
+        divisor_override,
+    )
+
+
+class MaxPool2dConfig(PartitionerConfig):
+    """aten.max_pool2d.default"""
+
+    target = "aten.max_pool2d.default"
+    precisions = (FP32, STATIC)
+    rules = (
+        rank_is_four,
+        stride_within_kernel,
+        static_ceil_mode,
+        window,
+        same_qparams,
+    )
+    is_preserved = True
+
+
+class MeanDimConfig(PartitionerConfig):
+    """aten.mean.dim"""
+
+    target = "aten.mean.dim"
+    precisions = (FP32, STATIC)
+    rules = (
+        rank_is_four,
+        mean_dims,
+        keepdim,
+        output_dtype,
+    )
+
+
+class MaxDimConfig(PartitionerConfig):
+    """aten.max.dim"""
+
+    target = "aten.max.dim"
+    rules = (rank_is_four, spatial_dim, keepdim, first_result)
+
+    def members(self, site: Site) -> tuple[fx.Node, ...]:
+        """The operator and the selections of its result."""
+        return (site.node, *site.node.users)
+
+
+class BatchNormConfig(PartitionerConfig):
+    """aten._native_batch_norm_legit_no_training.default"""
+
+    target = "aten._native_batch_norm_legit_no_training.default"
+    rules = (normalised_rank, known_channels, constant_statistics, first_result)
+
+    def members(self, site: Site) -> tuple[fx.Node, ...]:
+        """The operator, its constants and the selections of its result."""
+        constants = (operand(site.node, position) for position in (1, 2, 3, 4))
+        return (site.node, *(source for source in constants if source is not None), *site.node.users)

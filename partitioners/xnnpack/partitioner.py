@@ -1,0 +1,246 @@
+"""Which nodes of an edge program go to XNNPACK, which of them together, and why the rest does not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+
+from partitioners.exir.backend import Rejection
+from partitioners.exir.constants import constant_values
+from partitioners.exir.nodes import operand
+from partitioners.exir.ops import GETITEM, target_name
+from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
+from partitioners.exir.rules import rejection
+from partitioners.xnnpack.config import PartitionerConfig
+from partitioners.xnnpack.configs import ALL_CONFIGS
+from partitioners.xnnpack.grouping import Groups, NodeSet, Reach, in_a_circle, merged
+from partitioners.xnnpack.options import ConfigPrecisionType, Options, precisions, refuse_unknown
+from partitioners.xnnpack.patterns import ANY_CHOOSE, ANY_DEQUANTIZE, ANY_QUANTIZE, leaves
+from partitioners.xnnpack.site import Program, Site
+
+BACKEND_ID = "XnnpackBackend"
+UNSUPPORTED = "the operator is not in the support table"
+ONLY_WITH_PRODUCT = "the operator is delegated only together with the product that it belongs to"
+NOT_SELECTED = "the operator's config must be one of configs"
+CYCLE = "a delegate must not wait for an operator that waits for the same delegate"
+PRIVATE = "weights in codes, and activations quantised at run time, must go to delegated products only"
+OPTIONS = (
+    "configs",
+    "config_precisions",
+    "per_op_mode",
+    "verbose",
+    "force_non_static_weights_for_f32_linear",
+    "enable_bf16",
+)
+CONVERSIONS = ANY_CHOOSE | ANY_DEQUANTIZE | ANY_QUANTIZE
+
+Reasons = dict[fx.Node, tuple[Rejection, ...]]
+Configs = Mapping[str, PartitionerConfig]
+
+
+class XnnpackPartitioner(Partitioner):
+    """Tags the nodes that XNNPACK can run. After `partition`, `rejections` says why the others stay out.
+
+    configs: the operators to delegate, as config classes (see `partitioners.xnnpack.configs`); default: all.
+    config_precisions: delegate only operators whose config supports one of these; default: all.
+    per_op_mode: one delegate for every operator, with what belongs to it.
+    verbose: print the delegates and the reasons of rejections to stderr.
+    force_non_static_weights_for_f32_linear: float matrix products may take weight and bias as inputs.
+    enable_bf16: matrix products may be bfloat16.
+
+    Raises TypeError for other options and ValueError for two configs of one operator.
+    """
+
+    def __init__(
+        self,
+        configs: Sequence[type[PartitionerConfig]] | None = None,
+        config_precisions: ConfigPrecisionType | Iterable[ConfigPrecisionType] | None = None,
+        per_op_mode: bool = False,
+        verbose: bool = False,
+        force_non_static_weights_for_f32_linear: bool = False,
+        enable_bf16: bool = False,
+        **unknown: object,
+    ) -> None:
+        super().__init__()
+        refuse_unknown(unknown, OPTIONS, type(self).__name__)
+        self.options = Options(
+            precisions(config_precisions), per_op_mode, verbose, force_non_static_weights_for_f32_linear, enable_bf16
+        )
+        self.configs = by_target(configs or ALL_CONFIGS)
+        self.delegation_spec = DelegationSpec(BACKEND_ID, [])
+        self.rejections: list[Rejection] = []
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag what can be delegated, with the constants that products need. Changes nothing else."""
+        graph = exported_program.graph
+        sites = self._sites(graph, Program(constant_values(exported_program), self.options))
+        reach = Reach(graph)
+        reasons = {node: self._own_rejections(node, sites) for node in graph.nodes if node.op == "call_function"}
+        partitions = self._settled_partitions(reach, sites, reasons)
+        tags = {f"tag{number}": self.delegation_spec for number in partitions}
+        for number, nodes in partitions.items():
+            for node in reach.members(nodes):
+                node.meta[DELEGATION_TAG] = f"tag{number}"
+        tagged = frozenset(node for nodes in partitions.values() for node in reach.members(nodes))
+        self.rejections = list(ordered_rejections(graph, reasons, tagged))
+        if self.options.verbose:
+            self._print(reach, partitions)
+        return PartitionResult(exported_program, tags)
+
+    def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
+        """The operators that are delegated whole, and a filter that keeps those nodes whose own rules hold."""
+        program = Program(constant_values(ep), self.options)
+
+        def keep(node: fx.Node) -> bool:
+            config = self.configs.get(target_name(node.target)) if node.op == "call_function" else None
+            return config is not None and config.is_preserved and not config.rejections(config.site(node, program))
+
+        found = (overload(name) for name, config in self.configs.items() if config.is_preserved)
+        return [op for op in found if op is not None], keep
+
+    def _sites(self, graph: fx.Graph, program: Program) -> dict[fx.Node, Site]:
+        """The operators that have a selected config."""
+        calls = (
+            (node, self.configs.get(target_name(node.target))) for node in graph.nodes if node.op == "call_function"
+        )
+        return {node: config.site(node, program) for node, config in calls if config is not None}
+
+    def _own_rejections(self, node: fx.Node, sites: Mapping[fx.Node, Site]) -> tuple[Rejection, ...]:
+        name = target_name(node.target)
+        if node in sites:
+            return self.configs[name].rejections(sites[node])
+        if name in DEFAULT_TARGETS:
+            return (rejection(node, "configs", f"{DEFAULT_TARGETS[name]} is not selected", NOT_SELECTED),)
+        sentence = ONLY_WITH_PRODUCT if name in CONVERSIONS else UNSUPPORTED
+        return (rejection(node, "unsupported", name, sentence),)
+
+    def _settled_partitions(self, reach: Reach, sites: Mapping[fx.Node, Site], reasons: Reasons) -> dict[int, NodeSet]:
+        """Partition, refuse what the partitions do not allow, and start again until nothing is refused.
+
+        Every round but the last refuses at least one operator, so it ends. Adds to `reasons`.
+        """
+        while True:
+            accepted = [site for node, site in sites.items() if not reasons[node]]
+            refused = {site.node: found for site in accepted if (found := private_rejections(site, reasons))}
+            if not refused:
+                partitions, refused = self._partitions(reach, accepted)
+            if not refused:
+                return partitions
+            reasons.update(refused)
+
+    def _partitions(self, reach: Reach, accepted: Sequence[Site]) -> tuple[dict[int, NodeSet], Reasons]:
+        """The partitions by number; or the operators that cannot be in any."""
+        groups = Groups(reach)
+        refused: Reasons = {}
+        for site in accepted:
+            members = self.configs[target_name(site.node.target)].members(site)
+            if members and not groups.add(members):
+                found = ", ".join(member.name for member in members if member.op == "call_function")
+                refused[site.node] = (rejection(site.node, "cycle", found, CYCLE),)
+        if refused:
+            return {}, refused
+        partitions = dict(enumerate(groups.in_order())) if self.options.per_op_mode else merged(groups.proposed())
+        return partitions, _circular(reach, partitions.values(), accepted)
+
+    def _print(self, reach: Reach, partitions: Mapping[int, NodeSet]) -> None:
+        for number, nodes in partitions.items():
+            print(f"tag{number}: {' '.join(node.name for node in reach.members(nodes))}", file=sys.stderr)
+        for reason in self.rejections:
+            print(
+                f"{reason.node} ({reason.target}) [{reason.code}]: {reason.sentence}; found {reason.found}",
+                file=sys.stderr,
+            )
+
+
+def _circular(reach: Reach, partitions: Iterable[NodeSet], accepted: Sequence[Site]) -> Reasons:
+    """The last operator of partitions that wait for each other, refused; nothing when none do."""
+    operators = [reach.of(n for n in reach.members(p) if n.op == "call_function") for p in partitions]
+    stuck = {node for nodes in in_a_circle(operators) for node in reach.members(nodes)}
+    last = next((site.node for site in reversed(accepted) if site.node in stuck), None)
+    return {} if last is None else {last: (rejection(last, "cycle", "several delegates wait for each other", CYCLE),)}
+
+
+def private_rejections(site: Site, reasons: Reasons) -> tuple[Rejection, ...]:
+    """Why a product cannot have its operands for itself, given what is refused already; empty when it can."""
+    found = site.product
+    if found is None or found.quantised is None:
+        return ()
+    starts = (found.quantised.dequantize, *(() if found.dynamic is None else (found.dynamic.choose,)))
+    for start in starts:
+        for consumer, _ in leaves(start):
+            if consumer is not found.pad and (reasons.get(consumer, True) or consumer not in reasons):
+                return (rejection(site.node, "private_operands", f"{consumer.name} uses {start.name}", PRIVATE),)
+    return ()
+
+
+def by_target(configs: Sequence[type[PartitionerConfig]]) -> dict[str, PartitionerConfig]:
+    """One config object per operator. Raises TypeError for what is no config, ValueError for two of one operator."""
+    found: dict[str, PartitionerConfig] = {}
+    for config in configs:
+        if not (isinstance(config, type) and issubclass(config, PartitionerConfig)):
+            raise TypeError(f"configs has {config!r}, expected classes from partitioners.xnnpack.configs")
+        if config.target in found:
+            other = type(found[config.target]).__name__
+            raise ValueError(f"{other} and {config.__name__} are both for {config.target}, expected one config each")
+        found[config.target] = config()
+    return found
+
+
+DEFAULT_TARGETS = {config.target: config.__name__ for config in ALL_CONFIGS}
+
+
+def overload(name: str) -> OpOverload | None:
+    """torch's operator of that name; None when the package that defines it is not loaded."""
+    namespace, operator, variant = name.split(".")
+    packet = getattr(getattr(torch.ops, namespace), operator, None)
+    found = getattr(packet, variant, None)
+    return found if isinstance(found, OpOverload) else None
+
+
+def ordered_rejections(graph: fx.Graph, reasons: Reasons, tagged: frozenset[fx.Node]) -> Iterator[Rejection]:
+    """The reasons of every operator outside all delegates, in graph order."""
+    for node in graph.nodes:
+        if node.op != "call_function" or node in tagged:
+            continue
+        source = operand(node)
+        decisive = source if target_name(node.target) == GETITEM and source in reasons and source else node
+        for reason in reasons[decisive]:
+            text = reason.found if decisive is node else f"{decisive.name}: {reason.found}"
+            yield rejection(node, reason.code, text, reason.sentence)
+
+
+class _OnePrecision(XnnpackPartitioner):
+    """A partitioner for one precision; the other options are those of XnnpackPartitioner."""
+
+    precision: ConfigPrecisionType
+
+    def __init__(self, **options: object) -> None:
+        if "config_precisions" in options:
+            raise ValueError(
+                f"{type(self).__name__} has config_precisions={self.precision}, it cannot be given another"
+            )
+        refuse_unknown(options.keys() - set(OPTIONS), OPTIONS, type(self).__name__)
+        super().__init__(config_precisions=self.precision, **options)  # type: ignore[arg-type]  # checked there
+
+
+class XnnpackFloatingPointPartitioner(_OnePrecision):
+    """For models that are computed on real numbers."""
+
+    precision = ConfigPrecisionType.FP32
+
+
+class XnnpackQuantizedPartitioner(_OnePrecision):
+    """For models that are quantised ahead of time."""
+
+    precision = ConfigPrecisionType.STATIC_QUANT
+
+
+class XnnpackDynamicallyQuantizedPartitioner(_OnePrecision):
+    """For models whose activations are quantised at run time."""
+
+    precision = ConfigPrecisionType.DYNAMIC_QUANT

@@ -1,0 +1,154 @@
+"""Rules that hold for every operator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import fx
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
+
+from partitioners.exir.nodes import operand, size_text, value
+from partitioners.exir.qdq import QParams, is_dequantize, is_quantize, qparams
+from partitioners.exir.rules import rule
+from partitioners.xnnpack.site import Rule, Site
+
+MAX_RANK = 6
+SMALLEST_NORMAL = 2.0**-126
+
+
+def tensors(node: fx.Node) -> Iterator[tuple[fx.Node, torch.Tensor]]:
+    """The operator's tensor operands and its result (the first, if there are several)."""
+    for member in (*node.all_input_nodes, node):
+        found = value(member)
+        if found is not None:
+            yield member, found
+
+
+def type_text(dtype: torch.dtype) -> str:
+    """`float32` for torch.float32."""
+    return str(dtype).removeprefix("torch.")
+
+
+def is_open(size: object) -> bool:
+    """Whether the program leaves a size open."""
+    return not isinstance(size, int)
+
+
+@rule("dtype")
+def dtype(node: fx.Node, site: Site) -> str | None:
+    """tensors must be float32 or float16, all inputs of one operator the same, and quantised ones int8"""
+    allowed = {torch.float32, torch.float16}
+    if site.program.options.enable_bf16 and site.places is not None:
+        allowed.add(torch.bfloat16)
+    found = [(member, tensor.dtype) for member, tensor in tensors(node)]
+    for member, type_ in found:
+        if type_ not in allowed:
+            return f"{member.name} is {type_text(type_)}"
+    types = list(dict.fromkeys(type_text(type_) for _, type_ in found[:-1]))
+    return f"inputs are {' and '.join(types)}" if len(types) > 1 else code_dtype.check(node, site)
+
+
+@rule("code_dtype")
+def code_dtype(node: fx.Node, site: Site) -> str | None:
+    """codes must be int8"""
+    for member, params in _parameters(site):
+        if params.dtype != torch.int8:
+            return f"the codes of {member.name} are {type_text(params.dtype)}"
+    return None
+
+
+def _parameters(site: Site) -> Iterator[tuple[fx.Node, QParams]]:
+    for member in site.coded:
+        found = qparams(member)
+        if found is not None:
+            yield member, found
+
+
+@rule("dtype")
+def real_dtype(node: fx.Node, site: Site) -> str | None:
+    """tensors must be float32 or float16, all inputs of one operator the same, and quantised ones int8"""
+    real = operand(node) if is_quantize(node) else node
+    found = value(real)
+    allowed = (torch.float32, torch.float16)
+    return None if found is None or found.dtype in allowed else f"the real number is {type_text(found.dtype)}"
+
+
+@rule("nonempty")
+def nonempty(node: fx.Node, site: Site) -> str | None:
+    """no input and no output may be empty"""
+    for member, tensor in tensors(node):
+        if any(isinstance(size, int) and size == 0 for size in tensor.shape):
+            return f"{member.name} has shape {size_text(tuple(tensor.shape))}"
+    return None
+
+
+@rule("max_rank")
+def max_rank(node: fx.Node, site: Site) -> str | None:
+    """inputs and output must have rank 6 or less"""
+    found = ((member, tensor.dim()) for member, tensor in tensors(node))
+    return next((f"{member.name} has rank {count}" for member, count in found if count > MAX_RANK), None)
+
+
+@rule("static_shape")
+def computed_sizes(node: fx.Node, site: Site) -> str | None:
+    """every dimension must be known ahead of time"""
+    for source in node.all_input_nodes:
+        if isinstance(source.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return f"argument {source.name} is computed"
+    for member, tensor in tensors(node):
+        if any(map(is_open, tensor.shape)) and has_free_unbacked_symbols(tensor):
+            return f"the sizes of {member.name} depend on data"
+    return None
+
+
+@rule("scalar_qparams")
+def scalar_qparams(node: fx.Node, site: Site) -> str | None:
+    """the scale must be a positive, normal number and the zero point within int8"""
+    for member, params in _parameters(site):
+        if not (math.isfinite(params.scale32) and params.scale32 >= SMALLEST_NORMAL):
+            return f"{member.name} has scale {params.scale}"
+        if not -128 <= params.zero_point <= 127:
+            return f"{member.name} has zero point {params.zero_point}"
+    return None
+
+
+@rule("code_range")
+def code_range(node: fx.Node, site: Site) -> str | None:
+    """codes must use the whole range [-128, 127]"""
+    for member, params in _parameters(site):
+        if is_quantize(member) and (params.qmin, params.qmax) != (-128, 127):
+            return f"{member.name} has codes {params.qmin}..{params.qmax}"
+    return None
+
+
+@rule("one_meaning")
+def one_meaning(node: fx.Node, site: Site) -> str | None:
+    """whoever reads the same codes must give them the same scale and zero point"""
+    for member, params in _parameters(site):
+        source = operand(member) if is_dequantize(member) else None
+        if source is None:
+            continue
+        others = (source, *(user for user in source.users if is_dequantize(user)))
+        for other in others:
+            known = qparams(other)
+            if known is not None and not known.same_values(params):
+                return f"{member.name} and {other.name} differ"
+    return None
+
+
+REAL: tuple[Rule, ...] = (dtype, nonempty, max_rank, computed_sizes, scalar_qparams, code_range, one_meaning)
+"""For operators on numbers, wherever these may be codes."""
+
+CODES: tuple[Rule, ...] = (
+    real_dtype,
+    code_dtype,
+    nonempty,
+    max_rank,
+    computed_sizes,
+    scalar_qparams,
+    code_range,
+    one_meaning,
+)
+"""For quantize and dequantize."""

@@ -1,0 +1,121 @@
+"""Rules of arithmetic and of activation functions."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import fx
+
+from partitioners.exir.nodes import argument, operand, rank
+from partitioners.exir.ops import target_name
+from partitioners.exir.qdq import qparams
+from partitioners.exir.rules import rule
+from partitioners.xnnpack.site import Site
+from partitioners.xnnpack.support.common import SMALLEST_NORMAL
+
+LEAST_SCALE_RATIO = 2.0**-10
+SCALE_RATIO_LIMIT = 256.0
+HARDTANH = "aten.hardtanh.default"
+
+
+@rule("alpha")
+def alpha(node: fx.Node, site: Site) -> str | None:
+    """alpha must be 1"""
+    found = node.kwargs.get("alpha", 1)
+    return None if isinstance(found, (int, float)) and math.isclose(found, 1, rel_tol=1e-9) else f"alpha = {found}"
+
+
+@rule("tensor_operands")
+def tensor_operands(node: fx.Node, site: Site) -> str | None:
+    """both operands must be tensors"""
+    numbers = [found for found in node.args[:2] if not isinstance(found, fx.Node)]
+    return f"operand {numbers[0]}" if numbers else None
+
+
+@rule("add_scale_ratio")
+def add_scale_ratio(node: fx.Node, site: Site) -> str | None:
+    """the larger of the input scales divided by the output scale must be at least 0.0009765625 and below 256"""
+    if site.static is None:
+        return None
+    after = qparams(site.static.output)
+    before = [params for params in map(qparams, site.static.inputs) if params is not None]
+    if after is None or not before or after.scale32 == 0:
+        return None
+    scales = torch.tensor([params.scale32 for params in before], dtype=torch.float32)
+    ratio = float((scales / torch.tensor(after.scale32, dtype=torch.float32)).max())
+    return None if LEAST_SCALE_RATIO <= ratio < SCALE_RATIO_LIMIT else f"ratio {ratio:.9g}"
+
+
+@rule("ordered_bounds")
+def ordered_bounds(node: fx.Node, site: Site) -> str | None:
+    """the lower bound must be below the upper bound"""
+    low, high = bounds(node)
+    return None if low < high else f"bounds {low} and {high}"
+
+
+def is_empty_clamp(node: fx.Node) -> bool:
+    """Whether it is a hardtanh whose bounds are not in order."""
+    if target_name(node.target) != HARDTANH:
+        return False
+    low, high = bounds(node)
+    return not low < high
+
+
+def bounds(node: fx.Node) -> tuple[float, float]:
+    """The limits of a hardtanh or clamp; infinite where there is none."""
+    is_hardtanh = target_name(node.target) == HARDTANH
+    names = ("min_val", "max_val") if is_hardtanh else ("min", "max")
+    low, high = (argument(node, position, name) for position, name in enumerate(names, start=1))
+    if is_hardtanh:
+        return (-1.0 if low is None else float(low), 1.0 if high is None else float(high))
+    return (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+
+
+@rule("positive_alpha")
+def positive_alpha(node: fx.Node, site: Site) -> str | None:
+    """alpha must be a positive, normal number"""
+    found = float(argument(node, 1, "alpha", 1.0))
+    return None if SMALLEST_NORMAL <= found < math.inf else f"alpha = {found}"
+
+
+@rule("elu_scales")
+def elu_scales(node: fx.Node, site: Site) -> str | None:
+    """scale and input_scale must be 1"""
+    found = (argument(node, 2, "scale", 1), argument(node, 3, "input_scale", 1))
+    return None if found == (1, 1) else f"scale = {found[0]}, input_scale = {found[1]}"
+
+
+@rule("approximate")
+def approximate(node: fx.Node, site: Site) -> str | None:
+    """approximate must be 'none': only the exact form is computed"""
+    found = argument(node, 1, "approximate", "none")
+    return None if found == "none" else f"approximate = {found!r}"
+
+
+@rule("finite_slope")
+def finite_slope(node: fx.Node, site: Site) -> str | None:
+    """the slope must be a finite number"""
+    found = argument(node, 1, "negative_slope", 0.01)
+    return None if math.isfinite(found) else f"negative_slope = {found}"
+
+
+@rule("exponent")
+def exponent(node: fx.Node, site: Site) -> str | None:
+    """the exponent must be 2"""
+    found = argument(node, 1, "exponent")
+    return None if found == 2 else f"exponent {found}"
+
+
+@rule("last_dim")
+def last_dim(node: fx.Node, site: Site) -> str | None:
+    """the dimension must be the last one"""
+    found, dims = argument(node, 1, "dim"), rank(operand(node))
+    return None if found in (-1, dims - 1) else f"dimension {found} of {dims}"
+
+
+@rule("static_weights")
+def constant_slopes(node: fx.Node, site: Site) -> str | None:
+    """weights and bias must be constants"""
+    found = operand(node, 1)
+    return None if site.program.is_constant(found) else f"slopes {found} are computed"

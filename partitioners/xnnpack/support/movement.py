@@ -1,0 +1,105 @@
+"""Rules of operators that only move or copy elements."""
+
+from __future__ import annotations
+
+from torch import fx
+
+from partitioners.exir.nodes import argument, operand, rank, shape, size_text, value
+from partitioners.exir.qdq import qparams
+from partitioners.exir.rules import rule
+from partitioners.xnnpack.site import Site
+from partitioners.xnnpack.support.common import is_open, tensors, type_text
+
+
+@rule("same_qparams")
+def same_qparams(node: fx.Node, site: Site) -> str | None:
+    """inputs and output must have the same scale and zero point"""
+    if site.static is None:
+        return None
+    after = qparams(site.static.output)
+    for source in site.static.inputs:
+        before = qparams(source)
+        if before is not None and after is not None and not before.same_values(after):
+            return f"({before.scale}, {before.zero_point}) in, ({after.scale}, {after.zero_point}) out"
+    return None
+
+
+@rule("min_inputs")
+def min_inputs(node: fx.Node, site: Site) -> str | None:
+    """there must be at least 2 different inputs"""
+    found = len(node.all_input_nodes)
+    return None if found >= 2 else f"{found} different input"
+
+
+@rule("non_negative_padding")
+def non_negative_padding(node: fx.Node, site: Site) -> str | None:
+    """padding must not be negative"""
+    found = [p for p in argument(node, 1, "pad", ()) if isinstance(p, int) and p < 0]
+    return f"padding {found[0]}" if found else None
+
+
+@rule("no_conversion")
+def no_conversion(node: fx.Node, site: Site) -> str | None:
+    """input and output must have the same type"""
+    before, after = value(operand(node)), value(node)
+    if before is None or after is None or before.dtype == after.dtype:
+        return None
+    return f"{type_text(before.dtype)} to {type_text(after.dtype)}"
+
+
+@rule("memory_format")
+def memory_format(node: fx.Node, site: Site) -> str | None:
+    """the dimensions must keep their order in memory"""
+    before, after = value(operand(node)), value(node)
+    if before is None or after is None or before.dim_order() == after.dim_order():
+        return None
+    return f"order {before.dim_order()} to {after.dim_order()}"
+
+
+@rule("static_shape")
+def static_shape(node: fx.Node, site: Site) -> str | None:
+    """every dimension must be known ahead of time"""
+    for member, tensor in tensors(node):
+        if any(map(is_open, tensor.shape)):
+            return f"{member.name} has shape {size_text(tuple(tensor.shape))}"
+    return None
+
+
+@rule("step")
+def step(node: fx.Node, site: Site) -> str | None:
+    """the step must be 1"""
+    found = argument(node, 4, "step", 1)
+    return None if found == 1 else f"step {found}"
+
+
+@rule("last_dim")
+def new_last_dim(node: fx.Node, site: Site) -> str | None:
+    """the dimension must be the last one"""
+    found, dims = argument(node, 1, "dim"), rank(operand(node))
+    return None if found in (-1, dims) else f"dimension {found} of {dims + 1}"
+
+
+@rule("static_shape")
+def known_target(node: fx.Node, site: Site) -> str | None:
+    """every dimension must be known ahead of time"""
+    sizes = argument(node, 1, "size", ())
+    return next((f"size {size} is computed" for size in sizes if is_open(size)), None)
+
+
+@rule("static_output_size")
+def static_output_size(node: fx.Node, site: Site) -> str | None:
+    """the output size must be known ahead of time"""
+    return f"output {size_text(shape(node))}" if any(map(is_open, shape(node))) else None
+
+
+@rule("exact_scale")
+def exact_scale(node: fx.Node, site: Site) -> str | None:
+    """the output size must be exactly the input size times the scale factors, if those are given"""
+    factors = argument(node, 3, "scale_factors")
+    if not factors:
+        return None
+    before, after = shape(operand(node))[2:], shape(node)[2:]
+    for size, factor, found in zip(before, factors, after, strict=False):
+        if not is_open(size) and not is_open(found) and size * factor != found:
+            return f"{size} times {factor} is not {found}"
+    return None

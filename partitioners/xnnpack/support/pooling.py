@@ -1,0 +1,139 @@
+"""Rules of pools and reductions."""
+
+from __future__ import annotations
+
+import operator
+
+from torch import fx
+
+from partitioners.exir.nodes import argument, non_negative, operand, pair, rank, shape, size_text
+from partitioners.exir.ops import GETITEM, target_name
+from partitioners.exir.rules import rule
+from partitioners.xnnpack.site import Rule, Site
+from partitioners.xnnpack.support.common import is_open
+
+
+@rule("rank")
+def rank_is_four(node: fx.Node, site: Site) -> str | None:
+    """the input must have rank 4"""
+    found = rank(operand(node))
+    return None if found == 4 else f"rank {found}"
+
+
+def flag_is_false(position: int, name: str) -> Rule:
+    """The rule on an option that must be off."""
+
+    def check(node: fx.Node, site: Site) -> str | None:
+        return f"{name} = True" if argument(node, position, name, False) else None
+
+    return Rule(name, f"{name} must be False", check)
+
+
+@rule("count_include_pad")
+def count_include_pad(node: fx.Node, site: Site) -> str | None:
+    """count_include_pad must be False where there is padding"""
+    counted = argument(node, 5, "count_include_pad", True)
+    return f"padding {padding(node)} is counted" if counted and any(padding(node)) else None
+
+
+@rule("divisor_override")
+def divisor_override(node: fx.Node, site: Site) -> str | None:
+    """divisor_override must be left out or, without padding, the size of the window"""
+    found = argument(node, 6, "divisor_override")
+    height, width = kernel(node)
+    if found is None or (found == height * width and not any(padding(node))):
+        return None
+    return f"divisor {found}, window {height}x{width}, padding {padding(node)}"
+
+
+@rule("window")
+def window(node: fx.Node, site: Site) -> str | None:
+    """the window must have more than 1 element"""
+    return "window 1x1" if kernel(node) == (1, 1) else None
+
+
+@rule("stride_within_kernel")
+def stride_within_kernel(node: fx.Node, site: Site) -> str | None:
+    """the stride must not be larger than the kernel, in height and in width"""
+    found, sizes = stride(node), kernel(node)
+    return f"stride {size_text(found)}, kernel {size_text(sizes)}" if any(map(operator.gt, found, sizes)) else None
+
+
+@rule("static_ceil_mode")
+def static_ceil_mode(node: fx.Node, site: Site) -> str | None:
+    """ceil_mode needs an output whose size is known ahead of time"""
+    is_ceil = argument(node, 5, "ceil_mode", False)
+    return f"output {size_text(shape(node))}" if is_ceil and any(map(is_open, shape(node))) else None
+
+
+def kernel(node: fx.Node) -> tuple[int, int]:
+    """Height and width of a pool's window."""
+    return pair(argument(node, 1, "kernel_size")) or (1, 1)
+
+
+def stride(node: fx.Node) -> tuple[int, int]:
+    """Vertical and horizontal stride of a pool; the window when left out."""
+    return pair(argument(node, 2, "stride")) or kernel(node)
+
+
+def padding(node: fx.Node) -> tuple[int, int]:
+    """Rows and columns that a pool adds on either side."""
+    return pair(argument(node, 3, "padding")) or (0, 0)
+
+
+@rule("dims")
+def mean_dims(node: fx.Node, site: Site) -> str | None:
+    """the reduced dimensions must be [-2, -1], in either order"""
+    found = argument(node, 1, "dim")
+    dims = [found] if isinstance(found, int) else list(found or range(rank(operand(node))))
+    counted = sorted(non_negative(dim, rank(operand(node))) for dim in dims)
+    return None if counted == [2, 3] and rank(operand(node)) == 4 else f"dimensions {dims}"
+
+
+@rule("dims")
+def spatial_dim(node: fx.Node, site: Site) -> str | None:
+    """the reduced dimension must be 2 or 3"""
+    found = non_negative(argument(node, 1, "dim"), rank(operand(node)))
+    return None if found in (2, 3) else f"dimension {found}"
+
+
+@rule("keepdim")
+def keepdim(node: fx.Node, site: Site) -> str | None:
+    """keepdim must be True"""
+    return None if argument(node, 2, "keepdim", False) else "keepdim = False"
+
+
+@rule("output_dtype")
+def output_dtype(node: fx.Node, site: Site) -> str | None:
+    """dtype must be left out"""
+    found = node.kwargs.get("dtype")
+    return None if found is None else f"dtype = {found}"
+
+
+@rule("first_result")
+def first_result(node: fx.Node, site: Site) -> str | None:
+    """only the first result may be used"""
+    other = (user for user in node.users if target_name(user.target) != GETITEM or user.args[1] != 0)
+    return next((f"{user.name} uses another" for user in other), None)
+
+
+@rule("rank")
+def normalised_rank(node: fx.Node, site: Site) -> str | None:
+    """the input must have rank 2, 3 or 4"""
+    found = rank(operand(node))
+    return None if found in (2, 3, 4) else f"rank {found}"
+
+
+@rule("static_shape")
+def known_channels(node: fx.Node, site: Site) -> str | None:
+    """every dimension must be known ahead of time"""
+    sizes = shape(operand(node))
+    return f"channels {sizes[1]}" if len(sizes) > 1 and is_open(sizes[1]) else None
+
+
+@rule("static_weights")
+def constant_statistics(node: fx.Node, site: Site) -> str | None:
+    """weights and bias must be constants"""
+    found = (operand(node, position) for position in (1, 2, 3, 4))
+    computed = [source for source in found if source is not None and not site.program.is_constant(source)]
+    return f"{computed[0].name} is computed" if computed else None
