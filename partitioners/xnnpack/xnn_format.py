@@ -87,7 +87,7 @@ class _Constants:
         raw = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
         if raw not in self._found:
             self._found[raw] = len(self.records)
-            self.records.append({"offset": self._size, "size": len(raw), "named_key": ""})
+            self.records.append({"offset": self._size, "size": len(raw)})  # a key, even empty, would be looked up
             self._pieces.append(raw.ljust(_aligned(len(raw)), b"\0"))
             self._size += _aligned(len(raw))
         return self._found[raw]
@@ -219,7 +219,7 @@ class _Buffers:
             raise FormatError("constant", index, f"from 1 to {len(self.records) - 1}", where)
         record = self.records[index]
         key, offset, size = record["named_key"], record["offset"], record["size"]
-        if key:
+        if key is not None:
             if key not in self.named or len(self.named[key]) < size:
                 raise FormatError("named constant", repr(key), "data under that name", where)
             return memoryview(self.named[key])[:size]

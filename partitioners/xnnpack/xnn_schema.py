@@ -1,6 +1,7 @@
-"""The XNNPACK delegate's flatbuffer schema (file identifier XN00), as ExecuTorch 1.5 stores subgraphs.
+"""The XNNPACK delegate's flatbuffer schema (file identifier XN01), as ExecuTorch 1.5 stores subgraphs.
 
-Names, slots, union members and enum values are those of ExecuTorch's `runtime_schema.fbs`.
+Names, slots, union members and enum values are those of ExecuTorch's `schema.fbs`; XN01 says that the data of the
+constants lie outside the flatbuffer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 from partitioners.exir.flatbuffer import Kind, Nested, Numbers, Scalar, String, Table, Tables, Union
 
-IDENTIFIER: Final = b"XN00"
+IDENTIFIER: Final = b"XN01"
 VERSION: Final = "0"
 
 INVALID_ID: Final = 2**32 - 1
