@@ -8,23 +8,44 @@ import torch
 from torch import Tensor
 
 from reference.affine import Affine, float32
+from reference.int8.lut import ALL_CODES, table_kernel
 from reference.xnnpack.output import Kernel
 
 
-def quantize(y: Affine) -> Kernel:
-    """float32 or float16 -> int8: rne(f32(x * f32(1 / scale))) + zero point, saturated."""
+def quantize(y: Affine, half: bool = False) -> Kernel:
+    """Reals -> int8: rne(f32(x * f32(1 / scale))) + zero point, saturated; from float16 by f16(1 / scale).
+
+    NaN becomes the largest code.
+    """
     inverse = float32(1 / y.scale32)
+    factor = float(torch.tensor(inverse).half()) if half else inverse
     below, above = y.qmin - y.zero_point, y.qmax - y.zero_point
 
     def apply(reals: Tensor) -> Tensor:
-        return (reals.float() * inverse).clamp_(below, above).round_().add_(y.zero_point).char()
+        steps = (reals.float() * factor).nan_to_num_(nan=above, posinf=above, neginf=below)
+        return steps.clamp_(below, above).round_().add_(y.zero_point).char()
 
     return apply
 
 
-def dequantize(x: Affine) -> Kernel:
-    """int8 -> float32: f32((code - zero point) * scale)."""
+def dequantize(x: Affine, half: bool = False) -> Kernel:
+    """int8 -> float32: f32((code - zero point) * scale); to float16 with the scale rounded to float16 as well."""
+    if half:
+        scale = float(torch.tensor(x.scale32).half())
+        return lambda codes: codes.float().sub_(x.zero_point).mul_(scale).half()
     return lambda codes: codes.float().sub_(x.zero_point).mul_(x.scale32)
+
+
+def requantize(x: Affine, y: Affine) -> Kernel:
+    """int8 -> int8 by a multiplier of 8 fraction bits, ties up: (multiplier * (code - zx) + 128) >> 8, plus zy.
+
+    Raises ValueError for a ratio of the scales outside 2**-8 to 2**7.
+    """
+    ratio = float32(x.scale32 / y.scale32)
+    if not 2.0**-8 <= ratio <= 2.0**7:
+        raise ValueError(f"ratio of scales: found {ratio}, expected from 2**-8 to 2**7")
+    steps = (ALL_CODES - x.zero_point) * round(256 * ratio)
+    return table_kernel(((steps + 128) >> 8) + y.zero_point, (y.qmin, y.qmax))
 
 
 def quantize_bias(bias: Tensor, x: Affine, w_scales: Sequence[float]) -> Tensor:

@@ -82,7 +82,7 @@ def groupwise_linear(weights: Tensor, scales: Tensor, bias: Tensor | None, activ
     groups = steps.shape[1]
     size = inputs // groups
     exact = exact_dtype(size * 255 * 8)
-    matrices = [part.t().to(exact).contiguous() for part in weights.split(size, dim=1)]
+    matrices = [part.t().to(exact).contiguous() for part in weights.chunk(groups, dim=1)]
     correction = torch.zeros(outputs)
     for matrix, step in zip(matrices, steps.unbind(1), strict=True):
         correction = correction + matrix.sum(0).float() * step
@@ -93,7 +93,7 @@ def groupwise_linear(weights: Tensor, scales: Tensor, bias: Tensor | None, activ
         rows = quantize_rows(x.reshape(-1, inputs))
         codes = rows.codes.to(exact).add_(128)
         acc = (-(rows.zero_points + 128) * correction).double()
-        for index, (part, matrix) in enumerate(zip(codes.split(size, dim=1), matrices, strict=True)):
+        for index, (part, matrix) in enumerate(zip(codes.chunk(groups, dim=1), matrices, strict=True)):
             acc = accumulate(acc, (part @ matrix).float().double(), wide[:, index])
         y = _limited(acc.float() * rows.scales + add, activation)
         return y.view(*x.shape[:-1], outputs).to(x.dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,7 +38,7 @@ def batch_matmul() -> Kernel2:
     """f(a [..., M, K], b [..., K, N]) -> [..., M, N]; leading axes broadcast."""
 
     def apply(a: Tensor, b: Tensor) -> Tensor:
-        lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         left = flushed(a).double().expand(*lead, *a.shape[-2:])
         right = flushed(b).double().expand(*lead, *b.shape[-2:])
         acc = torch.zeros((*lead, a.shape[-2], b.shape[-1]), dtype=torch.float64)

@@ -42,7 +42,6 @@ def accumulate(acc: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 def _sum(p: Tensor, c: Tensor) -> Tensor:
     """p + c in float64, rounded to odd; the error term is Knuth's, and is exact."""
-    p, c = torch.broadcast_tensors(p, c)
     total = p + c
     part = total - p
     error = (p - (total - part)) + (c - part)

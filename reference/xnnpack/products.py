@@ -83,7 +83,7 @@ def transpose_conv2d(
 
     A convolution with the kernel turned around over the input with stride - 1 zero points between its cells.
     """
-    outputs, kh, kw, _ = weights.shape
+    kh, kw = weights.shape[1:3]
     (top, bottom), (left, right) = padding
     reach = ((kh - 1) * dilation[0], (kw - 1) * dilation[1])
     around = (

@@ -25,7 +25,9 @@ _LOG_Q = (1.0, 1.5, 0.599170029163, 0.049584995955)
 _SIN_P = (1.0, -1.3314664364e-01, 3.2340581529e-03)
 _SIN_Q = (1.0, 3.3519912511e-02, 4.8770775902e-04)
 _TWO_PI_HIGH, _TWO_PI_LOW = 6.28125, 1.9353072e-3
-_ELU = (float.fromhex("0x1.0001ECp-1"), float.fromhex("0x1.55561Cp-3"))
+_ELU = tuple(
+    float.fromhex(c) for c in ("0x1.FFFFFEp-2", "0x1.5554B0p-3", "0x1.555716p-5", "0x1.12278Ep-7", "0x1.6B7338p-10")
+)
 _ELU_CUTOFF = float.fromhex("-0x1.154246p+4")
 _SIGMOID = float.fromhex("0x1.0000F6p-0")
 _SOFTMAX = tuple(
@@ -103,13 +105,13 @@ def _sine(x: Tensor) -> Tensor:
 
 
 def elu(x: Tensor, alpha: float) -> Tensor:
-    """x for x >= 0, else alpha * (exp(x) - 1): exp by a table of 2**(k / 16) and a cubic polynomial."""
+    """x for x >= 0, else alpha * (exp(x) - 1): 2**n times a polynomial of degree 6."""
     x, slope = flushed(x), torch.tensor(alpha, dtype=torch.float32)
     z = x.clamp_min(_ELU_CUTOFF).clamp_max(0.0)
-    n = _to_fraction(z, 16)
+    n = _to_fraction(z, 1)
     t = fma(n, torch.tensor(-_LN2), z)
-    p = fma(torch.tensor(_ELU[1]), t, torch.tensor(_ELU[0])) * t
-    power = _power(n, 16)
+    p = _horner(t, _ELU) * t
+    power = torch.exp2(n)
     scaled = t * power
     negative = fma(fma(p, scaled, scaled), slope, fma(power, slope, -slope))
     return flushed(torch.where(x < 0, negative, x))
@@ -118,11 +120,11 @@ def elu(x: Tensor, alpha: float) -> Tensor:
 def sigmoid(x: Tensor) -> Tensor:
     """e / (e + 1) with e = exp(-|x|), by a table of 2**(k / 32) and a quadratic polynomial; mirrored for x > 0."""
     x = flushed(x)
-    z = -x.abs()
+    z = torch.where(torch.isinf(x), -1000.0, -x.abs())
     n = _to_fraction(z, 32)
     t = fma(n, torch.tensor(-_LN2_LOW), fma(n, torch.tensor(-_LN2), z))
     whole = torch.floor(n)
-    table = _power(n - whole, 32)
+    table = torch.exp2((n - whole).double()).float()
     p = fma(t, torch.tensor(0.5), torch.tensor(_SIGMOID))
     e = fma(t * table, p, table)
     e = flushed(torch.ldexp(e, whole))
@@ -150,7 +152,7 @@ def _lane_sum(terms: Tensor) -> Tensor:
     """Sums over the last axis [..., 1]."""
     size = terms.shape[-1]
     padded = torch.nn.functional.pad(terms, (0, -size % 16))
-    vectors = list(padded.unflatten(-1, (-1, 16)).unbind(-2))
+    vectors = list(padded.reshape(*terms.shape[:-1], -1, 16).unbind(-2))
     blocks = size // 64 * 4
     sums = [torch.zeros_like(vectors[0]), torch.zeros_like(vectors[0])]
     for index, vector in enumerate(vectors[:blocks]):
@@ -168,11 +170,6 @@ def _to_fraction(z: Tensor, parts: int) -> Tensor:
     """z * log2(e), rounded to multiples of 1 / parts, in one rounding."""
     magic = torch.tensor(1.5 * 2**23 / parts)
     return fma(z, torch.tensor(_LOG2E), magic) - magic
-
-
-def _power(n: Tensor, parts: int) -> Tensor:
-    """2**n for multiples of 1 / parts: the table's number, correctly rounded, times a power of two."""
-    return torch.exp2(n.double()).float()
 
 
 def _horner(x: Tensor, coefficients: Sequence[float]) -> Tensor:

@@ -1,0 +1,98 @@
+"""Element-wise operators: one float kernel each; sums, products and clamps on codes as well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import torch
+
+from partitioners.xnnpack.device.site import FLOATS, Kernel, Site, Step, in_float32, limited
+from reference.affine import Affine
+from reference.xnnpack import convert as conversions
+from reference.xnnpack import rational, static
+from reference.xnnpack.fma import flushed
+from reference.xnnpack.output import Bounds, Kernel2
+
+UNARY: Final[Mapping[str, Kernel]] = {
+    "Abs": lambda x: flushed(x).abs(),
+    "Ceiling": lambda x: flushed(x).ceil(),
+    "Cos": rational.cos,
+    "Exp": rational.exp,
+    "Floor": lambda x: flushed(x).floor(),
+    "Gelu": rational.gelu,
+    "Hardswish": rational.hardswish,
+    "Log": rational.log,
+    "Negate": lambda x: flushed(x).neg(),
+    "ReciprocalSquareRoot": lambda x: torch.rsqrt(flushed(x)),
+    "Sigmoid": rational.sigmoid,
+    "Sin": rational.sin,
+    "Softmax": rational.softmax,
+    "Square": lambda x: flushed(flushed(x).square()),
+    "SquareRoot": lambda x: torch.sqrt(flushed(x)),
+    "Tanh": rational.tanh,
+}
+"""Softmax runs over the last axis."""
+
+BINARY: Final[Mapping[str, Kernel]] = {
+    "Add": torch.add,
+    "Div": torch.div,
+    "Maximum": torch.maximum,
+    "Minimum": torch.minimum,
+    "Multiply": torch.mul,
+    "PReLU": lambda x, slope: torch.where(x < 0, x * slope, x),
+    "Subtract": torch.sub,
+}
+_ON_CODES: Final[Mapping[str, Callable[[Affine, Affine, Affine, Bounds | None], Kernel2]]] = {
+    "Add": static.add,
+    "Multiply": static.mul,
+    "Subtract": static.sub,
+}
+
+
+def unary(site: Site) -> Step:
+    """An operator of one float input."""
+    return Step(in_float32(UNARY[site.node.op], site.y.dtype))
+
+
+def binary(site: Site) -> Step:
+    """An operator of two operands that broadcast, within the limits of a fused activation."""
+    a, b, y = site.x, site.input(1), site.y
+    if site.on_codes:
+        affine = site.affine(y)
+        kernel = _ON_CODES[site.node.op](site.affine(a), site.affine(b), affine, site.codes(affine))
+        return Step(kernel, (0, 1))
+    compute = BINARY[site.node.op]
+    reals = limited(lambda p, q: flushed(compute(flushed(p), flushed(q))), site.limits())
+    return Step(in_float32(reals, y.dtype), (0, 1))
+
+
+def clamp(site: Site) -> Step:
+    """Clamp, which is relu and hardtanh too; on codes the output may have its own quantisation."""
+    low, high = site.limits() or (-math.inf, math.inf)
+    if site.on_codes:
+        return Step(static.clamp(low, high, site.affine(site.x), site.affine(site.y)))
+    return Step(lambda x: flushed(x).clamp(low, high))
+
+
+def leaky_relu(site: Site) -> Step:
+    """x for x >= 0, else x * negative_slope."""
+    slope = torch.tensor(site.option("negative_slope"), dtype=FLOATS[site.y.dtype]).float()
+    return Step(in_float32(lambda x: flushed(torch.where(x < 0, flushed(x) * slope, x)), site.y.dtype))
+
+
+def elu(site: Site) -> Step:
+    """x for x >= 0, else alpha * (exp(x) - 1)."""
+    alpha = float(site.option("alpha"))
+    return Step(in_float32(lambda x: rational.elu(x, alpha), site.y.dtype))
+
+
+def convert(site: Site) -> Step:
+    """Between reals and codes. For parameters chosen at run time the product that follows quantises."""
+    given, wanted = site.x.dtype, site.y.dtype
+    if wanted == "qdint8":
+        return Step(lambda x: x)
+    if wanted == "qint8":
+        return Step(conversions.quantize(site.affine(site.y), half=given == "fp16"))
+    return Step(conversions.dequantize(site.affine(site.x), half=wanted == "fp16"))

@@ -1,0 +1,47 @@
+"""Which operators the device has, and what prepares each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from partitioners.xnnpack.device import elementwise, layout, pooling, products
+from partitioners.xnnpack.device.site import DeviceError, Site, Step
+
+RULES: Final[Mapping[str, Callable[[Site], Step]]] = {
+    **dict.fromkeys(elementwise.UNARY, elementwise.unary),
+    **dict.fromkeys(elementwise.BINARY, elementwise.binary),
+    **{f"Concatenate{count}": layout.concatenate for count in range(2, 6)},
+    "AvgPooling2d": pooling.average_pool,
+    "BatchMatrixMultiply": products.batch_matmul,
+    "Clamp": elementwise.clamp,
+    "Conv2d": products.convolution,
+    "ConvTranspose2d": products.transposed_convolution,
+    "Convert": elementwise.convert,
+    "Copy": layout.copy,
+    "DepthwiseConv2d": products.convolution,
+    "ELU": elementwise.elu,
+    "FullyConnected": products.fully_connected,
+    "GlobalAvgPooling2d": pooling.global_average,
+    "LeakyReLU": elementwise.leaky_relu,
+    "MaxPooling2d": pooling.max_pool,
+    "StaticConstantPad": layout.pad,
+    "StaticReshape": layout.reshape,
+    "StaticResizeBilinear2D": pooling.resize,
+    "StaticSlice": layout.slice_,
+    "StaticTranspose": layout.transpose,
+}
+"""Operator -> what checks it and makes its kernel."""
+
+
+def prepare(site: Site) -> Step:
+    """Make an operator's kernel. Raises DeviceError for what the device does not have."""
+    rule = RULES.get(site.node.op)
+    if rule is None:
+        raise DeviceError("operator", site.node.op, "one that the device has", site.where)
+    try:
+        return rule(site)
+    except DeviceError:
+        raise
+    except ValueError as error:  # a kernel's own limits, e.g. a ratio of scales
+        raise DeviceError("kernel parameters", str(error), "a kernel that the device has", site.where) from error

@@ -1,0 +1,150 @@
+"""One operator of a loaded model, as the functions that prepare kernels see it.
+
+A model that was read or checked keeps the rules of `xnn_check`: types, quantisations, options and shapes fit
+together. Here are only the device's own limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from partitioners.exir.flatbuffer import FormatError
+from partitioners.xnnpack.xnn_model import Array, PerChannel, PerTensor, XNode, XValue
+from reference.affine import Affine
+from reference.int8.accumulate import Padding, Pair
+from reference.xnnpack.output import Bounds, code
+
+Kernel = Callable[..., torch.Tensor]
+
+ELEMENT_LIMIT: Final = 2**26
+"""Elements of one value, and values that the windows of one operator gather, divided by 4."""
+SIDE_LIMIT: Final = 2**12
+"""Height and width of a window."""
+FLOATS: Final = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+NUMBERS: Final = {**FLOATS, "qint8": torch.int8}
+"""The torch type of an argument."""
+
+
+class DeviceError(FormatError):
+    """A well-formed model that the device cannot run as it stands."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A prepared operator: `kernel` takes the values of the inputs at positions `arguments`."""
+
+    kernel: Kernel
+    arguments: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True)
+class Site:
+    """An operator and its values; an absent input is None. `where` names it in errors."""
+
+    node: XNode
+    inputs: tuple[XValue | None, ...]
+    y: XValue
+    where: str
+
+    def require(self, holds: bool, what: str, found: object, expected: str) -> None:
+        """Raise DeviceError unless the rule holds."""
+        if not holds:
+            raise DeviceError(what, found, expected, self.where)
+
+    def option(self, name: str) -> Any:
+        """An option's value."""
+        return self.node.options[name]
+
+    def pair(self, name: str) -> Pair:
+        """The options `<name>_height` and `<name>_width`."""
+        return self.option(f"{name}_height"), self.option(f"{name}_width")
+
+    def padding(self) -> Padding:
+        """The cells around an image: (top, bottom), (left, right)."""
+        o = self.node.options
+        return ((o["padding_top"], o["padding_bottom"]), (o["padding_left"], o["padding_right"]))
+
+    def input(self, position: int) -> XValue:
+        """The value at a position that must not be left out."""
+        value = self.inputs[position] if position < len(self.inputs) else None
+        if value is None:
+            raise DeviceError(f"input {position}", "absent", "a value", self.where)
+        return value
+
+    @property
+    def x(self) -> XValue:
+        return self.input(0)
+
+    @property
+    def on_codes(self) -> bool:
+        """Whether the operator works on codes throughout."""
+        return self.y.dtype == "qint8" and self.x.dtype == "qint8"
+
+    def affine(self, value: XValue) -> Affine:
+        """The quantisation of a value with one scale."""
+        quant = value.quant
+        if not isinstance(quant, PerTensor):
+            raise DeviceError("quantisation", type(quant).__name__, "PerTensor", self.where)
+        return Affine(quant.scale, quant.zero_point)
+
+    def limits(self) -> tuple[float, float] | None:
+        """The limits of a fused activation, None when they do not limit anything."""
+        return None if self.node.limits == (-inf, inf) else self.node.limits
+
+    def codes(self, y: Affine) -> Bounds | None:
+        """The limits as codes of the output."""
+        found = self.limits()
+        return None if found is None else (code(found[0], y), code(found[1], y))
+
+    def data(self, position: int) -> Array:
+        """The array of a constant input."""
+        data = self.input(position).data
+        if data is None:
+            raise DeviceError(f"input {position}", "not constant", "a constant", self.where)
+        return data
+
+    def constant(self, position: int) -> torch.Tensor:
+        """A fresh torch tensor of a constant input."""
+        return tensor_of(self.data(position), self.input(position).dtype)
+
+    def scales(self, position: int) -> tuple[float, ...]:
+        """The scales of weights: one, or one per channel."""
+        quant = self.input(position).quant
+        if isinstance(quant, PerTensor):
+            return (quant.scale,)
+        if isinstance(quant, PerChannel):
+            return tuple(float(scale) for scale in quant.scales)
+        raise DeviceError("weight quantisation", type(quant).__name__, "per tensor or per channel", self.where)
+
+    def windows(self, cells: int, taps: int) -> None:
+        """Refuse windows that would not fit the device's memory."""
+        self.require(cells * taps <= 4 * ELEMENT_LIMIT, "values in windows", cells * taps, f"to {4 * ELEMENT_LIMIT}")
+
+
+def tensor_of(data: Array, dtype: str) -> torch.Tensor:
+    """A fresh torch tensor of a constant; bfloat16 numbers are given by their bits."""
+    if dtype == "bf16":
+        return torch.from_numpy(np.array(data).view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(np.array(data))
+
+
+def in_float32(kernel: Kernel, dtype: str) -> Kernel:
+    """`kernel`, which computes in float32, for values of a float type: rounded to that type once, at the end."""
+    if dtype == "fp32":
+        return kernel
+    target = FLOATS[dtype]
+    return lambda *values: kernel(*(value.float() for value in values)).to(target)
+
+
+def limited(kernel: Kernel, limits: tuple[float, float] | None) -> Kernel:
+    """`kernel` with its results clamped."""
+    if limits is None:
+        return kernel
+    low, high = limits
+    return lambda *values: kernel(*values).clamp(low, high)

@@ -1,0 +1,199 @@
+"""The simulated XNNPACK delegate: loads a delegate blob and runs it with XNNPACK's arithmetic.
+
+The shapes in a blob are upper bounds: every run infers all shapes from those of its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import torch
+
+from partitioners.exir.backend import CompileSpec
+from partitioners.exir.flatbuffer import FormatError
+from partitioners.xnnpack import xnn_format
+from partitioners.xnnpack.device.operators import prepare
+from partitioners.xnnpack.device.site import NUMBERS, DeviceError, Kernel, Site, tensor_of
+from partitioners.xnnpack.xnn_model import ABSENT, XModel, XNode, XValue
+from partitioners.xnnpack.xnn_shapes import output_shape
+
+MEMORY_LIMIT: Final = 2**27
+"""Elements of all values of a model together."""
+
+Shape = tuple[int, ...]
+
+_TO_NHWC: Final = (0, 2, 3, 1)
+_TO_NCHW: Final = (0, 3, 1, 2)
+
+
+class InputError(ValueError):
+    """Inputs that do not fit the loaded model."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """One argument: its value, and whether its torch tensor is [N, C, H, W] of channels-last memory."""
+
+    value: int
+    dtype: torch.dtype
+    bounds: Shape
+    channels_last: bool
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel call on values by index; `node` and `operands` give the result's shape."""
+
+    kernel: Kernel
+    arguments: tuple[int, ...]
+    result: int
+    node: XNode
+    operands: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A loaded model: the handle that `execute` takes. `last_use` has, per call, the values nobody needs after it."""
+
+    values: tuple[XValue, ...]
+    constants: tuple[torch.Tensor | None, ...]
+    calls: tuple[Call, ...]
+    last_use: tuple[tuple[int, ...], ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+class XnnpackRuntime:
+    """The device's `Runtime`: float32, float16 and int8 tensors, in the order of the delegated subgraph."""
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> Program:
+        """Parse and check a blob once.
+
+        Raises FormatError for bytes that are not a delegate blob, and its subclass DeviceError for a model
+        that the device cannot run.
+        """
+        return prepared(xnn_format.read(bytes(processed_bytes)))
+
+    def execute(self, handle: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Run a program on tensors that stay as they are; the outputs are fresh.
+
+        Raises InputError for another number of inputs, another dtype, a shape over its bounds, and for shapes
+        that do not fit together.
+        """
+        return run_program(handle, inputs)
+
+
+def load_model(model: XModel) -> Program:
+    """Check a model and prepare its kernels. Errors as `XnnpackRuntime.load`."""
+    xnn_format.check(model)
+    return prepared(model)
+
+
+def prepared(model: XModel) -> Program:
+    """A program of a checked model. Raises DeviceError for what the device cannot run."""
+    total = sum(prod(value.shape) for value in model.values)
+    if total > MEMORY_LIMIT:
+        raise DeviceError("number of elements of all values", total, f"at most {MEMORY_LIMIT}", "model")
+    calls = tuple(_call(model, position, node) for position, node in enumerate(model.nodes))
+    used = {index for call in calls for index in call.arguments} | set(model.outputs)
+    return Program(
+        values=model.values,
+        constants=tuple(
+            tensor_of(value.data, value.dtype) if value.data is not None and index in used else None
+            for index, value in enumerate(model.values)
+        ),
+        calls=calls,
+        last_use=_last_use(model, calls),
+        inputs=tuple(_port(model, index) for index in model.inputs),
+        outputs=tuple(_port(model, index) for index in model.outputs),
+    )
+
+
+def run_program(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Run the prepared calls in order. Errors as `XnnpackRuntime.execute`."""
+    if len(inputs) != len(program.inputs):
+        raise InputError(f"device inputs: found {len(inputs)}, expected {len(program.inputs)}")
+    values = list(program.constants)
+    for position, (port, tensor) in enumerate(zip(program.inputs, inputs, strict=True)):
+        values[port.value] = _accepted(port, tensor, position)
+    if any(tuple(_of(values, port.value).shape) != port.bounds for port in program.inputs):
+        _check_shapes(program, values)
+    for call, dead in zip(program.calls, program.last_use, strict=True):
+        values[call.result] = call.kernel(*(values[index] for index in call.arguments))
+        for index in dead:
+            values[index] = None
+    return [_returned(port, _of(values, port.value)) for port in program.outputs]
+
+
+def _check_shapes(program: Program, values: Sequence[torch.Tensor | None]) -> None:
+    """Raise InputError unless all shapes follow from those of the inputs."""
+    shapes = {index: value.shape for index, value in enumerate(program.values)}
+    for port in program.inputs:
+        shapes[port.value] = tuple(_of(values, port.value).shape)
+    for call in program.calls:
+        try:
+            shapes[call.result] = output_shape(call.node, [shapes[index] for index in call.operands])
+        except FormatError as error:
+            given = [list(shapes[port.value]) for port in program.inputs]
+            raise InputError(f"device input shapes {given}: {error}") from error
+
+
+def _call(model: XModel, position: int, node: XNode) -> Call:
+    site = Site(
+        node,
+        tuple(None if index == ABSENT else model.values[index] for index in node.inputs),
+        model.values[node.outputs[0]],
+        f"node {position} {node.op}",
+    )
+    step = prepare(site)
+    operands = tuple(index for index in node.inputs if index != ABSENT)
+    return Call(step.kernel, tuple(node.inputs[p] for p in step.arguments), node.outputs[0], node, operands)
+
+
+def _last_use(model: XModel, calls: Sequence[Call]) -> tuple[tuple[int, ...], ...]:
+    last: dict[int, int] = {}
+    for position, call in enumerate(calls):
+        for index in (*call.arguments, call.result):
+            last[index] = position
+    kept = set(model.outputs)
+    return tuple(
+        tuple(index for index, use in last.items() if use == position and index not in kept)
+        for position in range(len(calls))
+    )
+
+
+def _port(model: XModel, index: int) -> Port:
+    value = model.values[index]
+    if value.dtype not in NUMBERS:
+        raise DeviceError("type of an argument", value.dtype, f"one of {sorted(NUMBERS)}", f"value {index}")
+    return Port(index, NUMBERS[value.dtype], value.shape, index in model.channels_last)
+
+
+def _accepted(port: Port, tensor: torch.Tensor, position: int) -> torch.Tensor:
+    shape = tuple(tensor.shape)
+    if port.channels_last and len(shape) == 4:
+        tensor = tensor.permute(_TO_NHWC)
+    elif not shape:
+        tensor = tensor.reshape(1)
+    fits = len(tensor.shape) == len(port.bounds) and all(
+        1 <= n <= most for n, most in zip(tensor.shape, port.bounds, strict=True)
+    )
+    if tensor.dtype != port.dtype or not fits:
+        found, expected = f"{tensor.dtype} {list(shape)}", f"{port.dtype} within {list(port.bounds)}"
+        raise InputError(f"device input {position}: found {found}, expected {expected}")
+    return tensor.contiguous()
+
+
+def _of(values: Sequence[torch.Tensor | None], index: int) -> torch.Tensor:
+    value = values[index]
+    if value is None:
+        raise InputError(f"device value {index}: found none, expected one from a kernel")
+    return value
+
+
+def _returned(port: Port, value: torch.Tensor) -> torch.Tensor:
+    fresh = value.clone(memory_format=torch.contiguous_format)
+    return fresh.permute(_TO_NCHW) if port.channels_last else fresh
