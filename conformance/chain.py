@@ -8,20 +8,37 @@ else from the nearest codes, and then what is ambiguous in one step makes more s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from conformance.exact import affine, operands, references, step_quants, substitute, with_moved_quants
+from conformance.edge_form import NUMBER_TYPES
+from conformance.exact import (
+    TFLITE,
+    XNNPACK,
+    Exact,
+    affine,
+    operands,
+    references,
+    step_quants,
+    substitute,
+    with_moved_quants,
+)
 from conformance.graph import Graph, Quant, Ref, Step, Value
 from conformance.programs import materialise
-from reference import golden, onnx_golden
+from partitioners.exir.ops import DEQUANTIZE, QUANTIZE
+from reference import golden, integer, onnx_golden
 from reference.affine import Affine
 from reference.golden import Bounded, Codes
 from reference.integer import QTensor
+from reference.xnnpack import accuracy
+
+NOISE = 2.0**-30
+"""Relative float64 noise of a bound: sums of 2**20 terms, each with a relative error of 2**-53, stay below."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +46,7 @@ class Walk:
     """The float golden of every graph output: chain bounds, legal codes and their quantisation, dtype.
 
     own: the same outputs along the code path, which has the roundings that really happened on the way.
-    contradictions: the steps at which the integer golden's codes are not legal, in words.
+    contradictions: the steps at which the exact golden is not legal, in words.
     """
 
     bounded: tuple[Bounded, ...]
@@ -55,19 +72,29 @@ class _Node:
     contradiction: str = ""
 
 
-def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Mapping[Ref, QTensor]) -> Walk:
-    """The float golden of a graph, with the slack of `scheme` and, unless delegated, of float32 besides.
+NOTHING = Exact({}, {})
 
-    exact: the integer golden's codes, empty where its scheme is not the one that ran.
+
+def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHING) -> Walk:
+    """The float golden of a graph, with the slack of `scheme` and, unless delegated, of float arithmetic besides.
+
+    exact: the exact golden, empty where its scheme is not the one that ran.
     """
     graph = with_moved_quants(graph)
-    quants = step_quants(graph)
+    named = TFLITE if scheme is None else scheme
+    quants = step_quants(graph, named)
     nodes: dict[Ref, _Node] = {Ref(value.name): _value_node(value) for value in graph.values}
     for step in graph.steps:
         quant = quants[step.name]
-        integers = quant is not None and all(nodes[ref].quant is not None for ref in operands(step))
+        integers = (
+            quant is not None
+            and step.op in integer.SCHEMES[named]
+            and all(nodes[ref].quant is not None for ref in operands(step, named))
+        )
         y = None if quant is None else affine(quant)
-        nodes.update(_float_step(step, _Arithmetic(scheme, integers, not (delegated and integers), y), nodes, exact))
+        dtype = result_type(step, [nodes[ref].dtype for ref in references(step.args)])
+        arithmetic = _Arithmetic(scheme, integers, not (delegated and integers), y, dtype, delegated)
+        nodes.update(_float_step(step, arithmetic, nodes, exact))
     outputs = [nodes[ref] for ref in graph.outputs]
     return Walk(
         tuple(x.chain for x in outputs),
@@ -79,12 +106,28 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Mapping[Ref, 
     )
 
 
+def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
+    """The number type that a step computes in and returns, unless its result is quantised."""
+    options = dict(step.kwargs)
+    named = options.get("dtype") or options.get("out_dtype")
+    if step.op in QUANTIZE:
+        named = step.args[-1]
+    if named is not None:
+        return NUMBER_TYPES[named] if isinstance(named, str) else named
+    if step.op in DEQUANTIZE or not given:
+        return torch.float32
+    return reduce(torch.promote_types, given)
+
+
 @lru_cache(maxsize=512)
 def _value_node(value: Value) -> _Node:
     """A model input or constant. Shared between walks: nothing writes to it."""
     numbers, quant = materialise(value), value.quant
     if quant is None:
         real = Bounded(numbers.to(torch.float64))
+        return _Node(real, real, dtype=numbers.dtype)
+    if quant.group is not None and isinstance(quant.scale, tuple):
+        real = golden.groupwise(numbers, quant.scale, quant.group)
         return _Node(real, real)
     real = golden.dequantised(numbers, quant.scale, quant.zero_point, quant.axis)
     codes = numbers.to(torch.float64)
@@ -102,17 +145,35 @@ class _Result:
 
 @dataclass(frozen=True)
 class _Arithmetic:
-    """Which roundings a step's result may have seen: the device's, float32's, or either."""
+    """Which roundings a step's result may have seen: the device's, a float type's, or either."""
 
     scheme: str | None
     device: bool
-    float32: bool
+    floats: bool
     y: Affine | None
+    dtype: torch.dtype
+    delegated: bool
 
     def results(self, step: Step, operands: Mapping[Ref, Bounded]) -> list[_Result]:
+        if step.dynamic is not None:
+            operands = self._chosen(step, operands)
         args, kwargs = substitute(step.args, operands), dict(step.kwargs)
-        reals = golden.run_float32(step.op, args, kwargs) if self.float32 else golden.run(step.op, args, kwargs)
+        if not self.floats:
+            return [self._result(step, args, kwargs, real) for real in golden.run(step.op, args, kwargs)]
+        computed = self.dtype if self.dtype in golden.FORMATS else torch.float32
+        reals = golden.run_float(step.op, args, kwargs, computed)
+        if self.delegated and self.scheme == XNNPACK:
+            reals = tuple(accuracy.allowed(step.op, real, computed) for real in reals)
         return [self._result(step, args, kwargs, real) for real in reals]
+
+    def _chosen(self, step: Step, operands: Mapping[Ref, Bounded]) -> Mapping[Ref, Bounded]:
+        """The first operand quantised at run time: by rows on the device, else as the program says."""
+        first = references(step.args)[0]
+        x = operands[first]
+        everywhere, rank = tuple(range(x.value.dim())), x.value.dim()
+        rows = everywhere[1:] if step.op == "aten.convolution.default" else everywhere[-1:]
+        axes = rows if self.delegated else everywhere if step.dynamic == "per_tensor" else everywhere[rank - 1 :]
+        return {**operands, first: golden.chosen_at_run_time(x, axes)}
 
     def _result(self, step: Step, args: Any, kwargs: dict[str, Any], real: Bounded) -> _Result:
         if self.y is None:
@@ -121,30 +182,47 @@ class _Arithmetic:
         slack: golden.Slack = 0.0
         if self.device:
             slack = golden.device(step.op, args, kwargs, real, unit, self.scheme)
-        if self.float32:
+        if self.floats:
             slack = slack + golden.quantise_float32(real, unit)
         if step.quant is None:  # fused: its rounding is the activation's; the slack goes through that one
             return _Result(Bounded(real.value, real.error + slack * unit), 0.0, False)
         return _Result(real, slack, self.device and golden.on_grid(step.op, args, kwargs, unit))
 
 
-def _float_step(
-    step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node], exact: Mapping[Ref, QTensor]
-) -> dict[Ref, _Node]:
+def _float_step(step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node], exact: Exact) -> dict[Ref, _Node]:
     """Both paths through a step; one computation serves both while their operands are the same."""
     refs = references(step.args)
     chain = arithmetic.results(step, {ref: nodes[ref].chain for ref in refs})
     same = all(nodes[ref].chain is nodes[ref].code for ref in refs)
     code = chain if same else arithmetic.results(step, {ref: nodes[ref].code for ref in refs})
     outputs = [Ref(step.name, index) for index in range(min(step.outputs, len(chain)))]
-    return {ref: _node(step, ref, chain[ref.index], code[ref.index], exact.get(ref)) for ref in outputs}
+    return {ref: _output(step, ref, chain[ref.index], code[ref.index], arithmetic.dtype, exact) for ref in outputs}
 
 
-def _node(step: Step, ref: Ref, chain: _Result, code: _Result, exact: QTensor | None) -> _Node:
+def _output(step: Step, ref: Ref, chain: _Result, code: _Result, dtype: torch.dtype, exact: Exact) -> _Node:
     if step.op == "aten.max_pool2d_with_indices.default" and ref.index == 1:
         return _Node(chain.real, code.real, dtype=torch.int64)
     if step.quant is None:
-        return _Node(chain.real, code.real)
+        return _real_node(ref, chain, code, exact.reals.get(ref), dtype)
+    return _node(step, ref, chain, code, exact.codes.get(ref))
+
+
+def _real_node(ref: Ref, chain: _Result, code: _Result, exact: Tensor | None, dtype: torch.dtype) -> _Node:
+    """A result that is not quantised; the code path goes on from the exact one, where there is one."""
+    if exact is None:
+        return _Node(chain.real, code.real, dtype=dtype)
+    found = exact.to(torch.float64)
+    distance = (found - code.real.value).abs()
+    wrong = distance > code.real.error + code.real.magnitude * NOISE
+    contradiction = ""
+    if bool(wrong.any()):
+        at = int(torch.where(wrong, distance, -1.0).argmax())
+        legal = f"{float(code.real.value.flatten()[at]):.9g} +- {float(code.real.spread().flatten()[at]):.3g}"
+        contradiction = _contradicts(ref, at, float(found.flatten()[at]), legal, wrong)
+    return _Node(chain.real, Bounded(found), dtype=dtype, contradiction=contradiction)
+
+
+def _node(step: Step, ref: Ref, chain: _Result, code: _Result, exact: QTensor | None) -> _Node:
     y = affine(step.quant)
     codes = golden.legal_codes(code.real, y, code.slack, on_grid=code.on_grid)
     bounded = golden.quantised(chain.real, y, chain.slack, on_grid=chain.on_grid)
@@ -169,8 +247,12 @@ def _contradiction(ref: Ref, exact: QTensor, codes: Codes) -> str:
     at = int(torch.maximum(found - codes.high, codes.low - found).argmax())
     code, low, high = (float(t.flatten()[at]) for t in (found, codes.low, codes.high))
     legal = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return _contradicts(ref, at, code, legal, wrong)
+
+
+def _contradicts(ref: Ref, at: int, found: float, legal: str, wrong: Tensor) -> str:
     where = f"{ref.name} output {ref.index}, element {at}"
-    text = f"integer golden contradicts the float golden: step {where} is {code:g}, expected {legal}"
+    text = f"exact golden contradicts the float golden: step {where} is {found:.9g}, expected {legal}"
     return f"{text}; {int(wrong.sum())} of {wrong.numel()} elements"
 
 

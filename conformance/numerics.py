@@ -1,14 +1,15 @@
 """Judges a backend's outputs: guards first, then four gates, none with a tolerance that anyone chose.
 
 gate1: codes against the exact-integer golden, 0 LSB, where the vendor names its rescale scheme and the model
-    was delegated; else against the float golden's nearest codes, 1 LSB.
+    was delegated; else against the float golden's nearest codes, 1 LSB. Reals that the scheme computes in one
+    known way: to the last bit.
 gate2: over the case, how many codes are not the float golden's nearest ones, and their signed mean. Only
     elements whose rounding is ambiguous under the scheme's own slack may differ, so their share is the limit.
 gate3: each element against the float golden of the whole chain, within its bound; and every step of the
     integer golden against the float golden of that step alone.
 gate4: SQNR over each output against the floor that gate 3's bounds give.
 
-A float output (not quantised) has no codes: gates 3 and 4 only. The numbers come from two independent
+Any other float output has no codes: gates 3 and 4 only. The numbers come from two independent
 computations, `reference.integer` and `reference.golden`. The simulated devices run the same integer kernels,
 so a fault in those passes gate 1; the other gates read the float golden, which shares nothing with them.
 """
@@ -17,19 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
-from conformance.chain import Walk, walk
-from conformance.exact import affine, exact_codes
+from conformance.chain import NOTHING, Walk, walk
+from conformance.exact import TFLITE, Exact, affine, exact_values
 from conformance.gates import CHECKS, FORM, Check, Coded, Output
-from conformance.graph import Graph, Ref
-from reference.integer import QTensor
+from conformance.graph import Graph
+from reference.integer import SCHEMES
 
-EXACT_SCHEMES = frozenset({"tflite_double_round"})
+EXACT_SCHEMES = frozenset(SCHEMES)
 """The rescale schemes that `reference.integer` computes."""
 
 
@@ -38,24 +38,30 @@ class Golden:
     """What a graph's outputs must be. Everything is computed on first use and kept."""
 
     graph: Graph
+    _exact: dict[str, Exact] = field(default_factory=dict, repr=False, compare=False)
     _walks: dict[tuple[str | None, bool], Walk] = field(default_factory=dict, repr=False, compare=False)
 
-    @cached_property
-    def exact(self) -> Mapping[Ref, QTensor]:
-        """The integer golden of every value and step that is quantised throughout."""
-        return exact_codes(self.graph)
+    def exact(self, scheme: str = TFLITE) -> Exact:
+        """What is known to the last bit of every value and step, in the arithmetic of a scheme."""
+        if scheme not in self._exact:
+            self._exact[scheme] = exact_values(self.graph, scheme)
+        return self._exact[scheme]
 
-    @property
-    def codes(self) -> tuple[Tensor | None, ...]:
-        """Exact-integer codes of every graph output; None for an output that is not quantised throughout."""
-        found = (self.exact.get(ref) for ref in self.graph.outputs)
+    def codes(self, scheme: str = TFLITE) -> tuple[Tensor | None, ...]:
+        """Exact codes of every graph output; None for an output that is not known exactly, or not quantised."""
+        found = (self.exact(scheme).codes.get(ref) for ref in self.graph.outputs)
         return tuple(None if x is None else x.codes for x in found)
 
+    def reals(self, scheme: str = TFLITE) -> tuple[Tensor | None, ...]:
+        """The same of outputs that are not quantised, in float64."""
+        found = (self.exact(scheme).reals.get(ref) for ref in self.graph.outputs)
+        return tuple(None if x is None else x.to(torch.float64) for x in found)
+
     def walk(self, scheme: str | None, delegated: bool) -> Walk:
-        """The float golden with the slack of a scheme (None: the largest) and, unless delegated, of float32."""
+        """The float golden with the slack of a scheme (None: the largest) and, unless delegated, of floats."""
         key = (scheme, delegated)
         if key not in self._walks:
-            exact = self.exact if delegated and scheme is not None else {}
+            exact = self.exact(scheme) if delegated and scheme is not None else NOTHING
             self._walks[key] = walk(self.graph, scheme, delegated, exact)
         return self._walks[key]
 
@@ -104,8 +110,10 @@ def judge(
     form = tuple(_well_formed(run, outputs, without))
     if not all(result.passed for result in form):
         return form
-    exact = golden.codes if delegated and scheme is not None else (None,) * len(outputs)
-    beside = [_beside(run, index, output, exact[index]) for index, output in enumerate(outputs)]
+    unknown = (None,) * len(outputs)
+    known = delegated and scheme is not None
+    codes, reals = (golden.codes(scheme), golden.reals(scheme)) if known and scheme else (unknown, unknown)
+    beside = [_beside(run, index, output, codes[index], reals[index]) for index, output in enumerate(outputs)]
     chosen = [(name, check) for name, check in CHECKS.items() if name not in without]
     return (*form, *(_over_outputs(name, check, beside, run) for name, check in chosen))
 
@@ -146,7 +154,7 @@ def _well_formed(run: Walk, outputs: Sequence[Tensor], without: Collection[str])
             return
 
 
-def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None) -> Output:
+def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None, real_exact: Tensor | None) -> Output:
     """An output with its goldens; without exact codes gate 1 takes the nearest ones and 1 LSB."""
     name, quant, legal, bounded = (
         _name(index, len(run.bounded)),
@@ -156,7 +164,7 @@ def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None) -> Outp
     )
     real = output.to(torch.float64)
     if quant is None or legal is None:
-        return Output(name, real, bounded, (real - bounded.value).abs(), None, 1.0, run.own[index])
+        return Output(name, real, bounded, (real - bounded.value).abs(), None, 1.0, run.own[index], real_exact)
     unit = affine(quant).scale32
     steps = (real / unit).round()
     real, ambiguous = steps * unit, legal.ambiguous()

@@ -58,7 +58,7 @@ def integers(graph: Graph) -> Tensor:
 
 def device(graph: Graph) -> list[Tensor]:
     """What a correct device returns."""
-    found, quants = golden(graph).codes, golden(graph).walk(SCHEME, True).quants
+    found, quants = golden(graph).codes(), golden(graph).walk(SCHEME, True).quants
     return [reals(c, q) for c, q in zip(found, quants, strict=True) if c is not None and q is not None]
 
 
@@ -75,7 +75,7 @@ def failed(results: Sequence[GateResult]) -> list[str]:
 def sharing(graph: Graph, codes: Tensor) -> Golden:
     """A golden whose exact integers are wrong in the same way as the device's: both run the same kernels."""
     found, ref = golden(graph), graph.outputs[0]
-    found.__dict__["exact"] = {**exact_codes(graph), ref: replace(exact_codes(graph)[ref], codes=codes)}
+    found.exact(SCHEME).codes[ref] = replace(exact_codes(graph)[ref], codes=codes)
     return found
 
 
@@ -137,7 +137,7 @@ def test_fused_activation_rounds_once() -> None:
 def test_float_model_has_gates_3_and_4_only() -> None:
     graph = one("aten.sigmoid.default", x=value("x", (3, 5), None), y=None)
     found = golden(graph)
-    assert found.codes == (None,)
+    assert found.codes() == (None,)
     (output,) = fallback(graph)
     results = judge(found, [output], SCHEME)
     assert failed(results) == []
@@ -148,7 +148,7 @@ def test_float_model_has_gates_3_and_4_only() -> None:
 def test_step_with_a_real_operand_is_judged_as_fallback() -> None:
     graph = one("aten.add.Tensor", Ref("r"), more=[value("r", (1, 8, 6, 6), None)])
     found = golden(graph)
-    assert found.codes == (None,)
+    assert found.codes() == (None,)
     assert failed(judge(found, fallback(graph), SCHEME)) == []
 
 
@@ -299,7 +299,7 @@ def test_only_gate_3_sees_one_wrong_entry_in_a_shared_table(monkeypatch: pytest.
 
     monkeypatch.setattr(elementwise, "relu", wrong)
     message = assert_only("gate3", golden(graph), device(graph))
-    assert message.startswith("integer golden contradicts the float golden: step s0 output 0, element 227 is 33,")
+    assert message.startswith("exact golden contradicts the float golden: step s0 output 0, element 227 is 33,")
     assert message.endswith(" expected 32; 2 of 512 elements")
 
 
@@ -313,7 +313,7 @@ def test_only_gate_3_sees_a_shared_fault_that_later_steps_hide(monkeypatch: pyte
 
     monkeypatch.setattr(elementwise, "relu", wrong)
     message = assert_only("gate3", golden(deep()), device(deep()))
-    assert message.startswith("integer golden contradicts the float golden: step s0 output 0, element ")
+    assert message.startswith("exact golden contradicts the float golden: step s0 output 0, element ")
 
 
 def with_float_output(graph: Graph) -> Graph:

@@ -15,6 +15,7 @@ from reference.golden.weighted import MOVEMENT, PAD, POOLS
 from reference.integer.operand import Given, IntegerError, QTensor, on_images, pair, require, symmetric
 from reference.integer.xnnpack import output_major
 from reference.xnnpack import dynamic
+from reference.xnnpack.fma import flushed
 
 EXACT = MOVEMENT | POOLS | ONE_ROUNDING | {PAD}
 """Operators of which IEEE floats have one result: a choice, a move, or one operation that rounds correctly."""
@@ -31,14 +32,18 @@ def reals(x: QTensor) -> Tensor:
 
 
 def run_reals(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """The outputs of an operator of `EXACT` on floats of one type; none for any other operator."""
+    """The outputs of an operator of `EXACT` on floats of one type; none for any other operator.
+
+    float32 results below the normal range are flushed to zero.
+    """
     name = canonical(op)
     if name not in EXACT:
         return ()
     if name == CLONE:
         return (args[0],)
     result = aten(name)(*(list(item) if isinstance(item, tuple) else item for item in args), **kwargs)
-    return (result,) if isinstance(result, Tensor) else tuple(result)
+    outputs = (result,) if isinstance(result, Tensor) else tuple(result)
+    return tuple(flushed(y) if y.dtype == torch.float32 else y for y in outputs)
 
 
 def run_dynamic(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
