@@ -31,7 +31,7 @@ from conformance.results import (
 from conformance.table import Table
 from conformance.tagging import NO_WORK, STEP, Recorder, Tags, prepare, tagging_of
 from partitioners.exir import Backend, CompileSpec, LoweredBackendModule, Runtime, run_program, to_backend
-from partitioners.exir.ops import CALL_DELEGATE, DEQUANTIZE, QUANTIZE, target_name
+from partitioners.exir.ops import CALL_DELEGATE, DEQUANTIZE, GETITEM, QUANTIZE, target_name
 
 COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.default"})
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
@@ -100,18 +100,19 @@ def _result(case: Case, seen: _Observation) -> CaseResult:
 def _observe(case: Case, backend: Backend, table: Table, seen: _Observation) -> None:
     inputs = model_inputs(case.graph)
     seen.stage = "passes"
-    program = prepare(case, backend)
+    program = prepare(case, backend, table)
     seen.stage = "partition"
     lowered, tags = _lower(case, backend, table, program, seen)
     seen.stage = "run"
     outputs = _run(backend, lowered, inputs, seen)
     seen.stage = "judge"
-    _judge(case, outputs, table.rescale or None, seen.verdict == "accept" and not _falls_back(lowered), seen)
+    delegated = seen.verdict == "accept" and not _falls_back(lowered) and not _splits_integers(lowered)
+    _judge(case, outputs, table.rescale or None, delegated, seen)
     seen.stage = "partition again"
     _check_tags_again(case, backend, program, tags, seen)
     seen.stage = "compile again"
     for delegate in delegates(lowered):
-        _check_delegate(backend, delegate, seen)
+        _check_delegate(backend, delegate, working(table), seen)
 
 
 def _lower(
@@ -128,8 +129,15 @@ def _lower(
     recorder = Recorder(backend.partitioner(**dict(case.options)), answered)
     details = dict.fromkeys((backend.details.__name__, table.backend_id), backend.details)
     lowered: ExportedProgram = to_backend(program, recorder, details=details)
+    _check_number(case, len(list(delegates(lowered))), seen)
     seen.blobs += [hashlib.sha256(delegate.processed_bytes).hexdigest() for delegate in delegates(lowered)]
     return lowered, recorder.tags
+
+
+def _check_number(case: Case, found: int, seen: _Observation) -> None:
+    """As many delegates as the case promises, if it does."""
+    if case.delegates is not None and found != case.delegates:
+        seen.fail("delegates", f"found {found} delegates, expected {case.delegates}")
 
 
 def _check_tags_again(case: Case, backend: Backend, program: ExportedProgram, tags: Tags, seen: _Observation) -> None:
@@ -148,10 +156,17 @@ def delegates(program: ExportedProgram) -> Iterator[LoweredBackendModule]:
             yield program.graph_module.get_submodule(node.args[0].target)
 
 
-def _check_delegate(backend: Backend, delegate: LoweredBackendModule, seen: _Observation) -> None:
+def working(table: Table) -> frozenset[str]:
+    """The rows of a table that convert between reals and codes: there, that is work."""
+    return frozenset(row.name for row in table.rows) & NO_WORK
+
+
+def _check_delegate(
+    backend: Backend, delegate: LoweredBackendModule, working: frozenset[str], seen: _Observation
+) -> None:
     """A delegate computes something, and compiles to the same bytes again."""
     program = delegate.original_module
-    if not any(map(_computes, program.graph.nodes)):
+    if not any(_computes(node) or _is_call(node, working) for node in program.graph.nodes):
         seen.fail("empty", "a partition computes nothing: it holds only quantize, dequantize and copies")
     again = backend.details.preprocess(program, delegate.compile_specs)
     if again.processed_bytes != delegate.processed_bytes:
@@ -165,6 +180,16 @@ def _computes(node: torch.fx.Node) -> bool:
 def _falls_back(lowered: ExportedProgram) -> bool:
     """Whether torch, not a delegate, rounds codes: computes some step, or gives a copy other parameters."""
     return any((STEP in node.meta and _computes(node)) or _requantises(node) for node in lowered.graph.nodes)
+
+
+def _splits_integers(lowered: ExportedProgram) -> bool:
+    """Whether a delegate computes in floats between a dequantize and a quantize node that torch runs."""
+    for node in lowered.graph.nodes:
+        if _is_call(node, {CALL_DELEGATE}) and any(_is_call(source, DEQUANTIZE) for source in node.args[1:]):
+            return True
+        if _is_call(node, QUANTIZE) and _is_call(node.args[0], {GETITEM}):
+            return _is_call(node.args[0].args[0], {CALL_DELEGATE})
+    return False
 
 
 def _requantises(node: torch.fx.Node) -> bool:

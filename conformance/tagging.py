@@ -11,13 +11,24 @@ from torch.export import ExportedProgram
 from conformance.graph import Case
 from conformance.programs import build
 from conformance.results import Reason
-from conformance.table import Row
+from conformance.table import Row, Table
 from partitioners.exir import Backend, Partitioner, PartitionResult, apply_passes
-from partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
+from partitioners.exir.ops import (
+    CHOOSE_QPARAMS,
+    DEQUANTIZE,
+    DEQUANTIZE_DYNAMIC,
+    DEQUANTIZE_PER_GROUP,
+    GETITEM,
+    QUANTIZE,
+    QUANTIZE_DYNAMIC,
+    target_name,
+)
 from partitioners.exir.partitioner import DELEGATION_TAG
 
 STEP = "step"  # the key in node.meta under which `programs.build` writes the step's name
-NO_WORK = QUANTIZE | DEQUANTIZE | {GETITEM}
+NO_WORK = (
+    QUANTIZE | DEQUANTIZE | CHOOSE_QPARAMS | QUANTIZE_DYNAMIC | DEQUANTIZE_DYNAMIC | {DEQUANTIZE_PER_GROUP, GETITEM}
+)
 
 Tags = Mapping[str, str]  # node name -> delegation tag
 
@@ -31,9 +42,9 @@ class Tagging:
     tags: Tags
 
 
-def prepare(case: Case, backend: Backend) -> ExportedProgram:
-    """The case's edge program after the vendor's passes."""
-    program = build(case.graph)
+def prepare(case: Case, backend: Backend, table: Table) -> ExportedProgram:
+    """The case's edge program after the vendor's passes; what the table names stays whole."""
+    program = build(case.graph, table.preserve)
     return apply_passes(program, backend.passes) if backend.passes else program
 
 

@@ -17,24 +17,24 @@ ROW = TABLE.row("aten.neg.default")
 
 
 def test_the_subject_is_the_node_of_the_rows_operator() -> None:
-    program = prepare(NEG, fake_backend.backend)
+    program = prepare(NEG, fake_backend.backend, TABLE)
     assert [node.name for node in subject_nodes(NEG, ROW, program.graph)] == ["aten_neg_default"]
 
 
 def test_an_accepted_subject() -> None:
-    tagging = tag(NEG, fake_backend.backend, ROW, prepare(NEG, fake_backend.backend))
+    tagging = tag(NEG, fake_backend.backend, ROW, prepare(NEG, fake_backend.backend, TABLE))
     assert (tagging.verdict, tagging.reasons) == ("accept", ())
     assert set(tagging.tags.values()) == {"fake_0"} and "aten_neg_default" in tagging.tags
 
 
 def test_a_rejected_subject_keeps_its_reasons_only() -> None:
-    tagging = tag(NEG, fake_backend.refuses, ROW, prepare(NEG, fake_backend.refuses))
+    tagging = tag(NEG, fake_backend.refuses, ROW, prepare(NEG, fake_backend.refuses, TABLE))
     assert tagging.verdict == "reject"
     assert tagging.reasons == (Reason("mood", "a bad one", "the mood must be good"),)
 
 
 def test_tags_are_read_by_node_name() -> None:
-    program = prepare(NEG, fake_backend.backend)
+    program = prepare(NEG, fake_backend.backend, TABLE)
     assert tags_of(program.graph) == {}
     fake_backend.FakePartitioner()(program)
     assert len(tags_of(program.graph)) == 3
@@ -44,7 +44,7 @@ def test_tags_are_read_by_node_name() -> None:
     ("tagged", "expected"), [((), "reject"), (("a",), "partial"), (("a", "b"), "accept"), (("b", "c"), "partial")]
 )
 def test_verdicts(tagged: tuple[str, ...], expected: str) -> None:
-    graph = prepare(NEG, fake_backend.backend).graph
+    graph = prepare(NEG, fake_backend.backend, TABLE).graph
     nodes = tuple(graph.nodes)[:2]
     nodes[0].name, nodes[1].name = "a", "b"
     assert verdict(nodes, dict.fromkeys(tagged, "t")) == expected

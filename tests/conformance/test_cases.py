@@ -22,9 +22,9 @@ def test_case(assay_case: Case, assay_target: Target) -> None:
 
 
 def test_tags(assay_row: Row, assay_target: Target, tag_snapshot: Any) -> None:
-    backend = assay_target.backend
+    backend, table = assay_target.backend, assay_target.table
     cases = assay_target.of(assay_row)
-    text = tags_text((case, tag(case, backend, assay_row, prepare(case, backend))) for case in cases)
+    text = tags_text((case, tag(case, backend, assay_row, prepare(case, backend, table))) for case in cases)
     assert text == tag_snapshot
 
 
