@@ -50,6 +50,9 @@ REALS: Mapping[str, torch.dtype] = {
     "bfloat16": torch.bfloat16,
     "float32": torch.float32,
     "float64": torch.float64,
+    "int8": torch.int8,
+    "uint8": torch.uint8,
+    "int16": torch.int16,
     "int32": torch.int32,
     "int64": torch.int64,
 }

@@ -1,0 +1,69 @@
+"""Cases of rows that list number types: every row in each of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from conformance.cases.limits import Limits
+from conformance.cases.make import SUBJECT, Draft
+from conformance.cases.typed import binary, convert, convolution, elementwise, image, layout, products
+from conformance.graph import Case
+from conformance.table import Row
+
+Family = Callable[[str, Limits], list[Draft]]
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        **elementwise.FAMILIES,
+        **binary.FAMILIES,
+        **convert.FAMILIES,
+        **layout.FAMILIES,
+        **image.FAMILIES,
+        **products.FAMILIES,
+        **convolution.FAMILIES,
+    }
+)
+
+
+FEW: Mapping[str, int] = MappingProxyType({"fp16": 2, "static_int8": 5})
+"""Half precision has the rules of single precision, and products in static_int8 those of per-channel weights."""
+
+
+def drafts(row: Row, precision: str, limits: Limits) -> list[Draft]:
+    """A row's cases in one precision. Raises KeyError for a row that there are none for."""
+    found = FAMILIES[row.name](precision, limits)
+    if precision == "fp16" or (precision == "static_int8" and "static_int8_per_channel" in row.precisions):
+        return thinned(found, FEW[precision])
+    return found
+
+
+def thinned(found: Iterable[Draft], most: int) -> list[Draft]:
+    """The first few of every constraint and side, and all with options."""
+    counts: Counter[tuple[str, str]] = Counter()
+    kept = []
+    for draft in found:
+        key = (draft.constraint, draft.side)
+        counts[key] += 1
+        if counts[key] <= most or draft.options:
+            kept.append(draft)
+    return kept
+
+
+def typed_case(row: Row, precision: str, draft: Draft) -> Case:
+    """A draft as a case of a row in a precision."""
+    reason = draft.constraint if draft.reason is None else draft.reason
+    return Case(
+        f"{row.name}/{precision}/{draft.constraint}/{draft.side}/{draft.variant}",
+        row.name,
+        draft.constraint,
+        draft.side,
+        draft.expect,
+        reason if draft.expect == "reject" else None,
+        draft.graph,
+        SUBJECT,
+        precision,
+        draft.options,
+        draft.delegates,
+    )

@@ -1,0 +1,165 @@
+"""Where an operator stands: behind and before others, in its own number type and next to another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from conformance.cases.make import (
+    SUBJECT,
+    Back,
+    Draft,
+    Q,
+    Use,
+    X,
+    bare,
+    model,
+    placed,
+    step,
+    then_abs_and_returned,
+    then_two,
+)
+from conformance.cases.typed.spelling import floats, real, run_time, weights
+from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+
+CAST = "dim_order_ops._to_dim_order_copy.default"
+
+
+def contexts(u: Use, precision: str) -> list[Draft]:
+    """Contexts that leave the verdict alone; half precision has fewer, as it differs in numbers only."""
+    drafts = [
+        placed("two_consumers", model(u, None, then_two)),
+        placed("behind_linear", behind_linear(u, precision)),
+        *mixed(u, precision),
+    ]
+    if precision == "fp16":
+        return drafts
+    drafts += [
+        placed("also_a_model_output", model(u, None, then_abs_and_returned)),
+        placed("input_shared_with_abs", input_shared(u)),
+        placed("used_twice", used_twice(u)),
+    ]
+    if len(u.values[0].shape) == 4:
+        drafts.append(placed("behind_conv", behind_conv(u, precision)))
+    return drafts
+
+
+def input_shared(u: Use) -> Graph:
+    """The operator's operand also goes into an abs of its own."""
+    graph = model(u)
+    other = Step("other", "aten.abs.default", (X,), (), u.values[0].quant)
+    return Graph(graph.values, (*graph.steps, other), (*graph.outputs, Ref("other")))
+
+
+def used_twice(u: Use) -> Graph:
+    """One module called on two inputs: constants are shared."""
+    graph = model(u)
+    again = replace(u.values[0], name="x_again", fill=replace(u.values[0].fill, seed=99))
+    return Graph(
+        (*graph.values, again), (*graph.steps, step(u, Ref("x_again"), "again")), (*graph.outputs, Ref("again"))
+    )
+
+
+# ------------------------------------------------------------------------------------ behind a product
+
+
+def behind_linear(u: Use, precision: str) -> Graph:
+    """Behind a linear layer of the same precision, which makes `x`; a row of one number comes from four."""
+    x, *rest = u.values
+    inputs, outputs = 64 if precision == "dynamic_int4" else 4, x.shape[-1] if x.shape else 1
+    shape = (*x.shape[:-1], inputs)
+    values = (
+        _source(x, "before_x", shape, precision),
+        weights("before_w", (outputs, inputs), precision),
+        floats("before_b", (outputs,), precision),
+    )
+    args = (Ref("before_x"), Ref("before_w"), Ref("before_b"))
+    before = Step("before", "aten.linear.default", args, (), x.quant, dynamic=run_time(precision))
+    return _behind(u, (*values, *rest), before)
+
+
+def behind_conv(u: Use, precision: str) -> Graph:
+    """Behind a 1x1 convolution of the same precision (8-bit weights), which makes the four-dimensional `x`."""
+    x, *rest = u.values
+    precision = "dynamic_int8" if precision == "dynamic_int4" else precision
+    channels = x.shape[1]
+    values = (
+        _source(x, "before_x", (x.shape[0], 4, *x.shape[2:]), precision),
+        weights("before_w", (channels, 4, 1, 1), precision),
+        floats("before_b", (channels,), precision),
+    )
+    args = (Ref("before_x"), Ref("before_w"), Ref("before_b"), (1, 1), (0, 0), (1, 1), False, (0, 0), 1)
+    before = Step("before", "aten.convolution.default", args, (), x.quant, dynamic=run_time(precision))
+    return _behind(u, (*values, *rest), before)
+
+
+def _source(x: Value, name: str, shape: tuple[int, ...], precision: str) -> Value:
+    return replace(real(name, shape, precision), dynamic=x.dynamic)
+
+
+def _behind(u: Use, values: tuple[Value, ...], before: Step) -> Graph:
+    """The use with `x` computed by `before`."""
+    graph = model(u)
+    return Graph(values, (before, step(u, Ref("before"))), graph.outputs)
+
+
+# ------------------------------------------------------------------------------------ other number types
+
+
+def mixed(u: Use, precision: str) -> Iterator[Draft]:
+    """Neighbours of another number type."""
+    x, *rest = u.values
+    other = {"fp32": "float16", "fp16": "float32"}.get(precision)
+    if other is not None:
+        source = replace(x, name="source", dtype=other)
+        order = tuple(range(len(x.shape)))
+        cast = Step("cast", CAST, (Ref("source"),), (("dtype", x.dtype), ("dim_order", order)))
+        yield placed(f"behind_{other}", Graph((source, *rest), (cast, step(u, Ref("cast"))), model(u).outputs))
+
+
+def float_neighbours(u: Use) -> list[tuple[str, Graph]]:
+    """A quantised operator with a float input or a float output, next to an abs and alone."""
+    plain = replace(u, values=(replace(u.values[0], quant=None), *u.values[1:]))
+    between = Step("between", "aten.abs.default", (X,))
+    after = Step("after", "aten.abs.default", (Ref(SUBJECT),), (), u.y)
+    unquantised = replace(u, y=None)
+    return [
+        ("float_input", model(plain)),
+        ("float_output", model(unquantised)),
+        ("behind_float_abs", Graph(u.values, (between, step(u, Ref("between"))), model(u).outputs)),
+        ("before_float_abs", Graph(u.values, (step(unquantised), after), (Ref("after"),))),
+    ]
+
+
+def between_codes(u: Use, quant: Quant = Q) -> Graph:
+    """A float operator between a dequantize and a quantize node."""
+    values = tuple(
+        value if value.constant else replace(value, quant=quant, fill=_codes(value.fill)) for value in u.values
+    )
+    return model(replace(u, values=values, y=quant))
+
+
+def _codes(fill: Fill) -> Fill:
+    """Codes above the zero point for numbers that were to be positive."""
+    positive = fill.kind == "list" and all(number > 0 for number in fill.values)
+    return Fill("list", values=tuple(range(4, 128, 7))) if positive else Fill(seed=fill.seed)
+
+
+def fused(op: str, *bounds: float) -> Back:
+    """An activation takes the result, and its output alone is quantised."""
+
+    def back(u: Use) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
+        return (Step("activation", op, (Ref(SUBJECT), *bounds), (), u.y),), (Ref("activation"),)
+
+    return back
+
+
+then_relu = fused("aten.relu.default")
+then_hardtanh = fused("aten.hardtanh.default", -1.0, 2.0)
+
+
+def with_activation(u: Use, back: Back) -> Graph:
+    """The use without quantisation of its own, then the activation with it."""
+    values, _, _ = bare(u)
+    after, returned = back(u)
+    return Graph(values, (step(replace(u, y=None)), *after), returned)
