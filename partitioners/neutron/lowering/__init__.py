@@ -1,6 +1,6 @@
 """From a delegated edge program to a TFLite model: one function per operator."""
 
-from partitioners.neutron.lowering.errors import CompileError
+from partitioners.exir.compiling import CompileError
 from partitioners.neutron.lowering.program import lower
 from partitioners.neutron.lowering.registry import LOWERINGS
 

@@ -6,9 +6,8 @@ import math
 
 from torch import fx
 
-from partitioners.neutron.lowering.arguments import axis_of, bind
+from partitioners.exir.compiling import axis_of, bind, refusal, require
 from partitioners.neutron.lowering.context import Context
-from partitioners.neutron.lowering.errors import refusal, require
 from partitioners.neutron.lowering.layout import Layout
 from partitioners.neutron.lowering.quantisation import (
     LOGISTIC_OUTPUT,

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from torch import fx
 
+from partitioners.exir.compiling import require
 from partitioners.neutron.lowering.context import Context
-from partitioners.neutron.lowering.errors import require
 from partitioners.neutron.lowering.quantisation import Quantisation, stored_scale
 from partitioners.neutron.lowering.values import Value
 

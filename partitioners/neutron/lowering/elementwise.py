@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from torch import fx
 
-from partitioners.neutron.lowering.arguments import bind
+from partitioners.exir.compiling import bind, require
 from partitioners.neutron.lowering.context import Context, reshaped
-from partitioners.neutron.lowering.errors import require
 from partitioners.neutron.lowering.layout import Layout
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from torch import fx
 
-from partitioners.neutron.lowering.arguments import bind
+from partitioners.exir.compiling import bind, require
 from partitioners.neutron.lowering.bias import bias_tensor
 from partitioners.neutron.lowering.context import Context, folded
-from partitioners.neutron.lowering.errors import require
 from partitioners.neutron.lowering.layout import arranged, identity
 from partitioners.neutron.lowering.values import Value
 

@@ -6,9 +6,8 @@ import math
 
 from torch import fx
 
-from partitioners.neutron.lowering.arguments import axis_of, bind
+from partitioners.exir.compiling import axis_of, bind, require
 from partitioners.neutron.lowering.context import Context, reshaped, shape_of
-from partitioners.neutron.lowering.errors import require
 from partitioners.neutron.lowering.layout import arranged, identity
 from partitioners.neutron.lowering.padding import pad
 from partitioners.neutron.lowering.quantisation import output_quantisation

@@ -6,10 +6,9 @@ from typing import Any
 
 from torch import fx
 
+from partitioners.exir.compiling import axis_of, bind, pair, require
 from partitioners.neutron.formats import to_nhwc
-from partitioners.neutron.lowering.arguments import axis_of, bind, pair
 from partitioners.neutron.lowering.context import Context, shape_of
-from partitioners.neutron.lowering.errors import require
 from partitioners.neutron.lowering.padding import LOWEST, pad_spatial
 from partitioners.neutron.lowering.quantisation import output_quantisation
 
