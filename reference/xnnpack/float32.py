@@ -57,12 +57,15 @@ def conv2d(
     padding: Padding = NO_PADDING,
     groups: int = 1,
     activation: Reals | None = None,
+    half: bool = False,
 ) -> Kernel:
     """weights [O, KH, KW, I / groups]; returns x [N, H, W, I] -> y [N, OH, OW, O].
 
-    Terms are added in the order kh, kw, channel; with one input and one output per group kw, kh.
+    Terms are added in the order kh, kw, channel; with one input and one output per group kw, kh. The kernels for
+    float16 (`half`) hold weights and bias in float16 and add up in float32, but depthwise ones in float16.
     """
     outputs, kh, kw, each = weights.shape
+    weights, bias = _held(weights, half), None if bias is None else _held(bias, half)
     depthwise = each == 1 and outputs == groups > 1
     flat = weights.transpose(1, 2) if depthwise else weights
     parts = [
@@ -75,7 +78,7 @@ def conv2d(
         taps = taps.transpose(3, 4) if depthwise else taps
         shape = taps.shape[:3]
         if depthwise:
-            y = _depthwise(taps, parts)
+            y = _depthwise(taps, parts, half)
         else:
             pieces = [
                 _product(taps[..., g * each :][..., :each].reshape(-1, matrix.shape[0]), matrix, start)
@@ -87,7 +90,11 @@ def conv2d(
     return apply
 
 
-def _depthwise(taps: Tensor, parts: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+def _held(values: Tensor, half: bool) -> Tensor:
+    return values.half().float() if half else values
+
+
+def _depthwise(taps: Tensor, parts: Sequence[tuple[Tensor, Tensor]], half: bool) -> Tensor:
     """taps [N, OH, OW, KW, KH, C]; one matrix [taps, multiplier] and one bias per channel."""
     factors = torch.cat([matrix for matrix, _ in parts], 1)
     start = torch.cat([s for _, s in parts])
@@ -96,6 +103,7 @@ def _depthwise(taps: Tensor, parts: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     acc = start.expand(*flat.shape[:3], -1)
     for k in range(factors.shape[0]):
         acc = accumulate(acc, flat[..., k, :].repeat_interleave(repeats, -1), factors[k])
+        acc = acc.half().double() if half else acc
     return flushed(acc.float())
 
 
@@ -108,12 +116,14 @@ def transpose_conv2d(
     output_padding: Pair = (0, 0),
     groups: int = 1,
     activation: Reals | None = None,
+    half: bool = False,
 ) -> Kernel:
-    """weights [O, KH, KW, I / groups]; returns x [N, H, W, I] -> y [N, OH, OW, O].
+    """weights [O, KH, KW, I / groups]; returns x [N, H, W, I] -> y [N, OH, OW, O]. half: as for `conv2d`.
 
     An output cell adds its terms in the order of the kernel's cells kh, kw that reach it, then of the channels.
     """
     outputs, kh, kw, each = weights.shape
+    weights, bias = _held(weights, half), None if bias is None else _held(bias, half)
     reach = ((kh - 1) * dilation[0], (kw - 1) * dilation[1])
     around = tuple(
         (r - before, r - after + extra)
@@ -149,26 +159,29 @@ def mean() -> Kernel:
     return apply
 
 
-def avg_pool2d(kernel: Pair, stride: Pair, padding: Padding = NO_PADDING) -> Kernel:
-    """The mean of the cells inside the image, x [N, H, W, C] -> [N, OH, OW, C]: sums of nine taps, kw before kh."""
+def avg_pool2d(kernel: Pair, stride: Pair, padding: Padding = NO_PADDING, half: bool = False) -> Kernel:
+    """The mean of the cells inside the image, x [N, H, W, C] -> [N, OH, OW, C]: sums of nine taps, kw before kh.
+
+    The kernels for float16 (`half`) hold 1 / n, and what they carry over from nine taps, in float16.
+    """
 
     def apply(x: Tensor) -> Tensor:
         taps = windows(pad_hw(flushed(x), padding), kernel, stride).transpose(3, 4).flatten(3, 4)
-        total = _tree_sum(list(taps.unbind(3)))
+        total = _tree_sum(list(taps.unbind(3)), half)
         ones = torch.ones((1, *x.shape[1:3], 1))
         count = windows(pad_hw(ones, padding), kernel, stride).sum((3, 4))
-        return flushed(total * torch.reciprocal(count))
+        return flushed(total * _held(torch.reciprocal(count), half))
 
     return apply
 
 
-def _tree_sum(terms: Sequence[Tensor]) -> Tensor:
+def _tree_sum(terms: Sequence[Tensor], half: bool) -> Tensor:
     zero = torch.zeros_like(terms[0])
     total: Tensor | None = None
     for first in range(0, len(terms), _CHUNK):
         e = [*terms[first : first + _CHUNK], *[zero] * _CHUNK][:_CHUNK]
         part = (((e[0] + e[1]) + e[8]) + (e[6] + e[7])) + ((e[2] + e[3]) + (e[4] + e[5]))
-        total = part if total is None else part + total
+        total = part if total is None else part + _held(total, half)
     return zero if total is None else total
 
 

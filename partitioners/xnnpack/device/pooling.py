@@ -13,7 +13,7 @@ from reference.xnnpack.pool import max_pool2d
 
 def average_pool(site: Site) -> Step:
     """The mean of the cells inside the image."""
-    kernel = float32.avg_pool2d(_window(site), site.pair("stride"), site.padding())
+    kernel = float32.avg_pool2d(_window(site), site.pair("stride"), site.padding(), site.y.dtype == "fp16")
     return Step(in_float32(limited(kernel, site.limits()), site.y.dtype))
 
 

@@ -91,7 +91,8 @@ def convolution(site: Site) -> Step:
         return Step(
             static.conv2d(weights, bias, x, site.scales(1), y, stride, dilation, padding, groups, site.codes(y))
         )
-    kernel = float32.conv2d(weights, bias, stride, dilation, padding, groups, site.limits())
+    half = site.y.dtype == "fp16"
+    kernel = float32.conv2d(weights, bias, stride, dilation, padding, groups, site.limits(), half)
     return Step(in_float32(kernel, site.y.dtype))
 
 
@@ -114,7 +115,8 @@ def transposed_convolution(site: Site) -> Step:
                 weights, bias, x, site.scales(1), y, stride, dilation, padding, extra, groups, site.codes(y)
             )
         )
-    kernel = float32.transpose_conv2d(weights, bias, stride, dilation, padding, extra, groups, site.limits())
+    half = site.y.dtype == "fp16"
+    kernel = float32.transpose_conv2d(weights, bias, stride, dilation, padding, extra, groups, site.limits(), half)
     return Step(in_float32(kernel, site.y.dtype))
 
 
