@@ -138,12 +138,11 @@ def tflite_float64(acc: Tensor, real: float | Tensor) -> Tensor:
 def half_away_(values: Tensor) -> Tensor:
     """Round finite float values to integers in place, ties away from zero.
 
-    Truncates what is left after adding 0.5 only where the fraction reaches a half, because x + 0.5 itself
-    rounds up for the largest number under a half.
+    Truncates the sum with the largest number under a half, away from zero: a half itself would round up the
+    number just under it, while a tie's sum is rounded to the integer above, which is the nearest float.
     """
-    whole = torch.trunc(values)
-    fraction = values - whole
-    return values.copy_(whole.add_(torch.trunc(fraction.mul_(2))))
+    below_half = 0.5 - torch.finfo(values.dtype).eps / 4
+    return values.add_(values.sign(), alpha=below_half).trunc_()
 
 
 def _shift_half_up(acc: Tensor, multiplier: IntLike, shift: IntLike) -> Tensor:

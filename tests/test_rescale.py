@@ -134,6 +134,8 @@ def test_half_away_just_under_a_half() -> None:
     below = math.nextafter(0.5, 0.0)
     values = torch.tensor([below, -below, 0.5, -0.5, 2.5, -2.5, 2.0**52 + 1], dtype=torch.float64)
     assert half_away_(values).tolist() == [0, 0, 1, -1, 3, -3, 2.0**52 + 1]
+    below32 = 0.5 - 2.0**-25
+    assert half_away_(torch.tensor([below32, -below32, 0.5, -0.5, 2.0**23 + 1])).tolist() == [0, 0, 1, -1, 2.0**23 + 1]
 
 
 @pytest.mark.parametrize("real", [-1.0, math.inf, math.nan])
@@ -206,8 +208,10 @@ def test_the_output_stage_is_the_scheme_saturated(shift: int) -> None:
         values = accumulators(rng, multiplier, shift)
         expected = [max(-128, min(127, defined_double_round(v, multiplier, shift) + y.zero_point)) for v in values]
         stage = double_round_stage([(multiplier, shift)], y)
+        relu = double_round_stage([(multiplier, shift)], y, (y.zero_point, 127))
         for dtype in (torch.int32, torch.int64, torch.float64):
             assert stage(torch.tensor(values).to(dtype)).tolist() == expected
+            assert relu(torch.tensor(values).to(dtype)).tolist() == [max(y.zero_point, code) for code in expected]
 
 
 @pytest.mark.parametrize(
@@ -245,6 +249,21 @@ def test_float64_ties_go_away_from_zero() -> None:
     acc = torch.tensor([[1, 3], [-1, -3]])
     assert tflite_float64(acc, torch.tensor([0.5, 0.5], dtype=torch.float64)).tolist() == [[1, 2], [-1, -2]]
     assert float64_stage([0.5, 0.25], Affine(1.0, 10))(torch.tensor([[1, 2], [-1, -2]])).tolist() == [[11, 11], [9, 9]]
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.25, 3 / 8, 1.0, 0.3, 1 / 3, 0.0123456789, 2.0**-20, 7e-9, 5.5, 600.0])
+def test_the_float64_stage_is_the_scheme_saturated(ratio: float) -> None:
+    """Ratios whose products meet ties take another way than ratios whose products stay clear of them."""
+    near = [round((j + 0.5) / ratio) + d for j in range(-260, 260) for d in (-1, 0, 1)]
+    values = torch.tensor([0, 2**31 - 1, -(2**31), *(v for v in near if abs(v) < 2**31)])
+    for zero_point in (-128, 5, 127):
+        expected = (tflite_float64(values, ratio) + zero_point).clamp(-128, 127)
+        assert float64_stage([ratio], Affine(1.0, zero_point))(values).tolist() == expected.tolist()
+
+
+def test_one_ratio_that_meets_ties_among_others() -> None:
+    values = torch.tensor([[1, 1], [-1, -1], [3, 3], [-3, -3]])
+    assert float64_stage([0.3, 0.5], Affine(1.0, 0))(values).tolist() == [[0, 1], [0, -1], [1, 2], [-1, -2]]
 
 
 def test_an_activation_outside_the_type_is_refused() -> None:

@@ -4,11 +4,12 @@ A sum of integer products is exact in floating point when every partial sum, in 
 library adds, is an integer that the significand holds. The sum of the terms' magnitudes bounds them all.
 float32 holds 24 bits and covers nearly all int8 layers; float64 holds 53 bits and covers every int32
 accumulator. A library convolution may use Winograd's algorithm, whose intermediates are not integers,
-so convolutions gather their windows and multiply matrices.
+so convolutions gather their windows and multiply matrices. That is also faster at the sizes of small networks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import torch
@@ -58,10 +59,15 @@ def pad_hw(x: Tensor, padding: Padding, value: int = 0) -> Tensor:
     return F.pad(x, (0, 0, left, right, top, bottom), value=value) if any((top, bottom, left, right)) else x
 
 
+def as_float(codes: Tensor, dtype: torch.dtype) -> Tensor:
+    """`codes.to(dtype)`, where dtype comes from `exact_dtype`; the methods take half the time of `to`."""
+    return codes.float() if dtype == torch.float32 else codes.double()
+
+
 def padded_float(codes: Tensor, padding: Padding, code: int, dtype: torch.dtype) -> Tensor:
     """`codes` [N, H, W, C] as contiguous floats, within rows and columns of `code`."""
     if padding == NO_PADDING:
-        return (codes.float() if dtype == torch.float32 else codes.double()).contiguous()
+        return as_float(codes, dtype).contiguous()
     (top, bottom), (left, right) = padding
     n, h, w, c = codes.shape
     value = torch.full((n, top + h + bottom, left + w + right, c), code, dtype=dtype)
@@ -91,3 +97,24 @@ def windows(x: Tensor, kernel: Pair, stride: Pair, dilation: Pair = (1, 1)) -> T
         (sn, sh * stride[0], sw * stride[1], sh * dilation[0], sw * dilation[1], sc),
         x.storage_offset(),
     )
+
+
+def window_rows(kernel: Pair, stride: Pair, dilation: Pair) -> Callable[[Tensor], Tensor]:
+    """A function that copies the windows of a contiguous [N, H, W, C] into rows [N * OH * OW, KH * KW * C].
+
+    Cells that follow each other, a kernel's row without dilation, are copied as one run. Where the runs
+    start depends on the input's shape alone, and is kept.
+    """
+    run = kernel[1] if dilation[1] == 1 else 1
+
+    @lru_cache(maxsize=8)
+    def starts(n: int, h: int, w: int) -> Tensor:
+        cells = torch.arange(n * h * w, dtype=torch.int32).view(n, h, w, 1)
+        return windows(cells, kernel, stride, dilation)[..., ::run, :].flatten()
+
+    def apply(x: Tensor) -> Tensor:
+        n, h, w, c = x.shape
+        runs = x.as_strided((n * h * w - run + 1, run * c), (c, 1))
+        return runs.index_select(0, starts(n, h, w)).view(-1, kernel[0] * kernel[1] * c)
+
+    return apply

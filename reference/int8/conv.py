@@ -7,7 +7,7 @@ transpose_conv.h). Raise ValueError for shapes or scale counts that do not fit t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
@@ -24,7 +24,7 @@ from reference.int8.accumulate import (
     output_size,
     pad_hw,
     padded_float,
-    windows,
+    window_rows,
 )
 from reference.int8.output import Bounds, Kernel, double_round_stage
 from reference.rescale import quantize_multiplier
@@ -51,34 +51,25 @@ def conv2d(
     flat, offset = folded(weights.reshape(out_channels, -1), bias, x)
     matrix = flat.t().contiguous()
     finish = double_round_stage(_parameters(x, w_scales, y, out_channels), y, activation)
-    pointwise = (kh, kw) == (1, 1) and stride == (1, 1)
+    gather = None if (kh, kw) == (1, 1) == stride else window_rows((kh, kw), stride, dilation)
 
     def apply(codes: Tensor) -> Tensor:
         value = padded_float(codes, padding, x.zero_point, matrix.dtype)
         n, h, w, channels = value.shape
         oh, ow = output_size((h, w), (kh, kw), stride, dilation)
         groups = _groups(channels, group_channels, out_channels)
-        taps = value if pointwise else windows(value, (kh, kw), stride, dilation)
-        acc = _grouped(offset, taps, matrix, groups) if groups > 1 else _dense(offset, taps, matrix)
+        rows = value.view(-1, channels) if gather is None else gather(value)
+        acc = torch.addmm(offset, rows, matrix) if groups == 1 else _grouped(offset, rows, matrix, groups, channels)
         return finish(acc).view(n, oh, ow, out_channels)
 
     return apply
 
 
-def _dense(offset: Tensor, taps: Tensor, matrix: Tensor) -> Tensor:
-    return torch.addmm(offset, taps.reshape(-1, matrix.shape[0]), matrix)
-
-
-def _grouped(offset: Tensor, taps: Tensor, matrix: Tensor, groups: int) -> Tensor:
-    """taps [..., KH, KW, C] and matrix [KH * KW * C / groups, O]: one product per group, columns in order."""
-    each, outputs = taps.shape[-1] // groups, matrix.shape[1] // groups
-    return torch.cat(
-        [
-            _dense(offset[g * outputs :][:outputs], taps[..., g * each : (g + 1) * each], part)
-            for g, part in enumerate(matrix.chunk(groups, dim=1))
-        ],
-        dim=1,
-    )
+def _grouped(offset: Tensor, rows: Tensor, matrix: Tensor, groups: int, channels: int) -> Tensor:
+    """rows [., KH * KW * C] and matrix [KH * KW * C / groups, O]: one product per group, columns in order."""
+    taps = rows.view(len(rows), -1, groups, channels // groups)
+    parts = zip(offset.chunk(groups), taps.unbind(2), matrix.chunk(groups, dim=1), strict=True)
+    return torch.cat([torch.addmm(bias, part.flatten(1), columns) for bias, part, columns in parts], dim=1)
 
 
 def _groups(channels: int, group_channels: int, out_channels: int) -> int:
@@ -125,24 +116,25 @@ def depthwise_conv2d(
         merged = stride[1] == 1 and out_channels < _FEW_CHANNELS
         acc, factors = repeated(ow if merged else 1)
         parts = _taps(value, (oh, ow), (kh, kw), stride, dilation, merged)
-        for tap, (part, factor) in enumerate(zip(parts, factors, strict=True)):
-            acc = acc.addcmul_(part, factor) if tap else torch.addcmul(acc, part, factor)
+        acc = torch.addcmul(acc, parts[0], factors[0])
+        for part, factor in zip(parts[1:], factors[1:], strict=True):
+            acc.addcmul_(part, factor)
         return finish(acc.view(n, oh, ow, out_channels))
 
     return apply
 
 
-def _taps(value: Tensor, out: Pair, kernel: Pair, stride: Pair, dilation: Pair, merged: bool) -> Iterator[Tensor]:
+def _taps(value: Tensor, out: Pair, kernel: Pair, stride: Pair, dilation: Pair, merged: bool) -> list[Tensor]:
     """For each tap, in row-major order, the part [N, OH, OW, C] of a fresh, contiguous input that it meets.
 
     merged, for a column stride of 1: the same numbers as [N, OH, OW * C], so that passes run over long rows.
     """
     n, h, w, c = value.shape
-    row, image = w * c, h * w * c
+    row = w * c
     columns = ((out[1] * c,), (1,)) if merged else ((out[1], c), (c * stride[1], 1))
-    shape, strides = (n, out[0], *columns[0]), (image, row * stride[0], *columns[1])
-    offsets = (i * dilation[0] * row + j * dilation[1] * c for i in range(kernel[0]) for j in range(kernel[1]))
-    return (value.as_strided(shape, strides, offset) for offset in offsets)
+    shape = (*kernel, n, out[0], *columns[0])
+    strides = (row * dilation[0], c * dilation[1], h * row, row * stride[0], *columns[1])
+    return [tap for line in value.as_strided(shape, strides).unbind() for tap in line.unbind()]
 
 
 def _multiplier(channels: int, out_channels: int) -> int:

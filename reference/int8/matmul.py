@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from reference.affine import Affine, check_scale, float32
-from reference.int8.accumulate import exact_dtype, folded, largest_input
+from reference.int8.accumulate import as_float, exact_dtype, folded, largest_input
 from reference.int8.output import Bounds, Kernel, Kernel2, double_round_stage, float64_stage
 from reference.rescale import quantize_multiplier
 
@@ -31,13 +31,14 @@ def fully_connected(
 
     w_scales: one, or one per output. Raises ValueError for another number of scales.
     """
+    outputs, depth = weights.shape
     centred, offset = folded(weights.to(torch.int32) - w_zero_point, bias, x)
     matrix = centred.t().contiguous()
-    finish = float64_stage(_ratios(x, w_scales, y, matrix.shape[1]), y, activation)
+    finish = float64_stage(_ratios(x, w_scales, y, outputs), y, activation)
 
     def apply(codes: Tensor) -> Tensor:
-        result = finish(torch.addmm(offset, codes.reshape(-1, matrix.shape[0]).to(matrix.dtype), matrix))
-        return result.view(*codes.shape[:-1], matrix.shape[1]) if keep_dims else result
+        result = finish(torch.addmm(offset, as_float(codes, matrix.dtype).reshape(-1, depth), matrix))
+        return result.view(*codes.shape[:-1], outputs) if keep_dims else result
 
     return apply
 
@@ -63,7 +64,7 @@ def batch_matmul(a: Affine, b: Affine, y: Affine, adj_x: bool = False, adj_y: bo
         left = left.mT if adj_x else left
         right = right.mT if adj_y else right
         dtype = exact_dtype(left.shape[-1] * largest)
-        return finish((left.to(dtype) - a.zero_point) @ (right.to(dtype) - b.zero_point))
+        return finish((as_float(left, dtype) - a.zero_point) @ (as_float(right, dtype) - b.zero_point))
 
     return apply
 

@@ -15,8 +15,6 @@ Kernel = Callable[[Tensor], Tensor]
 Kernel2 = Callable[[Tensor, Tensor], Tensor]
 Bounds = tuple[int, int]
 
-_PERIODS = 64
-
 
 def bounds(y: Affine, activation: Bounds | None) -> Bounds:
     """The codes an output may take: the type's range, narrowed by a fused activation."""
@@ -38,19 +36,27 @@ def double_round_stage(parameters: Sequence[tuple[int, int]], y: Affine, limits:
     if all(1 <= -e <= 12 for _, e in parameters):
         return _float_stage(parameters, y.zero_point, lo, hi)
     rounder = double_rounder(parameters)
-    return lambda acc: rounder(acc).add_(y.zero_point).clamp_(lo, hi).to(torch.int8)
+    return lambda acc: rounder(acc).add_(y.zero_point).clamp_(lo, hi).char()
 
 
 def float64_stage(ratios: Sequence[float], y: Affine, limits: Bounds | None = None) -> Kernel:
     """acc -> int8, by `tflite_float64`: one ratio, or one per index of the last axis."""
     lo, hi = bounds(y, limits)
-    factor = torch.tensor(ratios[0] if len(ratios) == 1 else list(ratios), dtype=torch.float64)
+    factor = _column(ratios)
+    if _never_near_a_tie(factor):
+        return _floored(factor, torch.tensor(y.zero_point + 0.5, dtype=torch.float64), lo, hi)
+    return lambda acc: half_away_(acc.double() * factor).add_(y.zero_point).clamp_(lo, hi).char()
 
-    def apply(acc: Tensor) -> Tensor:
-        product = half_away_(acc.to(torch.float64) * factor)
-        return product.add_(y.zero_point).clamp_(lo, hi).to(torch.int8)
 
-    return apply
+def _never_near_a_tie(factor: Tensor) -> bool:
+    """Whether integer * factor is 2**-40 or more from every j + 1/2 within 256.
+
+    Then all ways to round agree, and so they do after adding a zero point: the errors of the product and of
+    the sum, both under 2**9, are at most 2**-44 each. Farther out the result stays past the limits.
+    """
+    ties = torch.arange(-256, 256, dtype=torch.float64).add_(0.5).unsqueeze(1)
+    nearest = (ties / factor).round_().mul_(factor)
+    return bool(nearest.sub_(ties).abs_().min() >= 2.0**-40)
 
 
 def _float_stage(parameters: Sequence[tuple[int, int]], zero_point: int, lo: int, hi: int) -> Kernel:
@@ -58,51 +64,41 @@ def _float_stage(parameters: Sequence[tuple[int, int]], zero_point: int, lo: int
 
     With r = multiplier * 2**-(31 + k), the double-rounded result is at least j exactly when
     acc * r >= j - 1/2 - h for j > 0, and acc * r >= j - 1/2 + h for j <= 0, where h = 2**-(k+1). As it
-    has the sign of acc, it is floor(acc * r + copysign(h, acc) + 1/2). All terms are multiples of
-    2**-(31+k); while acc * r is under 2**9 the sum is under 2**10, so 10 + 31 + k <= 53 bits hold it
-    exactly. Above that the product's rounding is monotone, and the result stays past the limits.
+    has the sign of acc, it is floor(acc * r + h + 1/2), with 2h less under the floor where acc is negative.
+    All terms are multiples of 2**-(31+k); while acc * r is under 2**9 the sum is under 2**10, so
+    10 + 31 + k <= 53 bits hold it exactly. Above that the product's rounding is monotone, and the
+    result stays past the limits.
 
-    Where negative results saturate (lo >= zero_point, as behind a fused relu), h needs no sign.
+    Where negative results saturate (lo >= zero_point, as behind a fused relu), the sign does not matter.
     """
-    ratio = _Periodic([math.ldexp(m, e - 31) for m, e in parameters])
-    half_step = _Periodic([math.ldexp(1.0, e - 1) for _, e in parameters])
-    offset = _Periodic([math.ldexp(1.0, e - 1) + zero_point + 0.5 for _, e in parameters])
+    ratio = _column([math.ldexp(m, e - 31) for m, e in parameters])
+    offset = _column([math.ldexp(1.0, e - 1) + zero_point + 0.5 for _, e in parameters])
+    step = _column([math.ldexp(1.0, e) for _, e in parameters])
 
     def signed(acc: Tensor) -> Tensor:
-        value = _as_rows(_fresh_double(acc))
-        value *= ratio.row(value)
-        value += torch.copysign(half_step.row(value), value)
-        return value.add_(zero_point + 0.5).floor_().clamp_(lo, hi).char().view(acc.shape)
+        value = _fresh_double(acc)
+        negative = value.clamp(-1, 0)
+        torch.addcmul(offset, value, ratio, out=value)
+        return value.addcmul_(negative, step).floor_().clamp_(lo, hi).char()
 
-    def unsigned(acc: Tensor) -> Tensor:
-        value = _as_rows(_fresh_double(acc))
-        torch.addcmul(offset.row(value), value, ratio.row(value), out=value)
-        return value.floor_().clamp_(lo, hi).char().view(acc.shape)
+    return _floored(ratio, offset, lo, hi) if lo >= zero_point else signed
 
-    return unsigned if lo >= zero_point else signed
+
+def _floored(ratio: Tensor, offset: Tensor, lo: int, hi: int) -> Kernel:
+    """acc -> floor(acc * ratio + offset), saturated: float64, in place after the first pass."""
+
+    def apply(acc: Tensor) -> Tensor:
+        value = _fresh_double(acc)
+        torch.addcmul(offset, value, ratio, out=value)
+        return value.floor_().clamp_(lo, hi).char()
+
+    return apply
 
 
 def _fresh_double(acc: Tensor) -> Tensor:
     return acc.clone() if acc.dtype == torch.float64 else acc.double()
 
 
-def _as_rows(value: Tensor) -> Tensor:
-    """`value` [..., channels] as rows of up to 64 whole pixels, when channels are few: passes run over rows."""
-    channels = value.shape[-1] if value.dim() else 1
-    if channels >= _PERIODS or not value.numel():
-        return value
-    return value.reshape(-1, math.gcd(value.numel() // channels, _PERIODS) * channels)
-
-
-class _Periodic:
-    """One float64 per channel, repeated for the pixels of a row; a single one when all channels agree."""
-
-    def __init__(self, values: Sequence[float]) -> None:
-        same = len(set(values)) == 1
-        repeats = _PERIODS if len(values) < _PERIODS else 1
-        self._values = torch.tensor(values[0] if same else list(values) * repeats, dtype=torch.float64)
-
-    def row(self, rows: Tensor) -> Tensor:
-        """The numbers that belong to one row of `_as_rows`."""
-        values, length = self._values, rows.shape[-1]
-        return values if values.dim() == 0 or len(values) == length else values[:length]
+def _column(values: Sequence[float]) -> Tensor:
+    """One float64 per index of the last axis; a single one when all agree."""
+    return torch.tensor(values[0] if len(set(values)) == 1 else list(values), dtype=torch.float64)
