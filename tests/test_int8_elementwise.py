@@ -113,8 +113,9 @@ def test_affine_round_trip_and_refusals() -> None:
 
 
 def test_lookup_reaches_both_ends_and_keeps_the_shape() -> None:
-    table = torch.arange(256) * 10
+    table = (ALL_CODES + 128) * 10
     assert lookup(table, codes(-128, 127, 0, -1).view(2, 2)).tolist() == [[0, 2550], [1280, 1270]]
+    assert lookup(table, codes(-128, 127, 0, -1).view(2, 2).t()).tolist() == [[0, 1280], [2550, 1270]]
 
 
 def test_logistic_and_tanh() -> None:

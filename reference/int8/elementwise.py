@@ -19,7 +19,7 @@ from reference.int8.output import Bounds, Kernel, Kernel2, bounds, double_round_
 from reference.rescale import half_away_, quantize_multiplier, tflite_double_round
 
 _LEFT_SHIFT = 20
-_WORTH_A_TABLE = 1 << 14
+_WORTH_A_TABLE = 1 << 12
 
 
 def add(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> Kernel2:
@@ -121,13 +121,13 @@ def _paired(exact: Kernel2) -> Kernel2:
 
     @cache
     def table() -> Tensor:
-        codes = ALL_CODES.to(torch.int8)
+        codes = ALL_CODES.char()
         return exact(codes.view(-1, 1), codes).flatten()
 
     def apply(p: Tensor, q: Tensor) -> Tensor:
         if max(p.numel(), q.numel()) < _WORTH_A_TABLE:
             return exact(p, q)
-        index = p.to(torch.int32).add_(128).mul_(256) + q.to(torch.int32).add_(128)
+        index = torch.add(q.view(torch.uint8).int(), p.view(torch.uint8).int(), alpha=256)
         return table().index_select(0, index.view(-1)).view(index.shape)
 
     return apply

@@ -13,18 +13,18 @@ from reference.affine import Affine, float32
 from reference.int8.output import Bounds, Kernel
 from reference.rescale import half_away_
 
-ALL_CODES = torch.arange(-128, 128, dtype=torch.int64)
-"""Every int8 code in ascending order: the index of a table's entry is code + 128."""
+ALL_CODES = torch.arange(256, dtype=torch.uint8).view(torch.int8).to(torch.int64)
+"""Every int8 code, 0 to 127 and then -128 to -1: a table's index is the code's bit pattern as uint8."""
 
 
 def lookup(table: Tensor, codes: Tensor) -> Tensor:
-    """table[codes + 128] with the shape of `codes` (int8); the table has 256 entries of any type."""
-    return table.index_select(0, codes.reshape(-1).to(torch.int32).add_(128)).view(codes.shape)
+    """The entries for `codes` (int8), in their shape; the table has 256 entries of any type, as `ALL_CODES`."""
+    return table.index_select(0, codes.view(torch.uint8).int().reshape(-1)).view(codes.shape)
 
 
 def table_kernel(values: Tensor, limits: Bounds) -> Kernel:
-    """A kernel that looks up `values` (integers [256], in order of the codes), saturated to `limits`."""
-    table = values.clamp(*limits).to(torch.int8)
+    """A kernel that looks up `values` (integers [256], as `ALL_CODES`), saturated to `limits`."""
+    table = values.clamp(*limits).char()
     return lambda codes: lookup(table, codes)
 
 
@@ -50,7 +50,7 @@ def _nearest(function: Callable[[Doubles], Doubles], values: Floats) -> Floats:
 
 def _float_table(function: Callable[[Floats], Floats], x: Affine, y: Affine) -> Kernel:
     """float32 throughout: scale * (code - zero_point), the function, times 1 / sy, ties away from zero."""
-    real = np.float32(x.scale32) * np.arange(-128 - x.zero_point, 128 - x.zero_point, dtype=np.float32)
+    real = np.float32(x.scale32) * (ALL_CODES - x.zero_point).numpy().astype(np.float32)
     steps = function(real) * np.float32(float32(1 / y.scale32))
     codes = half_away_(torch.from_numpy(steps)).add_(y.zero_point)
     return table_kernel(codes, (y.qmin, y.qmax))
