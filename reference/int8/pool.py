@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from reference.affine import Affine
-from reference.int8.accumulate import NO_PADDING, Padding, Pair, output_size, pad_hw
+from reference.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype, output_size, pad_hw, padded_float
 from reference.int8.output import Kernel, double_round_stage
 from reference.rescale import quantize_multiplier
 
@@ -22,21 +23,31 @@ def avg_pool2d(kernel: Pair, stride: Pair, x: Affine, padding: Padding = NO_PADD
     """The mean of the codes inside the image, ties away from zero; input and output share `x`.
 
     Padded cells are not counted. To count them pad with the zero point before.
+
+    With n cells the sums are at most 129 * n, nudge included, and exact. A quotient that is no integer is
+    at least 1 / n from one, which is more than its rounding error as 129 * n fits the significand.
     """
+    cells = kernel[0] * kernel[1]
+    dtype = exact_dtype(cells * (max(abs(x.qmin), abs(x.qmax)) + 1))
+
+    @lru_cache(maxsize=8)
+    def counts(h: int, w: int) -> Tensor | int:
+        """How many cells of each window are inside the image: [1, OH, OW, 1], or one number for all."""
+        inside = pad_hw(torch.ones((1, h, w, 1), dtype=dtype), padding)
+        return cells if padding == NO_PADDING else _pooled(F.avg_pool2d, inside, kernel, stride, divisor_override=1)
 
     def apply(codes: Tensor) -> Tensor:
-        total = _pool(pad_hw(codes.to(torch.int32), padding), kernel, stride, torch.add)
-        count = _counts(codes, kernel, stride, padding)
-        nudge = torch.sign(total).mul_(count // 2)
-        mean = torch.div(total.add_(nudge), count, rounding_mode="trunc")
-        return mean.clamp_(x.qmin, x.qmax).to(torch.int8)
+        value = padded_float(codes, padding, 0, dtype)
+        total = _pooled(F.avg_pool2d, value, kernel, stride, divisor_override=1)
+        count = counts(codes.shape[1], codes.shape[2])
+        return total.add_(total.sign().mul_(count // 2)).div_(count).trunc_().char()
 
     return apply
 
 
 def max_pool2d(kernel: Pair, stride: Pair, padding: Padding = NO_PADDING) -> Kernel:
     """The largest code inside the image: padded cells hold -128."""
-    return lambda codes: _pool(pad_hw(codes, padding, -128), kernel, stride, torch.maximum)
+    return lambda codes: _pooled(F.max_pool2d, padded_float(codes, padding, -128, torch.float32), kernel, stride).char()
 
 
 def mean(axes: Sequence[int], keep_dims: bool, x: Affine, y: Affine) -> Kernel:
@@ -63,26 +74,7 @@ def mean(axes: Sequence[int], keep_dims: bool, x: Affine, y: Affine) -> Kernel:
     return apply
 
 
-def _pool(value: Tensor, kernel: Pair, stride: Pair, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Combine every VALID window of `value` [N, H, W, C]: along the rows first, then along the columns."""
-    for axis, size, k, s in zip(
-        (1, 2), output_size(_pair(value.shape[1:3]), kernel, stride), kernel, stride, strict=True
-    ):
-        parts = [value[(slice(None),) * axis + (slice(i, i + (size - 1) * s + 1, s),)] for i in range(k)]
-        value = parts[0]
-        for part in parts[1:]:
-            value = combine(value, part)
-    return value.contiguous()
-
-
-def _pair(sizes: Sequence[int]) -> Pair:
-    h, w = sizes
-    return h, w
-
-
-def _counts(codes: Tensor, kernel: Pair, stride: Pair, padding: Padding) -> Tensor:
-    """How many cells of each window are inside the image: broadcasts to [1, OH, OW, 1], int32."""
-    if padding == NO_PADDING:
-        return torch.tensor(kernel[0] * kernel[1], dtype=torch.int32)
-    ones = torch.ones((1, *codes.shape[1:3], 1), dtype=torch.int32)
-    return _pool(pad_hw(ones, padding), kernel, stride, torch.add)
+def _pooled(pool: Callable[..., Tensor], value: Tensor, kernel: Pair, stride: Pair, **options: int) -> Tensor:
+    """A pool of the library over VALID windows of `value` [N, H, W, C], contiguous like it."""
+    output_size((value.shape[1], value.shape[2]), kernel, stride)
+    return pool(value.permute(0, 3, 1, 2), kernel, stride, **options).permute(0, 2, 3, 1).contiguous()
