@@ -15,6 +15,7 @@ import torch
 
 from partitioners.exir.backend import CompileSpec
 from partitioners.neutron import neutron_io, tflite
+from partitioners.neutron.device.fusion import fused_operators
 from partitioners.neutron.device.operators import prepare
 from partitioners.neutron.device.site import ELEMENT_LIMIT, DeviceError, Kernel, Site
 from partitioners.neutron.tflite_model import Model, Operator, Tensor
@@ -79,7 +80,7 @@ def load_model(model: Model) -> Program:
     """Prepare a model that `tflite.check` accepts. Raises DeviceError for what the device cannot run."""
     _check_memory(model)
     flags = neutron_io.decode(model.metadata.get(neutron_io.KEY), len(model.inputs), len(model.outputs))
-    calls = tuple(_call(model, position, operator) for position, operator in enumerate(model.operators))
+    calls = tuple(_call(model, position, operator) for position, operator in fused_operators(model).items())
     return Program(
         constants=_constants(model, calls),
         calls=calls,
@@ -95,8 +96,9 @@ def run_program(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.
     values = list(program.constants)
     for port, tensor in zip(program.inputs, inputs, strict=True):
         values[port.tensor] = _accepted(port, tensor)
-    for call in program.calls:
-        values[call.result] = call.kernel(*(values[index] for index in call.arguments))
+    with torch.inference_mode():  # spares every call the bookkeeping for gradients
+        for call in program.calls:
+            values[call.result] = call.kernel(*[values[index] for index in call.arguments])
     return [_returned(port, values[port.tensor]) for port in program.outputs]
 
 

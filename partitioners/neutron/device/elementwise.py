@@ -11,7 +11,7 @@ from reference.int8 import elementwise, lut
 from reference.int8 import softmax as softmax_kernel
 from reference.int8.output import Bounds
 
-_REAL_LIMITS: Final[dict[str, tuple[float | None, float | None]]] = {
+REAL_LIMITS: Final[dict[str, tuple[float | None, float | None]]] = {
     "RELU": (0.0, None),
     "RELU6": (0.0, 6.0),
     "RELU_N1_TO_1": (-1.0, 1.0),
@@ -26,7 +26,7 @@ ROW_LIMIT: Final = 8191
 def fused_bounds(site: Site, y: Affine) -> Bounds | None:
     """Codes that the fused activation allows; None without one."""
     name = site.option("fused_activation_function")
-    return None if name == "NONE" else elementwise.relu_bounds(*_REAL_LIMITS[name], y)
+    return None if name == "NONE" else elementwise.relu_bounds(*REAL_LIMITS[name], y)
 
 
 def add(site: Site) -> Step:
@@ -57,7 +57,7 @@ def abs_(site: Site) -> Step:
 def relu(site: Site) -> Step:
     """RELU, RELU6, RELU_N1_TO_1 and RELU_0_TO_1. Source: TFLite kernels/activations.cc."""
     x, y = _unary(site)
-    return Step(elementwise.relu(*_REAL_LIMITS[site.operator.code], x, y))
+    return Step(elementwise.relu(*REAL_LIMITS[site.operator.code], x, y))
 
 
 def leaky_relu(site: Site) -> Step:
