@@ -116,7 +116,9 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
         return NUMBER_TYPES[named] if isinstance(named, str) else named
     if step.op in DEQUANTIZE or not given:
         return torch.float32
-    return reduce(torch.promote_types, given)
+    joined = reduce(torch.promote_types, given)
+    real = any(isinstance(argument, float) for argument in step.args)
+    return torch.promote_types(joined, torch.float32) if real and not joined.is_floating_point else joined
 
 
 @lru_cache(maxsize=512)

@@ -14,6 +14,8 @@ from torch._ops import OpOverload
 from reference.golden.bounded import GoldenError
 
 CLONE = "dim_order_ops._clone_dim_order.default"
+COPY = "dim_order_ops._to_dim_order_copy.default"
+_COPY_OPTIONS = ("dtype", "layout", "device", "pin_memory", "non_blocking", "dim_order")
 
 # Names that the vendors' tables print for operators which are named otherwise.
 ALIASES = MappingProxyType({f"aten.{CLONE}": CLONE})
@@ -25,7 +27,7 @@ def canonical(op: str) -> str:
 
 
 def _same_numbers(self: Tensor, **_: Any) -> Tensor:
-    """A copy in another dim order holds the same numbers at the same indices."""
+    """A copy in another dim order or number type holds the same numbers at the same indices."""
     return self
 
 
@@ -35,7 +37,7 @@ def aten(op: str) -> Callable[..., Any]:
 
     Raises GoldenError when torch has no such operator.
     """
-    if op == CLONE:
+    if op in (CLONE, COPY):
         return _same_numbers
     try:
         namespace, name, overload = op.split(".")
@@ -50,7 +52,8 @@ def _parameters(op: str) -> tuple[tuple[str, bool, Any], ...]:
     """(name, keyword only, default) of each argument in the operator's schema."""
     function = aten(op)
     if not isinstance(function, OpOverload):
-        return (("self", False, None), ("dim_order", True, None), ("non_blocking", True, False))
+        options = _COPY_OPTIONS if op == COPY else ("dim_order", "non_blocking")
+        return (("self", False, None), *((name, True, None) for name in options))
     return tuple((a.name, bool(a.kwarg_only), a.default_value) for a in function._schema.arguments)
 
 

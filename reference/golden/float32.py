@@ -79,7 +79,7 @@ def run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: tor
         return (_rounded(first, 0, form), *indices)
     if canonical(op) in MOVEMENT:
         return tuple(_rounded(result, 0, form) for result in run(op, args, kwargs))
-    if canonical(op) in ONE_ROUNDING:
+    if canonical(op) in ONE_ROUNDING and kwargs.get("alpha", 1) == 1:
         return tuple(_rounded(result, 0, form) for result in run(op, _converted(args, dtype), kwargs))
     count = _terms(op, args)
     results = run(op, _perturbed(args, count, form), kwargs)

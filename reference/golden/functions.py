@@ -131,7 +131,7 @@ def dequantize(
 ) -> Bounded:
     """quantized_decomposed.dequantize_per_tensor.default, with the scale as float32."""
     step = float32(scale)
-    return Bounded((x.value - zero_point) * step, x.error if x.exact else x.error * step)
+    return Bounded((x.value - zero_point) * step, x.error if x.exact else x.error * abs(step))
 
 
 def copied(x: Bounded, **options: Any) -> Bounded:

@@ -26,13 +26,17 @@ from reference.integer.operand import (
 )
 from reference.xnnpack import convert, static
 
+NEARLY = 1e-9
+"""How far a factor of 1 may be from 1: ExecuTorch compares it so, and then leaves it out."""
+
 Sum = Callable[[Affine, Affine, Affine], Callable[[Tensor, Tensor], Tensor]]
 
 
 def _binary(op: str, make: Sum) -> Rule:
     def rule(given: Given, y: Affine) -> Tensor:
         a, b = operand(given, "self"), operand(given, "other")
-        require(given.get("alpha", 1) == 1, op, f"alpha = {given.get('alpha')}", "alpha = 1")
+        alpha = given.get("alpha", 1)
+        require(abs(alpha - 1) <= NEARLY, op, f"alpha = {alpha}", "alpha = 1")
         return make(a.affine, b.affine, y)(a.codes, b.codes)
 
     return rule
