@@ -69,15 +69,15 @@ def _load(config: pytest.Config) -> Target:
     import torch
 
     from conformance.backends import BackendSpecError, load_backend
-    from conformance.cases import cases_for
+    from conformance.selection import all_cases
 
     torch.set_num_threads(1)
     try:
         backend = load_backend(config.getoption("--assay-backend") or config.getini("assay_backend"))
         table = load_table(config.getoption("--assay-table") or backend.table)
+        return Target(backend, table, all_cases(table))
     except (BackendSpecError, ValueError) as error:
         raise pytest.UsageError(str(error)) from error
-    return Target(backend, table, cases_for(table))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

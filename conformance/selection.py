@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from conformance.cases import FAMILIES, cases_for
+from conformance.cases import cases_for, families
 from conformance.errors import UsageError
 from conformance.graph import Case
 from conformance.table import Table
@@ -21,11 +21,14 @@ class SelectionError(UsageError):
 
 
 def all_cases(table: Table) -> tuple[Case, ...]:
-    """Every case of a table. Raises SelectionError for an operator that the suite has no cases for."""
+    """Every case of a table.
+
+    Raises SelectionError for an operator that the suite has no cases for, LimitError for a constraint or a value.
+    """
     try:
         return cases_for(table)
     except KeyError as error:
-        known = ", ".join(sorted(FAMILIES))
+        known = ", ".join(sorted(families(table)))
         raise SelectionError(f"table {table.name}@{table.version}: no cases for {error}; known: {known}") from error
 
 

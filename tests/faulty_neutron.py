@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from partitioners.exir import CompileSpec, PreprocessResult
+from partitioners.exir import Backend, CompileSpec, PreprocessResult
 from partitioners.exir.backend import BackendDetails
 from partitioners.neutron import NeutronBackend as Correct
 from partitioners.neutron import (
@@ -22,6 +22,7 @@ from partitioners.neutron import (
     backend,
     generate_neutron_compile_spec,
 )
+from partitioners.neutron.passes import DivideToMultiply
 from partitioners.neutron.runtime import Program
 from partitioners.neutron.target import TARGETS
 from partitioners.neutron.tflite import Model, Operator, Tensor, read, write
@@ -32,15 +33,20 @@ from reference.rescale import tflite_single_round
 # ------------------------------------------------------------------ %8 became %4
 
 
-def _four_macs() -> NeutronPartitioner:
-    targets = {name: replace(target, num_macs=4) for name, target in TARGETS.items()}
-    target = NeutronTargetSpec("imxrt700", targets)
-    return NeutronPartitioner(
-        generate_neutron_compile_spec("imxrt700"), target, preserve_ops=[torch.ops.aten.prelu.default]
-    )
+def with_macs(macs: int) -> Backend:
+    """The backend of an NPU with another number of multiply-accumulate units."""
+    targets = {name: replace(target, num_macs=macs) for name, target in TARGETS.items()}
+
+    def partitioner() -> NeutronPartitioner:
+        target = NeutronTargetSpec("imxrt700", targets)
+        spec = generate_neutron_compile_spec("imxrt700")
+        return NeutronPartitioner(spec, target, preserve_ops=[torch.ops.aten.prelu.default])
+
+    passes = tuple(DivideToMultiply(macs) if isinstance(one, DivideToMultiply) else one for one in backend.passes)
+    return replace(backend, partitioner=partitioner, passes=passes)
 
 
-multiple_of_4 = replace(backend, partitioner=_four_macs)
+multiple_of_4 = with_macs(4)
 
 
 # ------------------------------------------------------------------ single instead of double rounding

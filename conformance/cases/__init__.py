@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from conformance.cases import (
     arithmetic,
@@ -19,20 +20,34 @@ from conformance.cases import (
     slices,
     softmax,
     transposed,
+    typed,
 )
-from conformance.cases.baseline import BASELINES, baseline
-from conformance.cases.make import OPERATOR, SUBJECT, Draft
+from conformance.cases.baseline import plain
+from conformance.cases.limits import LimitError, Limits
+from conformance.cases.make import OPERATOR, SUBJECT, Draft, model
 from conformance.cases.shared import sizes
 from conformance.graph import Case
 from conformance.table import Row, Table
 
-
-def _convolutions() -> list[Draft]:
-    return [*conv.convolution_cases(), *transposed.transposed_cases()]
+Family = Callable[[Limits], list[Draft]]
 
 
-# What a row's cases come from, beside its baseline.
-FAMILIES: Mapping[str, Callable[[], list[Draft]]] = {
+def _convolutions(limits: Limits) -> list[Draft]:
+    return [*conv.convolution_cases(limits), *transposed.transposed_cases(limits)]
+
+
+def _int8(row: str, family: Family) -> Family:
+    """A row's plain case, its sizes, and what its family adds."""
+
+    def drafts(limits: Limits) -> list[Draft]:
+        u, front = plain(row, limits)
+        return [Draft(OPERATOR, "accept", "baseline", model(u, front)), *sizes(u, front), *family(limits)]
+
+    return drafts
+
+
+# What a row's cases come from, beside its baseline: operators between dequantize and quantize nodes, in int8.
+_FAMILIES: Mapping[str, Family] = {
     "aten.abs.default": elementwise.abs_cases,
     "aten._adaptive_avg_pool2d.default": image.adaptive_cases,
     "aten.addmm.default": matrix.addmm_cases,
@@ -76,12 +91,23 @@ FAMILIES: Mapping[str, Callable[[], list[Draft]]] = {
 }
 
 
-def cases_for(table: Table) -> tuple[Case, ...]:
-    """Every case of a table, row by row.
+INT8: Mapping[str, Family] = MappingProxyType({row: _int8(row, family) for row, family in _FAMILIES.items()})
+# Tables whose rows mean something else than the int8 ones, by the table's name.
+SUITES: Mapping[str, Mapping[str, Family]] = MappingProxyType({})
 
-    Raises KeyError for a row without cases, ValueError for two cases of one id.
+
+def families(table: Table) -> Mapping[str, Family]:
+    """What the table's cases come from, by row: the table's own suite, else the int8 one."""
+    return SUITES.get(table.name, INT8)
+
+
+def cases_for(table: Table) -> tuple[Case, ...]:
+    """Every case of a table, row by row. Boundaries stand where the row's constraints put them.
+
+    Raises KeyError for a row without cases, LimitError for a constraint or a value of one that there are no
+    cases for, ValueError for two cases of one id.
     """
-    cases = tuple(_case(row, draft) for row in table.rows for draft in _drafts(row))
+    cases = tuple(case for row in table.rows for case in _cases(table, row))
     seen: set[str] = set()
     for case in cases:
         if case.id in seen:
@@ -90,9 +116,36 @@ def cases_for(table: Table) -> tuple[Case, ...]:
     return cases
 
 
-def _drafts(row: Row) -> list[Draft]:
-    u, front = BASELINES[row.name]
-    return [Draft(OPERATOR, "accept", "baseline", baseline(row.name)), *sizes(u, front), *FAMILIES[row.name]()]
+def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
+    """What case functions may know of a row, in one of its precisions."""
+    where = f"{table.name}@{table.version}: {row.name}{f' ({precision})' if precision else ''}"
+    held = [c for c in (*table.common, *row.constraints) if c.holds_for(precision)]
+    values = {c.code: c.value for c in held if c.value is not None}
+    return Limits(where, tuple(c.code for c in held), values, dict(table.parameters))
+
+
+def _cases(table: Table, row: Row) -> Iterator[Case]:
+    """The row's cases, in each precision that it lists."""
+    for precision in row.precisions:
+        limits = limits_of(table, row, precision)
+        for draft in _known(limits, typed.drafts(row, precision, limits)):
+            yield typed.typed_case(row, precision, draft)
+    if not row.precisions:
+        limits = limits_of(table, row)
+        for draft in _known(limits, families(table)[row.name](limits)):
+            yield _case(row, draft)
+
+
+def _known(limits: Limits, drafts: list[Draft]) -> list[Draft]:
+    """The drafts without those about constraints that the row does not have."""
+    known = {draft.constraint for draft in drafts}
+    for code in limits.codes:
+        if code not in known | limits.read:
+            own = ", ".join(sorted(known - {OPERATOR}))
+            raise LimitError(f"{limits.where}: the suite has no cases of this row for {code!r}; it has some for {own}")
+    for code in limits.unread():
+        raise LimitError(f"{limits.where}: {code}: the suite makes its cases of this row without regard to the value")
+    return [draft for draft in drafts if draft.constraint in (OPERATOR, *limits.codes)]
 
 
 def _case(row: Row, draft: Draft) -> Case:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from conformance.cases.baseline import cat
+from conformance.cases.limits import Limits
 from conformance.cases.make import (
     SUBJECT,
     Draft,
@@ -24,29 +25,32 @@ from conformance.cases.make import (
     quant,
     sizes_of,
 )
-from conformance.cases.shared import ZERO_POINTS, contexts, fills, one_hots
+from conformance.cases.shared import ZERO_POINTS, contexts, fills, one_hots, rank_limit
 from conformance.graph import Graph, Quant, Ref, Step, Value
 
 Shape = tuple[int, ...]
 
 
-def cat_cases() -> list[Draft]:
-    """aten.cat.default."""
-    u = cat((2, 3, 8), (2, 5, 8), dim=1)
+def cat_cases(limits: Limits) -> list[Draft]:
+    """aten.cat.default: two inputs or more, channels, a dimension before the axis, equal parameters."""
+    limits.fixed("min_inputs", 2)
+    m = limits.multiple("channels_multiple_of")
+    u = cat((2, 3, m), (2, 5, m), dim=1)
     return [
         *_cat_inputs(u),
-        *_cat_channels(),
-        *_cat_dims(),
+        *_cat_channels(m),
+        *_cat_dims(m),
         *_cat_qparams(u),
         *contexts(u),
-        placed("three_inputs", model(cat((2, 1, 8), (2, 4, 8), (2, 2, 8), dim=1))),
-        placed("five_inputs", model(cat(*[(3, 8)] * 5))),
-        accepted("default_dim", _computed(replace(cat((8, 8), (3, 8)), args=((X, Ref("x1")),)))),
+        placed("three_inputs", model(cat((2, 1, m), (2, 4, m), (2, 2, m), dim=1))),
+        placed("five_inputs", model(cat(*[(3, m)] * 5))),
+        accepted("default_dim", _computed(replace(cat((m, m), (3, m)), args=((X, Ref("x1")),)))),
         *(
             d
-            for n, v in (("", cat((2, 8), (2, 16))), ("_dim_1", u))
+            for n, v in (("", cat((2, m), (2, 2 * m))), ("_dim_1", u))
             for d in [*fills(v, label=n), *one_hots(v, label=n)]
         ),
+        *rank_limit(limits, lambda shape: cat(shape, shape), m),
     ]
 
 
@@ -72,28 +76,33 @@ def _cat_inputs(u: Use) -> list[Draft]:
     ]
 
 
-def _cat_channels() -> list[Draft]:
+def _cat_channels(m: int) -> list[Draft]:
     """Channels of every input and of the output; without a layout that is the last dimension."""
-    code = "channels_multiple_of"
-    fits = (((2, 8), (2, 8), -1), ((2, 8), (2, 16), -1), ((2, 3, 8), (2, 5, 8), 1), ((2, 3, 8), (2, 5, 8), -2))
-    past = (
-        ((2, 8), (2, 7), -1),
-        ((2, 9), (2, 8), 1),
-        ((2, 7), (2, 9), -1),
-        ((2, 4), (2, 12), -1),
-        ((2, 3, 7), (2, 5, 7), 1),
-        ((2, 8, 1), (2, 16, 1), 1),
+    code, half, less, more = "channels_multiple_of", m // 2, m - 1, m + 1
+    fits = (((2, m), (2, m), -1), ((2, m), (2, 2 * m), -1), ((2, 3, m), (2, 5, m), 1), ((2, 3, m), (2, 5, m), -2))
+    beyond = (
+        ((2, m), (2, less), -1),
+        ((2, more), (2, m), 1),
+        ((2, less), (2, more), -1),
+        ((2, half), (2, m + half), -1),
+        ((2, 3, less), (2, 5, less), 1),
+        ((2, m, 1), (2, 2 * m, 1), 1),
     )
     return [
         *(limit(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d))) for a, b, d in fits),
-        *(outside(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d))) for a, b, d in past),
-        limit(code, "channels_first_8_and_16", _behind_two_convs(8, 16, 1)),
-        limit(code, "channels_first_8_and_8_rows", _behind_two_convs(8, 8, 2)),
-        outside(code, "channels_first_8_and_7", _behind_two_convs(8, 7, 1)),
-        outside(code, "channels_first_7_rows", _behind_two_convs(7, 7, 2)),
-        outside(code, "7_and_7_of_equal_shape", model(cat((2, 7), (2, 7)))),
-        outside(code, "4_and_4_of_equal_shape", model(cat((2, 4), (2, 4)))),
-        outside(code, "channels_first_7_and_7", _behind_two_convs(7, 7, 1)),
+        *(
+            outside(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d)))
+            for a, b, d in dict.fromkeys(beyond)
+        ),
+        limit(code, f"channels_first_{m}_and_{2 * m}", _behind_two_convs(m, 2 * m, 1)),
+        limit(code, f"channels_first_{m}_and_{m}_rows", _behind_two_convs(m, m, 2)),
+        outside(code, f"channels_first_{m}_and_{less}", _behind_two_convs(m, less, 1)),
+        outside(code, f"channels_first_{less}_rows", _behind_two_convs(less, less, 2)),
+        *(
+            outside(code, f"{c}_and_{c}_of_equal_shape", model(cat((2, c), (2, c))))
+            for c in dict.fromkeys((less, half))
+        ),
+        outside(code, f"channels_first_{less}_and_{less}", _behind_two_convs(less, less, 1)),
     ]
 
 
@@ -109,30 +118,30 @@ def _behind_two_convs(first: int, other: int, dim: int) -> Graph:
     return Graph((*values, *constants), steps, (Ref(SUBJECT),))
 
 
-def _cat_dims() -> list[Draft]:
+def _cat_dims(m: int) -> list[Draft]:
     """From outside the partition, some dimension before the axis must not be 1."""
     code = "dim_before_axis"
     fits = (
-        ((2, 8), (2, 8), -1),
-        ((2, 3, 8), (2, 5, 8), 1),
-        ((1, 2, 8), (1, 2, 8), 2),
-        ((1, 2, 1, 8), (1, 2, 1, 8), -1),
+        ((2, m), (2, m), -1),
+        ((2, 3, m), (2, 5, m), 1),
+        ((1, 2, m), (1, 2, m), 2),
+        ((1, 2, 1, m), (1, 2, 1, m), -1),
     )
     past = (
-        ((1, 8), (1, 8), -1),
-        ((1, 3, 8), (1, 5, 8), 1),
-        ((1, 8, 4, 8), (1, 8, 4, 8), 1),
-        ((1, 1, 8), (1, 1, 8), -1),
-        ((2, 8), (3, 8), 0),
-        ((4, 3, 8), (4, 3, 8), -3),
-        ((8,), (8,), 0),
+        ((1, m), (1, m), -1),
+        ((1, 3, m), (1, 5, m), 1),
+        ((1, m, 4, m), (1, m, 4, m), 1),
+        ((1, 1, m), (1, 1, m), -1),
+        ((2, m), (3, m), 0),
+        ((4, 3, m), (4, 3, m), -3),
+        ((m,), (m,), 0),
     )
     return [
         *(limit(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d))) for a, b, d in fits),
         *(outside(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d))) for a, b, d in past),
         *(inside(code, f"computed_{sizes_of(a, b)}_dim_{label(d)}", _computed(cat(a, b, dim=d))) for a, b, d in past),
         *(outside(code, f"one_computed_{sizes_of(a, b)}", _computed(cat(a, b, dim=d), 1)) for a, b, d in past[:2]),
-        inside(code, "channels_first_batch_1", _behind_two_convs(8, 8, 1)),
+        inside(code, "channels_first_batch_1", _behind_two_convs(m, m, 1)),
     ]
 
 
@@ -146,7 +155,7 @@ def _cat_qparams(u: Use) -> list[Draft]:
         "scale_doubled": quant(2 * Q.scale, Q.zero_point),
         "zero_point_one_up": Quant(Q.scale, Q.zero_point + 1),
     }
-    equal = [cat((2, 3, 8), (2, 5, 8), dim=1, q=quant(0.05, zero)) for zero in ZERO_POINTS]
+    equal = [cat(x.shape, other.shape, dim=1, q=quant(0.05, zero)) for zero in ZERO_POINTS]
     return [
         *(limit(code, f"all_zero_point_{zero}", model(e)) for zero, e in zip(ZERO_POINTS, equal, strict=True)),
         *(outside(code, f"first_input_{n}", model(_inputs(u, replace(x, quant=q), other))) for n, q in off.items()),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from conformance.cases.baseline import POSITIVE, convolution
+from conformance.cases.limits import Limits
 from conformance.cases.make import (
     SUBJECT,
     Draft,
@@ -34,8 +35,9 @@ from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 CONVOLUTION = "aten.convolution.default"
 
 
-def convolution_cases() -> list[Draft]:
+def convolution_cases(limits: Limits) -> list[Draft]:
     """Every rule of the row, then numbers."""
+    limits.fixed("batch", 1)
     return [
         *_spatial_ranks(),
         *_weights(),

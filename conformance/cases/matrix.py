@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 
 from conformance.cases.baseline import addmm, matrix_weights
+from conformance.cases.limits import Limits, around
 from conformance.cases.make import (
     SUBJECT,
     Draft,
@@ -102,8 +104,9 @@ def product_rescale(make: Callable[[Quant, float], Use]) -> list[Draft]:
     return rescale_limit(("ratio_2_to_the_13", past), ("ratio_below_2_to_the_13", kept))
 
 
-def mm_cases() -> list[Draft]:
+def mm_cases(limits: Limits) -> list[Draft]:
     """aten.mm.default: matrices, two different inputs, symmetric constant weights."""
+    limits.fixed("rank", 2)
     u = mm(3, 7, 5)
     square = use("aten.mm.default", (8, 8), X, y=quant(1.5, 2))
     return [
@@ -136,8 +139,11 @@ def _product_contexts(u: Use, square: Use) -> list[Draft]:
 # ------------------------------------------------------------------------------------ addmm
 
 
-def addmm_cases() -> list[Draft]:
+def addmm_cases(limits: Limits) -> list[Draft]:
     """aten.addmm.default: as mm, alpha = beta = 1, int32 bias."""
+    limits.fixed("rank", 2)
+    limits.fixed("alpha", 1)
+    limits.fixed("beta", 1)
     u = addmm(3, 7, 5)
     return [
         limit("rank", "matrices", model(u)),
@@ -218,48 +224,67 @@ def bmm(batch: int, m: int, k: int, n: int, x: Quant = Q, z: Quant = Q, y: Quant
     return use("aten.bmm.default", (batch, m, k), Ref("z"), x=x, y=fit, more=(activation("z", (batch, k, n), z),))
 
 
-def bmm_cases() -> list[Draft]:
+def bmm_cases(limits: Limits) -> list[Draft]:
     """aten.bmm.default: every matrix dimension of both operands a multiple of 8, any batch."""
-    code = "matrix_dims_multiple_of"
-    u = bmm(2, 8, 16, 8)
-    bad = (1, 4, 7, 9, 12)
-    square = use("aten.bmm.default", (2, 8, 8), X, y=quant(1.5, 2))
-    fixed = replace(u, values=(u.values[0], constant("z", (2, 16, 8), weight_quant(fitting_weight_scale(Q, Q, 16)))))
+    limits.fixed("rank", 3)
+    m = limits.multiple("matrix_dims_multiple_of")
+    u = bmm(2, m, 2 * m, m)
+    weights = constant("z", (2, 2 * m, m), weight_quant(fitting_weight_scale(Q, Q, 2 * m)))
+    fixed = replace(u, values=(u.values[0], weights))
     return [
         limit("rank", "matrices_in_batches", model(u)),
-        *(limit(code, f"{m}_{k}_{n}", model(bmm(2, m, k, n))) for m, k, n in ((8, 8, 8), (24, 8, 16), (8, 40, 8))),
-        *(outside(code, f"rows_{size}", model(bmm(2, size, 8, 8))) for size in bad),
-        *(outside(code, f"inner_{size}", model(bmm(2, 8, size, 8))) for size in bad),
-        *(outside(code, f"columns_{size}", model(bmm(2, 8, 8, size))) for size in bad),
-        outside(code, "all_but_batch_7", model(bmm(8, 7, 7, 7))),
+        *_bmm_dims(m),
         limit("distinct_inputs", "two_inputs", model(u)),
-        outside("distinct_inputs", "same_input_twice", model(square)),
-        outside("distinct_inputs", "same_input_twice_behind_abs", model(square, behind_abs)),
-        *(accepted(f"batch_{size}", model(bmm(size, 8, 8, 8))) for size in (1, 3, 8)),
+        *_bmm_distinct(m),
+        *(accepted(f"batch_{size}", model(bmm(size, m, m, m))) for size in (1, 3, 8)),
         silent("distinct_inputs", "constant_operand", model(fixed)),
         placed("behind_abs", model(u, behind_abs)),
-        limit("transposition", "formatless", model(bmm(1, 8, 8, 8))),
-        outside("transposition", "behind_conv", model(bmm(1, 8, 8, 8), behind_conv)),
-        *product_rescale(_bmm_rescale),
-        *_bmm_numbers(u),
+        limit("transposition", "formatless", model(bmm(1, m, m, m))),
+        outside("transposition", "behind_conv", model(bmm(1, m, m, m), behind_conv)),
+        *_bmm_rescale(m),
+        *_bmm_numbers(u, m),
         *fills(u),
         *one_hots(u),
         *contexts(u),
     ]
 
 
-def _bmm_rescale(y: Quant, scale: float) -> Use:
-    return bmm(2, 8, 8, 8, quant(1.0), quant(scale), y)
+def _bmm_dims(m: int) -> list[Draft]:
+    code, less = "matrix_dims_multiple_of", m - 1
+    fits = ((m, m, m), (3 * m, m, 2 * m), (m, 5 * m, m))
+    return [
+        *(limit(code, f"{a}_{b}_{c}", model(bmm(2, a, b, c))) for a, b, c in fits),
+        *(outside(code, f"rows_{size}", model(bmm(2, size, m, m))) for size in around(m)),
+        *(outside(code, f"inner_{size}", model(bmm(2, m, size, m))) for size in around(m)),
+        *(outside(code, f"columns_{size}", model(bmm(2, m, m, size))) for size in around(m)),
+        outside(code, f"all_but_batch_{less}", model(bmm(m, less, less, less))),
+    ]
 
 
-def _bmm_numbers(u: Use) -> list[Draft]:
+def _bmm_distinct(m: int) -> list[Draft]:
+    square = use("aten.bmm.default", (2, m, m), X, y=quant(1.5, 2))
+    return [
+        outside("distinct_inputs", "same_input_twice", model(square)),
+        outside("distinct_inputs", "same_input_twice_behind_abs", model(square, behind_abs)),
+    ]
+
+
+def _bmm_rescale(m: int) -> list[Draft]:
+    """Sums of m products, each up to 2**14: `shift` is the last left shift that keeps them below 2**31."""
+    shift = ((2**17 - 1) // m).bit_length() - 1
+    beyond, kept = (bmm(2, m, m, m, quant(1.0), quant(scale), quant(2.0**-shift)) for scale in (1.0, BELOW))
+    return rescale_limit((f"ratio_2_to_the_{shift}", beyond), (f"ratio_below_2_to_the_{shift}", kept))
+
+
+def _bmm_numbers(u: Use, m: int) -> list[Draft]:
     """Zero points of all three tensors, and one element of the second operand at a time."""
     # Zero points of x, z and y, and the output's largest magnitude over its 255 steps.
     zeros = ((-128, -128, -128, 6.0), (127, 127, -128, 6.0), (0, 0, 0, 0.6), (-128, 127, 127, 6.0), (127, -3, 9, 3.0))
     quants = [(quant(0.05, a), quant(0.05, b), quant(scale, y)) for a, b, y, scale in zeros]
     ramp, second = filled(u, Fill("ramp")).values
-    hot = {i: replace(u, values=(ramp, replace(second, fill=Fill("one_hot", index=i)))) for i in (0, 1, 8, 100, 255)}
+    spots = sorted({0, 1, m, 100 % prod(second.shape), prod(second.shape) - 1})
+    hot = {i: replace(u, values=(ramp, replace(second, fill=Fill("one_hot", index=i)))) for i in spots}
     return [
-        *(valued(f"zero_points_{i}", model(bmm(2, 8, 16, 8, *triple))) for i, triple in enumerate(quants)),
+        *(valued(f"zero_points_{i}", model(bmm(2, m, 2 * m, m, *triple))) for i, triple in enumerate(quants)),
         *(valued(f"second_one_hot_at_{i}", model(variant)) for i, variant in hot.items()),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from conformance.cases.limits import Limits
 from conformance.cases.make import (
     Draft,
     Use,
@@ -20,6 +21,7 @@ from conformance.cases.make import (
     silent,
     use,
 )
+from conformance.cases.permitted import deep, deepest
 from conformance.cases.shared import ZERO_POINTS, contexts, movement, same_qparams
 from conformance.graph import Quant
 
@@ -32,16 +34,17 @@ def pad(shape: Shape, sides: Shape, *rest: object) -> Use:
     return use(PAD, shape, sides, *rest)
 
 
-def pad_cases() -> list[Draft]:
+def pad_cases(limits: Limits) -> list[Draft]:
     """aten.constant_pad_nd.default: height and width only, nothing negative."""
     image = (1, 5, 6, 8)
     u = pad(image, (0, 0, 1, 2))
+    most = deepest(limits, 5)
     return [
         *_pad_dims(image),
         *_pad_signs(image),
         *_pad_values(image),
-        limit("max_rank", "rank_5", model(pad((1, 2, 3, 5, 8), (0, 0, 1, 2)))),
-        outside("max_rank", "rank_6", model(pad((1, 1, 2, 3, 5, 8), (0, 0, 1, 2)))),
+        limit("max_rank", f"rank_{most}", model(pad(deep((2, 3, 5, 8), most), (0, 0, 1, 2)))),
+        outside("max_rank", f"rank_{most + 1}", model(pad(deep((2, 3, 5, 8), most + 1), (0, 0, 1, 2)))),
         *same_qparams(u),
         *contexts(u),
         placed("behind_abs", model(u, behind_abs)),

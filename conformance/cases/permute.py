@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from conformance.cases.limits import Limits
 from conformance.cases.make import (
     SUBJECT,
     Draft,
@@ -22,7 +23,8 @@ from conformance.cases.make import (
     sizes_of,
     use,
 )
-from conformance.cases.shared import contexts, movement, same_qparams
+from conformance.cases.permitted import transposable
+from conformance.cases.shared import contexts, movement, rank_limit, same_qparams
 from conformance.graph import Graph, Quant, Ref
 
 PERMUTE = "aten.permute_copy.default"
@@ -48,28 +50,24 @@ INVARIANT: Sequence[tuple[Shape, Shape]] = (
     ((1, 1, 1, 1), (3, 2, 1, 0)),
     ((1, 5, 1, 1), (0, 2, 3, 1)),
 )
-LAST_TO_SECOND: Sequence[tuple[Shape, bool]] = (  # (0, 3, 1, 2): channels % 8, height * width % 8, batch 1
-    ((1, 8, 8, 8), True),
-    ((1, 4, 2, 8), True),
-    ((1, 2, 4, 16), True),
-    ((1, 8, 3, 8), True),
-    ((1, 4, 1, 8), False),
-    ((1, 3, 3, 8), False),
-    ((1, 4, 2, 7), False),
-    ((1, 4, 2, 9), False),
-    ((2, 4, 2, 8), False),
-)
-SECOND_TO_LAST: Sequence[tuple[Shape, bool]] = (  # (0, 2, 3, 1): channels % 8, width % 8, batch 1
-    ((1, 8, 8, 8), True),
-    ((1, 8, 3, 8), True),
-    ((1, 16, 5, 8), True),
-    ((1, 8, 1, 8), True),
-    ((1, 8, 8, 4), False),
-    ((1, 8, 8, 7), False),
-    ((1, 4, 8, 8), False),
-    ((1, 9, 8, 8), False),
-    ((2, 8, 8, 8), False),
-)
+
+
+def last_to_second(m: int) -> list[tuple[Shape, bool]]:
+    """Shapes for (0, 3, 1, 2): channels and height * width multiples of `m`, batch 1."""
+    half = m // 2
+    fits = ((1, m, m, m), (1, half, 2, m), (1, 2, half, 2 * m), (1, m, 3, m))
+    beyond = ((1, half, 1, m), (1, 3, 3, m), (1, half, 2, m - 1), (1, half, 2, m + 1), (2, half, 2, m))
+    return [*((s, True) for s in fits), *((s, False) for s in beyond)]
+
+
+def second_to_last(m: int) -> list[tuple[Shape, bool]]:
+    """Shapes for (0, 2, 3, 1): channels and width multiples of `m`, batch 1."""
+    half = m // 2
+    fits = ((1, m, m, m), (1, m, 3, m), (1, 2 * m, 5, m), (1, m, 1, m))
+    beyond = ((1, m, m, half), (1, m, m, m - 1), (1, half, m, m), (1, m + 1, m, m), (2, m, m, m))
+    return [*((s, True) for s in fits), *((s, False) for s in beyond)]
+
+
 NEVER: Sequence[tuple[Shape, Shape]] = (
     ((8, 8), (1, 0)),
     ((8, 16), (-1, -2)),
@@ -83,12 +81,12 @@ NEVER: Sequence[tuple[Shape, Shape]] = (
 )
 
 
-def permute_cases() -> list[Draft]:
+def permute_cases(limits: Limits) -> list[Draft]:
     """aten.permute_copy.default: the transpositions the NPU can do; alone, without a layout."""
-    code = "transposition"
-    u = permute((1, 8, 3, 8), (0, 2, 3, 1))
-    known = [(s, (0, 3, 1, 2), good) for s, good in LAST_TO_SECOND]
-    known += [(s, (0, 2, 3, 1), good) for s, good in SECOND_TO_LAST]
+    code, m = "transposition", transposable(limits)
+    u = permute((1, m, 3, m), (0, 2, 3, 1))
+    known = [(s, (0, 3, 1, 2), good) for s, good in last_to_second(m)]
+    known += [(s, (0, 2, 3, 1), good) for s, good in second_to_last(m)]
     return [
         *(limit(code, f"{sizes_of(s)}_by_{label(p)}", model(permute(s, p))) for s, p in INVARIANT),
         *(
@@ -96,14 +94,21 @@ def permute_cases() -> list[Draft]:
             for s, p, good in known
         ),
         *(outside(code, f"{sizes_of(s)}_by_{label(p)}", model(permute(s, p))) for s, p in NEVER),
-        limit(code, "negative_dims", model(permute((1, 8, 8, 8), (0, -2, -1, 1)))),
+        limit(code, "negative_dims", model(permute((1, m, m, m), (0, -2, -1, 1)))),
         *_permute_layouts(code),
         *same_qparams(u),
         *contexts(u),
         placed("behind_abs", model(u, behind_abs)),
         *movement(u),
-        *movement(permute((1, 4, 2, 8), (0, 3, 1, 2)), label="_back"),
+        *movement(permute((1, m // 2, 2, m), (0, 3, 1, 2)), label="_back"),
+        *rank_limit(limits, _ones_exchanged),
     ]
+
+
+def _ones_exchanged(shape: Shape) -> Use:
+    """Some dimension of size 1, of which `rank_limit`'s shapes have several, moves to the front."""
+    first = shape.index(1)
+    return permute(shape, (first, *(dim for dim in range(len(shape)) if dim != first)))
 
 
 def _order(shape: Shape, order: Shape) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from conformance.cases.baseline import IMAGE, matrix_weights
+from conformance.cases.limits import Limits
 from conformance.cases.make import (
     SUBJECT,
     Draft,
@@ -31,7 +32,8 @@ from conformance.cases.make import (
     then_abs,
     use,
 )
-from conformance.cases.shared import movement, same_qparams, surroundings, unquantised
+from conformance.cases.permitted import deepest, transposable
+from conformance.cases.shared import movement, rank_limit, same_qparams, surroundings, unquantised
 from conformance.graph import Graph, Ref, Step
 
 VIEW = "aten.view_copy.default"
@@ -80,9 +82,24 @@ def in_place(u: Use) -> list[Draft]:
     ]
 
 
-def ranks(uses: Sequence[tuple[int, Use]]) -> list[Draft]:
-    """Output ranks up to 7."""
-    return [(limit if rank <= 7 else outside)("max_rank", f"rank_{rank}", model(u, behind_abs)) for rank, u in uses]
+def ranks(most: int, with_rank: Callable[[int], Use], numbers: Sequence[int]) -> list[Draft]:
+    """Output ranks up to `most`."""
+    return [
+        (limit if rank <= most else outside)("max_rank", f"rank_{rank}", model(with_rank(rank), behind_abs))
+        for rank in numbers
+    ]
+
+
+def input_ranks(limits: Limits, with_shape: Callable[[Shape], Use]) -> list[Draft]:
+    """Input ranks up to the row's `max_input_rank`; what comes out has rank 5 or less."""
+    code, most = "max_input_rank", limits.number("max_input_rank", 8, 5, 16)
+    past = [outside(code, f"rank_{n}", model(with_shape(_deep(n)), behind_abs)) for n in (most + 1, most + 2)]
+    return [limit(code, f"rank_{most}", model(with_shape(_deep(most)), behind_abs)), *past]
+
+
+def _deep(rank: int) -> Shape:
+    """Dimensions of size 1, then four others."""
+    return (*(1,) * (rank - 4), 2, 3, 2, 4)
 
 
 def before_conv(u: Use, channels: int) -> Graph:
@@ -100,14 +117,17 @@ def before_conv(u: Use, channels: int) -> Graph:
 Crossing = tuple[str, Use, bool]
 
 
-def crossings(behind: Sequence[Crossing], before: Sequence[tuple[str, Use, bool]]) -> list[Draft]:
+def crossings(behind: Sequence[Crossing], before: Sequence[Crossing]) -> list[Draft]:
     """Leaving channels-first (behind a convolution) and entering it (before one) needs a transposition."""
     code = "transposition"
     return [
-        *((limit if good else outside)(code, f"behind_conv_{n}", model(u, behind_conv)) for n, u, good in behind),
+        *(
+            (limit if good else outside)(code, f"behind_conv_{n}", model(u, behind_conv))
+            for n, u, good in dict.fromkeys(behind)
+        ),
         *(
             (limit if good else outside)(code, f"before_conv_{n}", before_conv(u, _channels(n)))
-            for n, u, good in before
+            for n, u, good in dict.fromkeys(before)
         ),
     ]
 
@@ -133,48 +153,63 @@ def _view_crossing(shape: Shape, to: Shape, good: bool) -> Crossing:
     return _crossing(shape, to), view(shape, to), good
 
 
-def view_cases() -> list[Draft]:
+def view_cases(limits: Limits) -> list[Draft]:
     """aten.view_copy.default."""
-    u = view((3, 8), (2, 12))
+    u, most, m = view((3, 8), (2, 12)), deepest(limits, 7), transposable(limits)
     shapes = (((3, 8), (24,)), ((24,), (2, 3, 4)), ((1, 3, 5, 7), (7, 15)), ((2, 3), (2, 3)), ((1, 1, 6), (6, 1)))
     inferred = (((3, 8), (-1,)), ((3, 8), (-1, 4)), ((2, 3, 4), (2, -1)), ((2, 3, 4), (4, -1, 2)))
-    behind = [
-        _view_crossing((1, 8, 8, 8), (1, 512), True),
-        _view_crossing((1, 8, 8, 8), (512,), True),
-        _view_crossing((1, 8, 4, 6), (1, 192), True),
-        _view_crossing((1, 5, 1, 1), (1, 5), True),
-        _view_crossing((1, 1, 5, 7), (1, 35), True),
-        _view_crossing((1, 16, 2, 4), (8, 16), True),
-        _view_crossing((1, 8, 5, 5), (1, 200), False),
-        _view_crossing((1, 5, 8, 8), (1, 320), False),
-        _view_crossing((1, 7, 8, 8), (1, 448), False),
-        _view_crossing((1, 8, 3, 5), (8, 15), False),
-    ]
-    before = [
-        _view_crossing((8, 64), (1, 8, 8, 8), True),
-        _view_crossing((512,), (1, 8, 8, 8), True),
-        _view_crossing((8, 24), (1, 8, 3, 8), True),
-        _view_crossing((4, 5), (1, 20, 1, 1), True),
-        _view_crossing((8, 40), (1, 8, 8, 5), False),
-        _view_crossing((5, 64), (1, 5, 8, 8), False),
-        _view_crossing((8, 20), (1, 8, 5, 4), False),
-    ]
+
+    def of_output_rank(rank: int) -> Use:
+        return view((2, 12), (*(1,) * (rank - 3), 2, 3, 4))
+
     return [
         *(accepted(f"{sizes_of(a)}_to_{sizes_of(b)}", model(view(a, b), behind_abs)) for a, b in shapes),
         *(accepted(f"{sizes_of(a)}_to_{label(b)}", model(view(a, b), behind_abs)) for a, b in inferred),
-        *ranks([(n, view((2, 12), (*(1,) * (n - 3), 2, 3, 4))) for n in (5, 6, 7, 8, 9)]),
-        *crossings(behind, before),
-        limit("transposition", "behind_conv_8x5x5_into_mm", _into_mm()),
+        *ranks(most, of_output_rank, range(most - 2, most + 3)),
+        *crossings(_views_behind(m), _views_before(m)),
+        limit("transposition", f"behind_conv_{m}x5x5_into_mm", _into_mm(m)),
         *in_place(u),
+        *input_ranks(limits, lambda shape: view(shape, (4, 12))),
     ]
 
 
-def _into_mm() -> Graph:
+def _views_behind(m: int) -> list[Crossing]:
+    """Out of channels-first: channels and height * width multiples of `m`, or nothing to exchange."""
+    half = m // 2
+    return [
+        _view_crossing((1, m, m, m), (1, m**3), True),
+        _view_crossing((1, m, m, m), (m**3,), True),
+        _view_crossing((1, m, half, 6), (1, 3 * m * m), True),
+        _view_crossing((1, 5, 1, 1), (1, 5), True),
+        _view_crossing((1, 1, 5, 7), (1, 35), True),
+        _view_crossing((1, 2 * m, 2, half), (m, 2 * m), True),
+        _view_crossing((1, m, 5, 5), (1, 25 * m), False),
+        _view_crossing((1, 5, m, m), (1, 5 * m * m), False),
+        _view_crossing((1, m - 1, m, m), (1, (m - 1) * m * m), False),
+        _view_crossing((1, m, 3, 5), (m, 15), False),
+    ]
+
+
+def _views_before(m: int) -> list[Crossing]:
+    """Into channels-first: channels and width multiples of `m`, or nothing to exchange."""
+    half = m // 2
+    return [
+        _view_crossing((m, m * m), (1, m, m, m), True),
+        _view_crossing((m**3,), (1, m, m, m), True),
+        _view_crossing((m, 3 * m), (1, m, 3, m), True),
+        _view_crossing((4, 5), (1, 20, 1, 1), True),
+        _view_crossing((m, 5 * m), (1, m, m, 5), False),
+        _view_crossing((5, m * m), (1, 5, m, m), False),
+        _view_crossing((m, 5 * half), (1, m, 5, half), False),
+    ]
+
+
+def _into_mm(m: int) -> Graph:
     """Flattening between a convolution and a matrix product: the weights take the transposition."""
-    u = view((1, 8, 5, 5), (1, 200))
+    u = view((1, m, 5, 5), (1, 25 * m))
     graph = model(u, behind_conv)
     product = Step("after", "aten.mm.default", (Ref(SUBJECT), Ref("w")), (), Q)
-    return Graph((*graph.values, matrix_weights(200, 6)), (*graph.steps, product), (Ref("after"),))
+    return Graph((*graph.values, matrix_weights(25 * m, 6)), (*graph.steps, product), (Ref("after"),))
 
 
 # ------------------------------------------------------------------------------------ squeeze
@@ -186,9 +221,9 @@ def squeeze(op: str, shape: Shape, dims: Shape) -> Use:
     return use(op, shape, *rest)
 
 
-def squeeze_cases(op: str) -> list[Draft]:
+def squeeze_cases(op: str, limits: Limits) -> list[Draft]:
     """aten.squeeze.default, aten.squeeze.dim and aten.squeeze.dims."""
-    u = squeeze(op, (1, 8, 3, 4), (0,))
+    u, most = squeeze(op, (1, 8, 3, 4), (0,)), deepest(limits, 7)
     shapes: Sequence[tuple[Shape, Shape]] = (
         ((3, 1, 5), (1,)),
         ((3, 1, 5), (-2,)),
@@ -200,32 +235,43 @@ def squeeze_cases(op: str) -> list[Draft]:
         ((1, 1, 1, 6), (0, 1, 2)),
         ((1, 1), (1,)),
     )
-    # The last one has nothing to drop: TFLite has no tensors of rank 9.
-    deep = [(6, (1, 2, 3, 2, 2, 2, 2)), (7, (1, 2, 3, 2, 2, 2, 2, 2)), (8, (2,) * 8)]
-    behind: Sequence[tuple[Shape, int, bool]] = (
-        ((1, 8, 8, 1), -1, True),
-        ((1, 8, 1, 16), 2, True),
-        ((1, 5, 1, 1), 3, True),
-        ((1, 16, 1, 8), 0, True),
-        ((1, 8, 7, 1), 3, False),
-        ((1, 8, 1, 9), -2, False),
-        ((1, 7, 8, 1), 3, False),
-        ((1, 16, 1, 14), 2, False),
-    )
-    behind_uses = [(f"{sizes_of(s)}_dim_{label(d)}", squeeze(op, s, (d,)), good) for s, d, good in behind]
+
+    def of_output_rank(rank: int) -> Use:
+        """Beyond the limit there is nothing to drop, or the input would have too many dimensions as well."""
+        return squeeze(op, (2,) * rank if rank > most else (1, 2, 3, *(2,) * (rank - 2)), (0,))
+
+    def all_but(shape: Shape) -> Use:
+        return squeeze(op, shape, tuple(range(len(shape) - 4)))
+
+    m = transposable(limits)
     return [
         *(accepted(f"{sizes_of(s)}_dims_{label(d)}", model(squeeze(op, s, d), behind_abs)) for s, d in shapes),
-        *ranks([(rank, squeeze(op, shape, (0,))) for rank, shape in deep]),
-        *crossings(behind_uses, _squeeze_before(op)),
+        *ranks(most, of_output_rank, (most - 1, most, most + 1)),
+        *crossings(_squeezes_behind(op, m), _squeezes_before(op, m)),
         *in_place(u),
+        *input_ranks(limits, all_but),
     ]
 
 
-def _squeeze_before(op: str) -> list[Crossing]:
+def _squeezes_behind(op: str, m: int) -> list[Crossing]:
+    uses: Sequence[tuple[Shape, int, bool]] = (
+        ((1, m, m, 1), -1, True),
+        ((1, m, 1, 2 * m), 2, True),
+        ((1, 5, 1, 1), 3, True),
+        ((1, 2 * m, 1, m), 0, True),
+        ((1, m, m - 1, 1), 3, False),
+        ((1, m, 1, m + 1), -2, False),
+        ((1, m - 1, m, 1), 3, False),
+        ((1, 2 * m, 1, 2 * m - 2), 2, False),
+    )
+    return [(f"{sizes_of(s)}_dim_{label(d)}", squeeze(op, s, (d,)), good) for s, d, good in uses]
+
+
+def _squeezes_before(op: str, m: int) -> list[Crossing]:
     """Rank 5 to the image a convolution takes; without dims squeeze would also drop the batch."""
     if op == "aten.squeeze.default":
         return []
-    shapes = (((1, 8, 1, 4, 8), 2, True), ((1, 8, 1, 4, 6), 2, False), ((1, 7, 8, 8, 1), 4, False))
+    shapes = (((1, m, 1, 4, m), 2, True), ((1, m, 1, 4, m - 2), 2, False), ((1, m - 1, m, m, 1), 4, False))
     return [
         (f"{sizes_of(s)}_to_{sizes_of((*s[:d], *s[d + 1 :]))}", squeeze(op, s, (d,)), good) for s, d, good in shapes
     ]
@@ -234,9 +280,9 @@ def _squeeze_before(op: str) -> list[Crossing]:
 # ------------------------------------------------------------------------------------ unsqueeze
 
 
-def unsqueeze_cases() -> list[Draft]:
+def unsqueeze_cases(limits: Limits) -> list[Draft]:
     """aten.unsqueeze.default."""
-    u = use(UNSQUEEZE, (3, 8), 1)
+    u, most, m = use(UNSQUEEZE, (3, 8), 1), deepest(limits, 7), transposable(limits)
     shapes: Sequence[tuple[Shape, int]] = (
         ((7,), 0),
         ((7,), 1),
@@ -249,31 +295,39 @@ def unsqueeze_cases() -> list[Draft]:
         ((2, 3, 4, 5), 2),
         ((1, 1), 0),
     )
-    behind: Sequence[tuple[Shape, int, bool]] = (
-        ((1, 8, 8, 8), 0, True),
-        ((1, 5, 1, 1), 4, True),
-        ((1, 16, 2, 4), -1, True),
-        ((1, 8, 5, 5), 0, False),
-        ((1, 7, 8, 8), 2, False),
-    )
-    before: Sequence[tuple[Shape, int, bool]] = (
-        ((8, 3, 8), 0, True),
-        ((1, 8, 16), 2, True),
-        ((1, 5, 1), -1, True),
-        ((8, 3, 5), 0, False),
-        ((1, 7, 8), 2, False),
-        ((1, 16, 14), -2, False),
-    )
-    behind_uses = [(f"{sizes_of(s)}_dim_{label(d)}", use(UNSQUEEZE, s, d), good) for s, d, good in behind]
-    before_uses = [
-        (f"{sizes_of(s)}_to_{sizes_of(_unsqueezed(s, d))}", use(UNSQUEEZE, s, d), good) for s, d, good in before
-    ]
+
+    def of_output_rank(rank: int) -> Use:
+        return use(UNSQUEEZE, (2, 3, *(1,) * (rank - 3)), 1)
+
     return [
         *(accepted(f"{sizes_of(s)}_dim_{label(d)}", model(use(UNSQUEEZE, s, d), behind_abs)) for s, d in shapes),
-        *ranks([(n + 1, use(UNSQUEEZE, (2, 3, *(1,) * (n - 2)), 1)) for n in (5, 6, 7, 8)]),
-        *crossings(behind_uses, before_uses),
+        *ranks(most, of_output_rank, range(most - 1, most + 3)),
+        *crossings(_unsqueezes_behind(m), _unsqueezes_before(m)),
         *in_place(u),
     ]
+
+
+def _unsqueezes_behind(m: int) -> list[Crossing]:
+    uses: Sequence[tuple[Shape, int, bool]] = (
+        ((1, m, m, m), 0, True),
+        ((1, 5, 1, 1), 4, True),
+        ((1, 2 * m, 2, m // 2), -1, True),
+        ((1, m, 5, 5), 0, False),
+        ((1, m - 1, m, m), 2, False),
+    )
+    return [(f"{sizes_of(s)}_dim_{label(d)}", use(UNSQUEEZE, s, d), good) for s, d, good in uses]
+
+
+def _unsqueezes_before(m: int) -> list[Crossing]:
+    uses: Sequence[tuple[Shape, int, bool]] = (
+        ((m, 3, m), 0, True),
+        ((1, m, 2 * m), 2, True),
+        ((1, 5, 1), -1, True),
+        ((m, 3, 5), 0, False),
+        ((1, m - 1, m), 2, False),
+        ((1, 2 * m, 2 * m - 2), -2, False),
+    )
+    return [(f"{sizes_of(s)}_to_{sizes_of(_unsqueezed(s, d))}", use(UNSQUEEZE, s, d), good) for s, d, good in uses]
 
 
 def _unsqueezed(shape: Shape, dim: int) -> Shape:
@@ -284,7 +338,7 @@ def _unsqueezed(shape: Shape, dim: int) -> Shape:
 # ------------------------------------------------------------------------------------ copies
 
 
-def clone_cases() -> list[Draft]:
+def clone_cases(limits: Limits) -> list[Draft]:
     """aten.clone.default: the memory format is preserve_format or contiguous_format."""
     fits = ("contiguous_format", "preserve_format")
     u = use(CLONE, IMAGE, memory_format="contiguous_format")
@@ -294,9 +348,14 @@ def clone_cases() -> list[Draft]:
         outside(code, "channels_last", model(use(CLONE, IMAGE, memory_format="channels_last"), behind_abs)),
         outside(code, "channels_last_rank_5", model(_channels_last_3d(), behind_abs)),
         silent(code, "left_out", model(use(CLONE, IMAGE), behind_abs)),
-        *(accepted(f"shape_{sizes_of(s)}", model(_cloned(u, s), behind_abs)) for s in COPIES),
+        *(
+            accepted(f"shape_{sizes_of(s)}", model(_cloned(u, s), behind_abs))
+            for s in COPIES
+            if len(s) <= deepest(limits)
+        ),
         placed("behind_conv", model(_cloned(u, (1, 8, 4, 6)), behind_conv)),
         *in_place(u),
+        *rank_limit(limits, lambda shape: _cloned(u, shape), front=behind_abs),
     ]
 
 
@@ -315,7 +374,7 @@ def _ordered(order: Shape | None, shape: Shape = IMAGE) -> Use:
     return use(DIM_ORDER, shape, dim_order=order)
 
 
-def dim_order_cases() -> list[Draft]:
+def dim_order_cases(limits: Limits) -> list[Draft]:
     """dim_order_ops._clone_dim_order.default: the dim order is the contiguous one."""
     code = "memory_format"
     u = _ordered((0, 1, 2, 3))
@@ -324,7 +383,12 @@ def dim_order_cases() -> list[Draft]:
         outside(code, "channels_last", model(_ordered((0, 2, 3, 1)), behind_abs)),
         outside(code, "channels_last_rank_5", model(_ordered((0, 2, 3, 4, 1), (1, 8, 2, 3, 4)), behind_abs)),
         silent(code, "left_out", model(_ordered(None), behind_abs)),
-        *(accepted(f"shape_{sizes_of(s)}", model(_ordered(tuple(range(len(s))), s), behind_abs)) for s in COPIES),
+        *(
+            accepted(f"shape_{sizes_of(s)}", model(_ordered(tuple(range(len(s))), s), behind_abs))
+            for s in COPIES
+            if len(s) <= deepest(limits)
+        ),
         placed("behind_conv", model(_ordered((0, 1, 2, 3), (1, 8, 4, 6)), behind_conv)),
         *in_place(u),
+        *rank_limit(limits, lambda shape: _ordered(tuple(range(len(shape))), shape), front=behind_abs),
     ]

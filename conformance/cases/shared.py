@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from conformance.cases.limits import Limits
 from conformance.cases.make import (
     SUBJECT,
     Draft,
@@ -28,6 +29,7 @@ from conformance.cases.make import (
     then_two,
     valued,
 )
+from conformance.cases.permitted import deepest, of_rank, wide
 from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 ZERO_POINTS = (-128, 0, 127)
@@ -125,6 +127,15 @@ def reshaped(u: Use, shape: tuple[int, ...]) -> Use:
     return replace(u, values=(replace(u.values[0], shape=shape), *u.values[1:]))
 
 
+def rank_limit(
+    limits: Limits, with_shape: Callable[[tuple[int, ...]], Use], last: int = 8, front: Front = bare
+) -> list[Draft]:
+    """Ranks up to the row's `max_rank`; `last` is the last dimension's size."""
+    most = deepest(limits)
+    past = [outside("max_rank", f"rank_{n}", model(with_shape(of_rank(n, last)), front)) for n in (most + 1, most + 2)]
+    return [limit("max_rank", f"rank_{most}", model(with_shape(of_rank(most, last)), front)), *past]
+
+
 # ------------------------------------------------------------------------------------ same parameters
 
 
@@ -153,11 +164,12 @@ def fixed_output(u: Use, y: Quant, front: Front = bare) -> list[Draft]:
         ("scale_doubled", Quant(2 * y.scale, y.zero_point)),
         ("scale_halved", Quant(y.scale / 2, y.zero_point)),
         ("scale_one_percent_up", quant(1.01 * y.scale, y.zero_point)),
-        ("zero_point_one_up", Quant(y.scale, y.zero_point + 1)),
+        ("zero_point_one_up", Quant(y.scale, y.zero_point + (1 if y.zero_point < 127 else -1))),
         ("scale_of_1_over_255", quant(1 / 255, y.zero_point)),
     )
     kept = limit("output_qparams", "as_fixed", model(replace(u, y=y), front))
-    return [kept, *(outside("output_qparams", variant, model(replace(u, y=o), front)) for variant, o in others)]
+    past = [(variant, o) for variant, o in others if o != y]
+    return [kept, *(outside("output_qparams", variant, model(replace(u, y=o), front)) for variant, o in past)]
 
 
 # ------------------------------------------------------------------------------------ rescale
@@ -180,11 +192,13 @@ def unary_rescale(u: Use) -> list[Draft]:
 # ------------------------------------------------------------------------------------ numbers
 
 
-def all_codes(u: Use, pairs: Iterable[tuple[Quant, Quant]], front: Front = bare, label: str = "") -> list[Draft]:
-    """Every one of the 256 codes, for pairs of input and output quantisation."""
-    wide = filled(reshaped(u, (1, 8, 4, 8)), SCATTERED)
+def all_codes(
+    u: Use, pairs: Iterable[tuple[Quant, Quant]], front: Front = bare, label: str = "", multiple: int = 8
+) -> list[Draft]:
+    """Every one of the 256 codes, for pairs of input and output quantisation; channels in multiples of `multiple`."""
+    every = filled(reshaped(u, wide(multiple)), SCATTERED)
     return [
-        valued(f"all_codes{label}_{named(x)}_to_{named(y)}", model(requantised(wide, x, y), front)) for x, y in pairs
+        valued(f"all_codes{label}_{named(x)}_to_{named(y)}", model(requantised(every, x, y), front)) for x, y in pairs
     ]
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from conformance.cases.conv import operand, operand_quant, shifted, with_operand
+from conformance.cases.limits import Limits
 from conformance.cases.make import (
     Draft,
     Q,
@@ -30,9 +31,9 @@ from conformance.graph import Ref
 CONVOLUTION = "aten.convolution.default"
 
 
-def transposed(
-    cin: int = 8,
-    cout: int = 16,
+def _transposed(
+    cin: int,
+    cout: int,
     size: tuple[int, int] = (1, 8),
     kernel: tuple[int, int] = (1, 2),
     stride: tuple[int, int] = (1, 2),
@@ -55,16 +56,21 @@ def transposed(
     return Use(CONVOLUTION, values, args, Q)
 
 
-def transposed_cases() -> list[Draft]:
+def transposed_cases(limits: Limits) -> list[Draft]:
     """Kernel 1 x even, stride (1, kernel) or, for one output row, (1, kernel / 2); dilation 1; channels of 8."""
-    code = "transposed"
+    code, m = "transposed", limits.multiple("transposed")
+    less, more = m - 1, m + 1
+
+    def transposed(cin: int = m, cout: int = 2 * m, **kwargs: Any) -> Use:
+        return _transposed(cin, cout, **kwargs)
+
     fits: dict[str, dict[str, Any]] = {
         "kernel_2": {},
         "kernel_2_height_3": {"size": (3, 5)},
         "kernel_4_stride_4": {"kernel": (1, 4), "stride": (1, 4)},
         "kernel_4_stride_2": {"kernel": (1, 4), "stride": (1, 2)},
         "kernel_4_stride_4_height_3": {"kernel": (1, 4), "stride": (1, 4), "size": (3, 5)},
-        "channels_16_to_8": {"cin": 16, "cout": 8},
+        f"channels_{2 * m}_to_{m}": {"cin": 2 * m, "cout": m},
     }
     past: dict[str, dict[str, Any]] = {
         "kernel_3": {"kernel": (1, 3), "stride": (1, 3)},
@@ -78,10 +84,10 @@ def transposed_cases() -> list[Draft]:
         "kernel_4_stride_2_height_3": {"kernel": (1, 4), "stride": (1, 2), "size": (3, 5)},
         "kernel_6_stride_3": {"kernel": (1, 6), "stride": (1, 3)},
         "dilation_w_2": {"dilation": (1, 2)},
-        "inputs_7": {"cin": 7},
-        "inputs_9": {"cin": 9},
-        "outputs_7": {"cout": 7},
-        "outputs_9": {"cout": 9},
+        f"inputs_{less}": {"cin": less},
+        f"inputs_{more}": {"cin": more},
+        f"outputs_{less}": {"cout": less},
+        f"outputs_{more}": {"cout": more},
         "outputs_1": {"cout": 1},
         "one_to_one": {"cin": 1, "cout": 1},
     }
@@ -91,25 +97,24 @@ def transposed_cases() -> list[Draft]:
         "output_padding_w_1": {"output_padding": (0, 1)},
         "dilation_h_2": {"dilation": (2, 1)},
         "groups_2": {"groups": 2},
-        "depthwise": {"cin": 8, "cout": 8, "groups": 8},
+        "depthwise": {"cin": m, "cout": m, "groups": m},
     }
     return [
         *(limit(code, name, model(transposed(**kwargs))) for name, kwargs in fits.items()),
         *(outside(code, name, model(transposed(**kwargs))) for name, kwargs in past.items()),
         *(silent(code, name, model(transposed(**kwargs))) for name, kwargs in open_.items()),
         outside("batch", "2_transposed", model(transposed(batch=2))),
-        *_transposed_operands(),
+        *_transposed_operands(transposed(), 2 * m),
         *fills(transposed(size=(1, 5)), label="_transposed"),
         *one_hots(transposed(size=(2, 3)), label="_transposed"),
     ]
 
 
-def _transposed_operands() -> list[Draft]:
-    u = transposed()
+def _transposed_operands(u: Use, outputs: int) -> list[Draft]:
     w = operand(u, "w")
     computed = replace(w, quant=quant(0.01, 0), constant=False)
-    bias = constant("bias", (16,), bias_quant(Q, operand_quant(computed)))
-    computed_bias = activation("bias", (16,), quant(0.01, 0))
+    bias = constant("bias", (outputs,), bias_quant(Q, operand_quant(computed)))
+    computed_bias = activation("bias", (outputs,), quant(0.01, 0))
     return [
         outside(
             "static_weights", "transposed_computed", model(with_operand(with_operand(u, "w", computed), "bias", bias))

@@ -165,11 +165,15 @@ class DivideToMultiply(ConstantPass):
     """Division by constants becomes multiplication by reciprocals in int8: scale = max |1/d| / 127, zero point 0.
 
     Only where the support rules of division hold, so that what stays in the model stays exact.
+    macs: the NPU's multiply-accumulate units, which these rules depend on.
     """
+
+    def __init__(self, macs: int = 8) -> None:
+        self.macs = macs
 
     def __call__(self, module: fx.GraphModule, constants: Mapping[str, torch.Tensor]) -> None:
         """Rewrite the divisions of the module."""
-        context = Context(module.graph, constants)
+        context = Context(module.graph, constants, self.macs)
         for node in calls(module.graph, ("aten.div.Tensor",)):
             divisor = divisor_values(node, context)
             if divisor is not None and all(one(node, context) is None for one in DIVISION_RULES):

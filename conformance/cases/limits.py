@@ -1,0 +1,100 @@
+"""What a row's constraints say, for case functions to put their boundaries there.
+
+A case function asks for the value of each constraint that it makes cases for. A constraint that the row does not
+have has a default, with which the rest of its cases are made; cases about it are dropped (see `cases_for`). A
+value that no cases can be made from is a LimitError, and so is one that no case function asked for: the cases
+would silently be those of another table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.errors import UsageError
+
+SMALLEST_MULTIPLE, LARGEST_MULTIPLE = 2, 64
+DEFAULT_MULTIPLE = 8
+
+
+class LimitError(UsageError):
+    """A table's value that the suite cannot make cases from; names table, row, constraint, value and expectation."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The values of one row's constraints. `where` names table and row; `codes` are all of its constraints'.
+
+    `parameters` are the table's. `read` notes what was asked for.
+    """
+
+    where: str = "any table"
+    codes: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set, compare=False)
+
+    def __contains__(self, code: object) -> bool:
+        """Whether the row has this constraint."""
+        return code in self.codes
+
+    def value(self, code: str, default: Any) -> Any:
+        """The value beside a constraint, or the default when the row does not have it."""
+        self.read.add(code)
+        return self.values.get(code, default)
+
+    def fixed(self, code: str, expected: Any) -> None:
+        """Nothing but `expected` will do: the cases are written for it. Raises LimitError for another value."""
+        found = self.value(code, expected)
+        if found != expected or isinstance(found, bool) != isinstance(expected, bool):
+            raise self.error(code, found, f"{expected!r}, the only value that the suite has cases for")
+
+    def unreachable(self, code: str) -> None:
+        """No case can be about this constraint; `coverage.KNOWN_HOLES` says why."""
+        self.read.add(code)
+
+    def number(self, code: str, default: int, least: int, most: int) -> int:
+        """A whole number from `least` to `most`. Raises LimitError for anything else."""
+        found = self.value(code, default)
+        if not isinstance(found, int) or isinstance(found, bool) or not least <= found <= most:
+            raise self.error(code, found, f"a whole number from {least} to {most}")
+        return found
+
+    def multiple(self, code: str) -> int:
+        """What some size must be a multiple of, 8 unless the row says so."""
+        return self.number(code, DEFAULT_MULTIPLE, SMALLEST_MULTIPLE, LARGEST_MULTIPLE)
+
+    def numbers(self, code: str, default: tuple[int, ...], least: int, most: int) -> tuple[int, ...]:
+        """A list of different whole numbers from `least` to `most`. Raises LimitError for anything else."""
+        found = self.value(code, default)
+        listed = isinstance(found, tuple) and found and all(type(n) is int and least <= n <= most for n in found)
+        if not listed or len(set(found)) != len(found):
+            raise self.error(code, found, f"a list of different whole numbers from {least} to {most}")
+        return tuple(found)
+
+    def parameter(self, name: str, default: int, choices: Iterable[int]) -> int:
+        """One of the table's parameters. Raises LimitError when it is not one of the choices."""
+        found, allowed = self.parameters.get(name, default), sorted(choices)
+        if found not in allowed:
+            table = self.where.partition(": ")[0]
+            raise LimitError(f"{table}: parameters: {name} = {found}: expected one of {allowed}")
+        return found
+
+    def error(self, code: str, found: object, expected: str) -> LimitError:
+        """The error for a value that the cases cannot be made from."""
+        return LimitError(f"{self.where}: {code} = {found!r}: expected {expected}")
+
+    def unread(self) -> Iterator[str]:
+        """Constraints whose value nobody asked for."""
+        return (code for code in self.values if code not in self.read)
+
+
+def past(multiple: int, *counts: int) -> tuple[int, ...]:
+    """Those counts, each once, that are sizes and not multiples."""
+    return tuple(count for count in dict.fromkeys(counts) if count > 0 and count % multiple)
+
+
+def around(multiple: int) -> tuple[int, ...]:
+    """One, a half, one below, one above, and one and a half times: none of them a multiple."""
+    return past(multiple, 1, multiple // 2, multiple - 1, multiple + 1, multiple + multiple // 2)

@@ -1,0 +1,303 @@
+"""Cases follow the table: other values give other boundaries, and what cannot be followed is one clear error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from math import prod
+from pathlib import Path
+
+import faulty_neutron
+import pytest
+from click.testing import CliRunner
+
+import conformance.cases
+from conformance.backends import load_backend
+from conformance.cases import cases_for
+from conformance.cases.limits import LimitError, Limits, around, past
+from conformance.cases.make import SUBJECT
+from conformance.certify import run_case
+from conformance.cli import main
+from conformance.coverage import coverage, failures
+from conformance.graph import Case, Ref
+from conformance.table import FOLDER, Table, load_table
+from conformance.tagging import prepare, tag
+from partitioners.exir import Backend
+
+TEXT = (FOLDER / "neutron@1.3.toml").read_text()
+NEUTRON = load_table("neutron@1.3")
+MULTIPLES = (
+    "channels_multiple_of",
+    "matrix_dims_multiple_of",
+    "any_dim_multiple_of",
+    "sliced_dim_multiple_of",
+    "alone_channels_multiple_of",
+    "transposed",
+)
+
+
+def changed(folder: Path, *changes: tuple[str, str]) -> Table:
+    """The Neutron table with some of its text replaced."""
+    text = TEXT
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    path = folder / "other.toml"
+    path.write_text(text)
+    return load_table(str(path))
+
+
+@cache
+def neutron() -> Backend:
+    return load_backend("partitioners.neutron:backend")
+
+
+def subject_shape(case: Case) -> tuple[int, ...]:
+    """The shape of the subject's first operand where that is a model input."""
+    (step,) = [step for step in case.graph.steps if step.name == SUBJECT]
+    ref = next(ref for arg in step.args for ref in (arg if isinstance(arg, tuple) else (arg,)) if isinstance(ref, Ref))
+    return next((value.shape for value in case.graph.values if value.name == ref.name), ())
+
+
+# ------------------------------------------------------------------------------------ other values
+
+
+def test_a_table_of_fours_has_its_boundaries_at_four(tmp_path: Path) -> None:
+    table = changed(tmp_path, ('"channels_multiple_of = 8', '"channels_multiple_of = 4'))
+    ids = {c.id for c in cases_for(table) if c.row == "aten.mean.dim" and c.constraint == "channels_multiple_of"}
+    prefix = "aten.mean.dim/channels_multiple_of"
+    assert {f"{prefix}/at_limit/4", f"{prefix}/outside/3", f"{prefix}/outside/5"} <= ids
+    assert f"{prefix}/at_limit/8" in ids and f"{prefix}/outside/7" not in ids
+
+
+def test_the_stock_backend_fails_a_table_of_fours_and_says_why(tmp_path: Path) -> None:
+    table = changed(tmp_path, ('"channels_multiple_of = 8', '"channels_multiple_of = 4'))
+    cases = {case.id: case for case in cases_for(table)}
+    result = run_case(cases["aten.mean.dim/channels_multiple_of/at_limit/4"], neutron(), table)
+    (failure,) = [f for f in result.failures if f.check == "tag"]
+    assert failure.message.startswith(
+        "reject, expected accept; channels_multiple_of: found 4 channels, 8 MAC units, but the channel count must be"
+    )
+    assert run_case(cases["aten.mean.dim/channels_multiple_of/outside/3"], neutron(), table).failures == ()
+
+
+def of_macs(folder: Path, macs: int) -> Table:
+    """The table of an NPU with another number of MAC units."""
+    multiples = [(f'"{code} = 8 ', f'"{code} = {macs} ') for code in MULTIPLES]
+    return changed(
+        folder, *multiples, ("macs = 8\n", f"macs = {macs}\n"), ("max_size = 524288", f"max_size = {2**16 * macs}")
+    )
+
+
+# Rows that have nothing to do with the number of MAC units, but for transposed convolutions.
+FREE = {"aten.abs.default", "aten.neg.default", "aten.leaky_relu.default", "aten.sigmoid.default", "aten.tanh.default"}
+FREE |= {"aten.convolution.default", "aten.addmm.default", "aten.mm.default", "aten.add.Tensor"}
+FREE |= {"aten.avg_pool2d.default", "aten._adaptive_avg_pool2d.default", "aten.constant_pad_nd.default"}
+
+
+@pytest.mark.parametrize(("macs", "every"), [(4, 1), (6, 4), (16, 4)])
+def test_another_npu_keeps_the_promises_of_its_own_table(macs: int, every: int, tmp_path: Path) -> None:
+    """Verdicts and reasons are right for NPUs with 4, 6 and 16 MAC units. Nothing is compiled or run."""
+    table, backend = of_macs(tmp_path, macs), faulty_neutron.with_macs(macs)
+    cases = cases_for(table)
+    assert failures(coverage(table, cases)) == []
+    asked = [case for case in cases if case.constraint == "transposed" or case.row not in FREE]
+    wrong = []
+    for case in asked[::every]:
+        found = tag(case, backend, table.row(case.row), prepare(case, backend, table))
+        codes = {reason.code for reason in found.reasons or ()}
+        right = case.expect in (found.verdict, "unspecified") and (case.reason is None or case.reason in codes)
+        wrong += [] if right else [(case.id, found.verdict, codes)]
+    assert wrong == []
+
+
+CHANGES = {
+    "max_channels": ("max_channels = 2048", "max_channels = 500"),
+    "max_size": ("max_size = 524288", "max_size = 100001"),
+    "min_rank": ("min_rank = 2", "min_rank = 3"),
+    "rank of a pad": ("max_rank = 5", "max_rank = 6"),
+    "rank of a view": ("max_rank = 7", "max_rank = 5"),
+    "one vertical stride": ("stride_h = [1, 2]", "stride_h = [2]"),
+    "three vertical strides": ("stride_h = [1, 2]", "stride_h = [1, 2, 3]"),
+    "one factor": ("scale = [2, 4]", "scale = [3]"),
+    "bounds": ("bounds = [[-1, 1], [0, 1], [0, 6], [0, null]]", "bounds = [[0, null], [-2, 2]]"),
+    "output": ("output_qparams = [0.00390625, -128]", "output_qparams = [0.0078125, 127]"),
+    "odd multiple": ('"any_dim_multiple_of = 8', '"any_dim_multiple_of = 3'),
+    "smallest multiple": ('"sliced_dim_multiple_of = 8', '"sliced_dim_multiple_of = 2'),
+    "odd slices": ('"sliced_dim_multiple_of = 8', '"sliced_dim_multiple_of = 5'),
+    "two channels": ('"channels_multiple_of = 8', '"channels_multiple_of = 2'),
+    "two channels alone": ('"alone_channels_multiple_of = 8', '"alone_channels_multiple_of = 2'),
+    "many channels": ('"matrix_dims_multiple_of = 8', '"matrix_dims_multiple_of = 20'),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_other_value_has_both_sides(change: str, tmp_path: Path) -> None:
+    table = changed(tmp_path, CHANGES[change])
+    assert failures(coverage(table, cases_for(table))) == []
+
+
+def sizes(table: Table, row: str, constraint: str, size: Callable[[tuple[int, ...]], int]) -> tuple[set[int], set[int]]:
+    """Sizes of the subject's first operand, a model input: of accepted cases, and outside the constraint."""
+    own = [case for case in cases_for(table) if case.row == row and subject_shape(case)]
+    accepted = {size(subject_shape(case)) for case in own if case.expect == "accept"}
+    return accepted, {size(subject_shape(case)) for case in own if case.reason == constraint}
+
+
+@pytest.mark.parametrize(("row", "axis"), [("aten.prelu.default", 1), ("aten._softmax.default", -1)])
+def test_positions_stand_on_both_sides_of_the_value(row: str, axis: int, tmp_path: Path) -> None:
+    table = changed(tmp_path, ("positions = 4096", "positions = 97"), ("max_size = 524288", "max_size = 50000"))
+    accepted, outside = sizes(table, row, "positions", lambda shape: prod(shape) // shape[axis])
+    assert max(accepted) == 97 and min(outside) == 98
+
+
+def test_channels_and_sizes_stand_on_both_sides_of_the_value(tmp_path: Path) -> None:
+    row = "aten._softmax.default"
+    table = changed(tmp_path, CHANGES["max_channels"])
+    accepted, outside = sizes(table, row, "max_channels", lambda shape: shape[-1])
+    assert max(accepted) == 496 and min(outside) == 504
+    accepted, outside = sizes(table, row, "max_size", prod)
+    assert max(accepted) == 524288 and min(outside) == 524288 + 256
+
+
+@pytest.mark.parametrize(
+    ("row", "change", "most"),
+    [
+        ("aten.constant_pad_nd.default", "rank of a pad", 6),
+        ("aten._softmax.default", "min_rank", 3),
+    ],
+)
+def test_ranks_stand_on_both_sides_of_the_value(row: str, change: str, most: int, tmp_path: Path) -> None:
+    code = "max_rank" if "pad" in change else "min_rank"
+    accepted, outside = sizes(changed(tmp_path, CHANGES[change]), row, code, len)
+    assert max(accepted) == most < min(outside) if "pad" in change else max(outside) < most == min(accepted)
+
+
+def arguments(table: Table, row: str, constraint: str) -> dict[str, set[object]]:
+    """By verdict, the second and third argument of cases about a constraint."""
+    found: dict[str, set[object]] = {"accept": set(), "reject": set()}
+    for case in cases_for(table):
+        if case.row == row and case.constraint == constraint:
+            (step,) = [step for step in case.graph.steps if step.name == SUBJECT]
+            found[case.expect].add(step.args[1:3])
+    return found
+
+
+def test_lists_are_followed(tmp_path: Path) -> None:
+    table = changed(tmp_path, *(CHANGES[name] for name in ("bounds", "one vertical stride", "one factor")))
+    bounds = arguments(table, "aten.clamp.default", "bounds")
+    assert {(0, None), (-2, 2)} <= bounds["accept"] and {(-1, 1), (0, 1), (0, 6)} <= bounds["reject"]
+    strides = arguments(table, "aten.max_pool2d.default", "stride_h")
+    assert ((2, 2), (2, 1)) in strides["accept"] and ((2, 2), (1, 1)) in strides["reject"]
+    factors = arguments(table, "aten.upsample_nearest2d.vec", "scale")
+    assert (None, (3.0, 3.0)) in factors["accept"] and (None, (2.0, 2.0)) in factors["reject"]
+
+
+def test_a_fixed_output_is_followed(tmp_path: Path) -> None:
+    table = changed(tmp_path, CHANGES["output"])
+    cases = [case for case in cases_for(table) if case.row == "aten.sigmoid.default"]
+    own = {case.id: [step.quant for step in case.graph.steps if step.name == SUBJECT] for case in cases}
+    accepted = {quants[0] for case in cases if case.expect == "accept" for quants in [own[case.id]]}
+    assert {(quant.scale, quant.zero_point) for quant in accepted if quant} == {(0.0078125, 127)}
+
+
+# ------------------------------------------------------------------------------------ fewer limits
+
+
+def test_a_row_or_constraint_that_the_table_drops_has_no_cases(tmp_path: Path) -> None:
+    row = next(line for line in TEXT.splitlines(keepends=True) if line.startswith('"aten.neg.default"'))
+    dropped = '"stride_h = [1, 2] @document", "indices_unused'
+    table = changed(tmp_path, (row, ""), (dropped, '"indices_unused'))
+    cases = cases_for(table)
+    assert "aten.neg.default" not in {case.row for case in cases}
+    indices = "aten.max_pool2d_with_indices.default"
+    assert "stride_h" not in {case.constraint for case in cases if case.row == indices}
+    assert "stride_h" in {case.constraint for case in cases if case.row == "aten.max_pool2d.default"}
+    others = [case for case in cases_for(NEUTRON) if case.row != "aten.neg.default"]
+    assert set(cases) == {case for case in others if (case.row, case.constraint) != (indices, "stride_h")}
+
+
+# ------------------------------------------------------------------------------------ what cannot be followed
+
+ERRORS = {
+    "rank": (('"rank = 4 @document", "channels', '"rank = 3 @document", "channels'), "aten.prelu.default: rank = 3"),
+    "alpha": (("alpha = 1 @document", "alpha = 2 @document"), "aten.add.Tensor: alpha = 2"),
+    "ceil_mode": (("ceil_mode = false", "ceil_mode = true"), "aten.avg_pool1d.default: ceil_mode = True"),
+    "dilation": (("dilation = 1", "dilation = 2"), "aten.max_pool1d.default: dilation = 2"),
+    "batch": (("batch = 1 @v1.3.1", "batch = 4 @v1.3.1"), "aten.convolution.default: batch = 4"),
+    "dims": (("dims = [-1, -2]", "dims = [-1]"), "aten.mean.dim: dims = (-1,)"),
+    "keepdim": (("keepdim = true", "keepdim = 1"), "aten.mean.dim: keepdim = 1: expected True, the only value that"),
+    "step": (("step = 1", "step = 2"), "aten.slice_copy.Tensor: step = 2"),
+    "min_inputs": (("min_inputs = 2", "min_inputs = 3"), "aten.cat.default: min_inputs = 3"),
+    "no multiple": (('"transposed = 8', '"transposed = 1'), "transposed = 1: expected a whole number from 2 to 64"),
+    "fraction": (('"transposed = 8', '"transposed = 8.0'), "transposed = 8.0: expected a whole number from 2 to 64"),
+    "positions": (
+        ("positions = 4096", "positions = 63"),
+        "aten.prelu.default: positions = 63: expected a whole number",
+    ),
+    "unreachable": (
+        ("max_channels = 2048", "max_channels = 100"),
+        "max_size = 524288: expected less than 4096 positions",
+    ),
+    "min_rank": (("min_rank = 2", "min_rank = 1"), "aten._softmax.default: min_rank = 1"),
+    "max_rank": (("max_rank = 5", "max_rank = 3"), "max_rank = 3: expected a whole number from 5 to 16"),
+    "scale": (("scale = [2, 4]", "scale = [2.5]"), "scale = (2.5,): expected a list of different whole numbers"),
+    "strides": (("stride_h = [1, 2]", "stride_h = 2"), "stride_h = 2: expected a list of different whole numbers"),
+    "bounds": (("[0, 6], [0, null]]", "[6, 0]]"), "expected a list of [low, high], numbers or null, not both null"),
+    "output": (
+        ("[0.0078125, 0]", "[0.0078125, 200]"),
+        "expected [scale, zero point] with a positive scale and an int8",
+    ),
+    "macs": (("macs = 8\n", "macs = 5\n"), "parameters: macs = 5: expected one of [4, 6, 8"),
+    "new rule": (
+        (
+            '"aten.abs.default" = { document = "", constraints = [',
+            '"aten.abs.default" = { document = "", constraints = ["keepdim = true @document", ',
+        ),
+        "aten.abs.default: the suite has no cases of this row for 'keepdim'; it has some for max_rank, quantized,",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", ERRORS)
+def test_a_value_that_no_cases_can_follow_is_one_clear_error(fault: str, tmp_path: Path) -> None:
+    change, message = ERRORS[fault]
+    with pytest.raises(LimitError, match=re.escape(message)) as raised:
+        cases_for(changed(tmp_path, change))
+    assert str(raised.value).startswith("neutron@1.3: ") and "\n" not in str(raised.value)
+
+
+def test_a_value_that_a_suite_never_reads_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = NEUTRON.row("aten.constant_pad_nd.default")
+    deaf = {row.name: lambda limits: conformance.cases.INT8[row.name](Limits())}
+    monkeypatch.setattr(conformance.cases, "SUITES", {"neutron": deaf})
+    with pytest.raises(LimitError, match="max_rank: the suite makes its cases of this row without regard to the value"):
+        cases_for(replace(NEUTRON, rows=(row,)))
+
+
+def test_the_command_line_prints_the_error_in_one_line(tmp_path: Path) -> None:
+    changed(tmp_path, ERRORS["batch"][0])
+    result = CliRunner().invoke(
+        main,
+        [
+            "certify",
+            "partitioners.neutron:backend",
+            "--table",
+            str(tmp_path / "other.toml"),
+            "--out",
+            str(tmp_path / "out"),
+        ],
+    )
+    assert result.exit_code == 2
+    assert result.output.startswith(
+        "assay: neutron@1.3: aten.convolution.default: batch = 4: expected 1, the only value"
+    )
+    assert result.output.count("\n") == 1
+
+
+def test_counts_around_a_multiple() -> None:
+    assert around(8) == (1, 4, 7, 9, 12)
+    assert around(2) == (1, 3)
+    assert past(3, 0, 3, 4, 4, 2) == (4, 2)
