@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
@@ -36,6 +37,7 @@ from partitioners.exir.program import EdgeProgram
 
 Meta = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides, type
 _CPU = torch.device("cpu")
+_SYMBOLIC_IN_PYTHON = frozenset({"aten.slice_copy.Tensor"})  # torch's own shape function takes no open sizes
 OPEN_LIMIT = 2
 """Largest symbolic size, as a multiple of the size that the case runs with."""
 
@@ -183,7 +185,8 @@ class EdgeWriter:
         def value(node: fx.Node) -> Any:
             return node.meta["val"]
 
-        with enable_python_dispatcher(), self.mode:
+        dispatcher = enable_python_dispatcher() if op in _SYMBOLIC_IN_PYTHON else nullcontext()
+        with dispatcher, self.mode:
             result = edge_op(op)(*fx.node.map_arg(tuple(args), value), **fx.node.map_arg(dict(kwargs), value))
         return tuple(result) if isinstance(result, list | tuple) else result
 

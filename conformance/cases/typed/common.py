@@ -47,7 +47,8 @@ class Subject:
     config: the class that `configs` selects; supports: the config precisions that it has. empty: a shape
     without elements that torch takes; single: the smallest one. open: axes whose sizes may be open.
     integers: torch computes it on int32, too. as_float: a quantised use runs in floats when config_precisions
-    names FP32 alone. product: it has quantised weights, so its activations must be quantised as well.
+    names FP32 alone. product: it has quantised weights, so its activations must be quantised as well. converts:
+    a quantised use is computed in floats between conversions, whatever the codes.
     """
 
     config: str
@@ -60,6 +61,7 @@ class Subject:
     integers: bool = False
     as_float: bool = True
     product: bool = False
+    converts: bool = False
 
     def use(self, precision: str) -> Use:
         """The usual use."""
@@ -74,7 +76,7 @@ def everywhere(subject: Subject, precision: str, limits: Limits) -> list[Draft]:
         *number_types(subject, u, precision),
         *surroundings.contexts(u, precision),
         *quantised_neighbours(subject, u, precision),
-        *per_op_mode(u, precision),
+        *(() if is_static(precision) and subject.converts else per_op_mode(u, precision)),
     ]
 
 
@@ -176,7 +178,8 @@ def number_types(subject: Subject, u: Use, precision: str) -> Iterator[Draft]:
     if is_static(precision):
         unsigned = Quant(f32(0.05), 131, 0, 255, dtype="uint8")
         yield limit("dtype", "int8", model(with_x(u, fill=Fill("ramp"))))
-        yield outside("dtype", "uint8", model(activations(replace(u, y=unsigned), quant=unsigned)))
+        codes = model(activations(replace(u, y=unsigned), quant=unsigned))
+        yield placed("uint8", codes) if subject.converts else outside("dtype", "uint8", codes)
     elif precision in FLOATS:
         yield limit("dtype", u.values[0].dtype, model(with_x(u, fill=Fill("ramp"))))
         for dtype in _few(("bfloat16", "float64"), precision):

@@ -80,7 +80,7 @@ def cases(axes: int, precision: str, limits: Limits) -> list[Draft]:
         conv.at,
         PRECISIONS,
         shape=(1, 4, *size),
-        single=(1, 1, *(3, 3)[:axes]),
+        single=(1, 2, *(3, 3)[:axes]),
         empty=(0, 4, *size),
         open=((0,), tuple(range(2, 2 + axes)), (0, *range(2, 2 + axes))),
         as_float=False,

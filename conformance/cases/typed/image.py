@@ -52,7 +52,14 @@ def avg_pool_cases(precision: str, limits: Limits) -> list[Draft]:
         return model(_pool(AVG_POOL, precision, *arguments, **more))
 
     subject = Subject(
-        "AvgPoolingConfig", _avg, FLOAT_STATIC, PICTURE, single=(1, 1, 2, 2), empty=EMPTY, open=OPEN_PICTURE
+        "AvgPoolingConfig",
+        _avg,
+        FLOAT_STATIC,
+        PICTURE,
+        single=(1, 1, 2, 2),
+        empty=EMPTY,
+        open=OPEN_PICTURE,
+        converts=True,
     )
     drafts = everywhere(subject, precision, limits)
     windows = (

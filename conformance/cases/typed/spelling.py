@@ -107,8 +107,13 @@ def activations(u: Use, **changes: Any) -> Use:
 
 
 def opened(u: Use, axes: tuple[int, ...]) -> Use:
-    """The same use with the sizes of some axes left open, of every operand that is no constant and has them."""
-    values = tuple(
-        v if v.constant else replace(v, dynamic=tuple(axis for axis in axes if axis < len(v.shape))) for v in u.values
-    )
-    return replace(u, values=values)
+    """The same use with the sizes of some axes left open, of every operand that is no constant and has them.
+
+    An open size is at least 2 here: torch.export takes a size of 1 for a known one.
+    """
+    return replace(u, values=tuple(value if value.constant else _opened(value, axes) for value in u.values))
+
+
+def _opened(value: Value, axes: tuple[int, ...]) -> Value:
+    shape = tuple(max(2, size) if axis in axes else size for axis, size in enumerate(value.shape))
+    return replace(value, shape=shape, dynamic=tuple(axis for axis in axes if axis < len(shape)))
