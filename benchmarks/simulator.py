@@ -13,6 +13,7 @@ torch's. One thread each: the networks are too small to gain from more.
 from __future__ import annotations
 
 import argparse
+import logging
 import statistics
 import time
 import warnings
@@ -88,6 +89,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="timed turns of each contender")
     parser.add_argument("networks", nargs="*", default=list(NETWORKS), help="any of " + ", ".join(NETWORKS))
     options = parser.parse_args()
+    logging.disable(logging.WARNING)  # torch.onnx and torchao log which optional parts are not installed
     torch.set_num_threads(1)
     with torch.no_grad():
         for name in options.networks:
