@@ -152,7 +152,7 @@ def _check_range(what: str, found: int, low: int, high: int, where: str) -> None
 def _check_externals(model: XModel) -> None:
     """The inputs, then the outputs, are the delegate's arguments from 0; nothing else is one."""
     ids = (*model.inputs, *model.outputs)
-    for index in (*ids, *model.channels_last):
+    for index in (*ids, *model.channels_last, *model.scalars):
         _check_range("value id", index, 0, len(model.values) - 1, "arguments")
     found = {index: value.external for index, value in enumerate(model.values) if value.external is not None}
     expected = {index: position for position, index in enumerate(ids)}
@@ -163,6 +163,9 @@ def _check_externals(model: XModel) -> None:
     for index in model.channels_last:
         if index not in expected or len(model.values[index].shape) != 4:
             raise FormatError("channels-last value", index, "an argument with 4 axes", "subgraph")
+    for index in model.scalars:
+        if index not in expected or model.values[index].shape != (1,):
+            raise FormatError("scalar value", index, "an argument of shape (1,)", "subgraph")
 
 
 def _check_node(node: XNode, values: int, where: str) -> None:

@@ -60,8 +60,9 @@ def write(model: XModel) -> bytes:
         "output_ids": model.outputs,
         "constant_data": constants.records,
     }
-    if model.channels_last:
-        record["channels_last_ids"] = model.channels_last
+    for name, ids in (("channels_last_ids", model.channels_last), ("scalar_ids", model.scalars)):
+        if ids:
+            record[name] = ids
     graph = flatbuffer.write(schema.GRAPH, record, schema.IDENTIFIER)
     start, data = _aligned(_HEADER.size), constants.data()
     behind = start + _aligned(len(graph))
@@ -178,6 +179,7 @@ def read(data: bytes, named: Mapping[str, bytes] = {}) -> XModel:
         _arguments(values, record["input_ids"], "input_ids"),
         _arguments(values, record["output_ids"], "output_ids"),
         _numbers(record["channels_last_ids"]),
+        _numbers(record["scalar_ids"]),
     )
     _check_flags(record, model)
     check(model)

@@ -135,7 +135,8 @@ class XModel:
     """A delegate: `inputs` and `outputs` are value ids in the order of the delegate's arguments.
 
     `channels_last` are those of them whose torch tensor is NCHW with channels-last strides: the value has the
-    shape [N, H, W, C] in which its numbers lie in memory, axes (0, 2, 3, 1) of the tensor. All others are
+    shape [N, H, W, C] in which its numbers lie in memory, axes (0, 2, 3, 1) of the tensor. `scalars` are those
+    whose torch tensor has no axes, where the value has the shape (1,). All others are
     contiguous tensors of the value's shape.
     """
 
@@ -144,6 +145,7 @@ class XModel:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     channels_last: tuple[int, ...] = ()
+    scalars: tuple[int, ...] = ()
 
 
 def packed_int4(codes: Array) -> Array:

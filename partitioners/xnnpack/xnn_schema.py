@@ -271,5 +271,6 @@ GRAPH: Final = _table(
     mem_buffer_sizes=_UINTS,
     constant_data=Tables(_CONSTANT),
     channels_last_ids=_UINTS,
+    scalar_ids=_UINTS,
 )
-"""The root table. `channels_last_ids` is not ExecuTorch's, whose readers skip it: see `XModel.channels_last`."""
+"""The root table. The last two fields are not ExecuTorch's, whose readers skip them: see `XModel`."""

@@ -1,0 +1,130 @@
+"""The values of the nodes walked so far; lowering functions read operands from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._sympy.numbers import int_oo
+
+from partitioners.exir.compiling import refusal, require
+from partitioners.exir.nodes import value as value_of
+from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR, target_name
+from partitioners.exir.qdq import qparams
+from partitioners.xnnpack.lowering.model import ModelBuilder, Shape
+from partitioners.xnnpack.lowering.values import DTYPES, Value, id_of
+from partitioners.xnnpack.xnn_model import PerTensor, PerToken
+
+
+class Context:
+    """One compilation: the subgraph so far, and the value of every node walked so far."""
+
+    def __init__(self, constants: Mapping[str, torch.Tensor | None]) -> None:
+        self.model = ModelBuilder()
+        self.values: dict[fx.Node, Value] = {}
+        self._constants = constants
+        self._converted: dict[tuple[int, PerToken], int] = {}
+
+    def value(self, node: Any, user: fx.Node) -> Value:
+        """What an operand of `user` is: the number of a dequantize node is computed when it is first needed."""
+        if isinstance(node, fx.Node) and node not in self.values:
+            found = self.constant(node)
+            if found is not None:
+                self.values[node] = constant_value(node, found)
+            elif target_name(node.target) == DEQUANTIZE_PER_TENSOR and node.op == "call_function":
+                self.values[node] = self._dequantised(node)
+        if not isinstance(node, fx.Node) or node not in self.values:
+            raise refusal(user, "operand", node, "a tensor that the delegate computes")
+        return self.values[node]
+
+    def codes(self, dequantize: fx.Node) -> Value:
+        """The codes behind a per-tensor dequantize with constant parameters."""
+        source, quant = dequantize.args[0], per_tensor(dequantize)
+        assert isinstance(source, fx.Node), f"{dequantize.name} has no operand"
+        data = self.constant(source)
+        if data is not None:
+            return Value(source.name, tuple(data.shape), "qint8", quant, data=data)
+        found = self.value(source, dequantize)
+        require(found.quant == quant, dequantize, "scale and zero point", quant, found.quant)
+        return found
+
+    def constant(self, node: object) -> torch.Tensor | None:
+        """The data of a constant, or of a conversion between numbers and codes of one; None for other nodes."""
+        if not isinstance(node, fx.Node):
+            return None
+        if node.op == "placeholder" and node.name in self._constants:
+            data = self._constants[node.name]
+            if data is None:
+                raise refusal(node, "constant", "a tensor without data", "a tensor with data")
+            return data
+        if node.op != "call_function" or target_name(node.target) not in (QUANTIZE_PER_TENSOR, DEQUANTIZE_PER_TENSOR):
+            return None
+        data = self.constant(node.args[0])
+        if data is None:
+            return None
+        converted: torch.Tensor = node.target(data, *node.args[1:], **node.kwargs)  # type: ignore[operator]  # a function
+        return converted
+
+    def _dequantised(self, node: fx.Node) -> Value:
+        """Numbers that a Convert makes of codes, in the codes' own layout."""
+        codes = self.codes(node)
+        last = codes.is_channels_last
+        dtype = dtype_of(node)
+        made = self.model.emit("Convert", [id_of(self.model, codes, last)], dtype)
+        return Value(node.name, codes.shape, dtype, None, {last: made}, open_axes=codes.open_axes)
+
+    def converted(self, source: int, quant: PerToken) -> int:
+        """Numbers quantised at run time, once for all products that take them."""
+        if (source, quant) not in self._converted:
+            self._converted[source, quant] = self.model.emit("Convert", [source], "qdint8", quant)
+        return self._converted[source, quant]
+
+    def quantised(self, node: fx.Node) -> None:
+        """Codes that a Convert makes of numbers."""
+        source, quant = self.value(node.args[0], node), per_tensor(node)
+        last = source.is_channels_last
+        made = self.model.emit("Convert", [id_of(self.model, source, last)], "qint8", quant)
+        self.values[node] = Value(node.name, source.shape, "qint8", quant, {last: made}, open_axes=source.open_axes)
+
+
+def per_tensor(node: fx.Node) -> PerTensor:
+    """The parameters of a quantize or dequantize. Raises CompileError unless int8 codes can have them."""
+    found = qparams(node)
+    defect = "parameters that are not constant" if found is None else found.defect()
+    if found is None or defect is not None:
+        raise refusal(node, "quantisation", defect, "int8, a positive float32 scale, an int8 zero point")
+    return PerTensor(found.scale32, found.zero_point)
+
+
+def constant_value(node: fx.Node, data: torch.Tensor) -> Value:
+    """A constant operand of an operator on numbers."""
+    require(data.dtype in DTYPES, node, "type of a constant", data.dtype, list(DTYPES))
+    return Value(node.name, tuple(data.shape), DTYPES[data.dtype], data=data)
+
+
+def dtype_of(node: fx.Node) -> str:
+    """The format's type of a node's result. Raises CompileError for one that XNNPACK does not have."""
+    found = value_of(node)
+    require(found is not None and found.dtype in DTYPES, node, "result", found, f"a tensor of {list(DTYPES)}")
+    assert found is not None
+    return DTYPES[found.dtype]
+
+
+def bounds(node: fx.Node) -> tuple[Shape, tuple[int, ...]]:
+    """Upper bounds of the sizes of a node's result, and the axes whose size is open."""
+    found = value_of(node)
+    if found is None:
+        raise refusal(node, "result", type(node.meta.get("val")).__name__, "a tensor")
+    sizes = tuple(found.shape)
+    open_axes = tuple(axis for axis, size in enumerate(sizes) if not isinstance(size, int))
+    return tuple(_bound(size) for size in sizes), open_axes
+
+
+def _bound(size: int | torch.SymInt) -> int:
+    """The largest value of a size; of a size without limit, the one that the program was exported with."""
+    if isinstance(size, int):
+        return size
+    upper = size.node.shape_env.bound_sympy(size.node.expr).upper
+    return int(size.node.hint) if upper in (int_oo,) or upper > 2**31 else int(upper)

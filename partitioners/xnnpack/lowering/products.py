@@ -1,0 +1,165 @@
+"""Matrix products and convolutions: on numbers, on codes, and on activations quantised at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from partitioners.exir.compiling import require
+from partitioners.exir.nodes import argument
+from partitioners.exir.ops import target_name
+from partitioners.xnnpack.lowering.context import bounds
+from partitioners.xnnpack.lowering.movement import pad_options, reshaped
+from partitioners.xnnpack.lowering.operation import Operation
+from partitioners.xnnpack.lowering.pooling import convolution_options
+from partitioners.xnnpack.lowering.values import TO_NCHW, TO_NHWC, Value
+from partitioners.xnnpack.lowering.weights import Weights, stored_weights, write_bias, write_quantised_bias
+from partitioners.xnnpack.options import ConfigPrecisionType
+from partitioners.xnnpack.products import LINEAR, PLACES, Product, product
+from partitioners.xnnpack.xnn_model import ABSENT, TRANSPOSE_WEIGHTS, PerToken
+
+FP32, STATIC, DYNAMIC = ConfigPrecisionType.FP32, ConfigPrecisionType.STATIC_QUANT, ConfigPrecisionType.DYNAMIC_QUANT
+
+
+def found_product(node: fx.Node) -> Product:
+    """How the product is computed, as the graph around it says."""
+    return product(node, PLACES[target_name(node.target)], (FP32, STATIC, DYNAMIC))
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A product that is being lowered."""
+
+    operation: Operation
+    found: Product
+
+    def activation(self) -> Value:
+        """The activation: codes with constant parameters, else numbers."""
+        ctx, node = self.operation.ctx, self.operation.node
+        if self.found.precision is STATIC:
+            assert self.found.activation is not None
+            return ctx.codes(self.found.activation)
+        return ctx.value(self.found.activation if self.found.dynamic is None else self.found.dynamic.source, node)
+
+    def converted(self, source: int, nonbatch: int) -> int:
+        """The activation's place, quantised there when that is done at run time."""
+        if self.found.precision is not DYNAMIC:
+            return source
+        return self.operation.ctx.converted(source, PerToken(nonbatch))
+
+    def bias(self, weights: Weights | None, dtype: str) -> int:
+        """The bias: int32 codes for codes, float32 with parameters from run time, else numbers of `dtype`."""
+        ctx, node = self.operation.ctx, self.found.bias
+        if node is None:
+            return ABSENT
+        data = ctx.constant(node)
+        if data is None:
+            return self.operation.id_of(ctx.value(node, self.operation.node))
+        if self.found.precision is STATIC:
+            assert self.found.activation is not None and weights is not None
+            return write_quantised_bias(ctx, data, self.found.activation, weights)
+        return write_bias(ctx, data, dtype if self.found.precision is FP32 else "fp32")
+
+
+def fully_connected(operation: Operation) -> Value:
+    """aten.linear, addmm and mm -> FullyConnected."""
+    site = _Site(operation, found_product(operation.node))
+    _check_factors(operation)
+    x, node = site.activation(), operation.node
+    rows_first = target_name(node.target) == LINEAR or site.found.permute is not None
+    weights, flags = stored_weights(operation.ctx, node, site.found), 0
+    if weights is None:
+        place = operation.id_of(operation.ctx.value(site.found.weight, node))
+        flags = 0 if rows_first else TRANSPOSE_WEIGHTS
+    else:
+        weights = weights if rows_first else weights.arranged(weights.data.t(), 1 - weights.axis)
+        place = weights.write(operation.ctx.model)
+    inputs = [site.converted(operation.id_of(x), 1), place, site.bias(weights, x.dtype)]
+    return operation.result(operation.emit("FullyConnected", inputs, flags=flags, limits=operation.limits))
+
+
+def _check_factors(operation: Operation) -> None:
+    for name in ("alpha", "beta"):
+        factor = operation.arguments.get(name, 1)
+        require(factor == 1, operation.node, name, factor, 1)
+
+
+def batch_matmul(operation: Operation) -> Value:
+    """aten.bmm -> BatchMatrixMultiply."""
+    ids = [operation.id_of(operation.operand(source)) for source in operation.node.args[:2]]
+    return operation.result(operation.emit("BatchMatrixMultiply", ids))
+
+
+def convolution(operation: Operation) -> Value:
+    """aten.convolution -> Conv2d, DepthwiseConv2d or ConvTranspose2d; a single spatial axis gets a second of size 1."""
+    site = _Site(operation, found_product(operation.node))
+    x, arguments = site.activation(), operation.arguments
+    weights = stored_weights(operation.ctx, operation.node, site.found)
+    if weights is None or weights.data.dim() not in (3, 4) or x.rank != weights.data.dim():
+        found = "computed" if weights is None else f"rank {weights.data.dim()} for rank {x.rank}"
+        require(False, operation.node, "weights", found, "constants of the input's rank, 3 or 4")
+    assert weights is not None
+    if weights.data.dim() == 3:
+        weights = weights.arranged(weights.data.unsqueeze(-1), weights.axis)
+    kind, options, filters = _filters(weights, arguments)
+    source = site.converted(_spatial(site, x), 3)
+    bias = site.bias(filters, "fp32")
+    made = operation.emit(kind, [source, filters.write(operation.ctx.model), bias], options, limits=operation.limits)
+    return operation.result(made, True) if x.rank == 4 else _flat(operation, made)
+
+
+def _filters(weights: Weights, arguments: dict[str, object]) -> tuple[str, dict[str, int], Weights]:
+    """The operator, its options, and the weights in its order of axes."""
+    groups, transposed = arguments["groups"], arguments["transposed"]
+    assert isinstance(groups, int)
+    data = weights.data
+    ends = (data.shape[0] // groups, data.shape[1]) if transposed else (data.shape[1], data.shape[0] // groups)
+    kernel = (data.shape[2], data.shape[3])
+    sizes = [_sizes(arguments[name], fill) for name, fill in (("stride", 1), ("padding", 0), ("dilation", 1))]
+    adjustment = _sizes(arguments["output_padding"], 0) if transposed else (0, 0)
+    options = convolution_options(kernel, sizes[0], sizes[1], sizes[2], groups, ends, adjustment)
+    if weights.dtype == "qcint4":  # only matrix products store pairs of 4-bit codes
+        weights = Weights(weights.data, "qcint8", weights.scales, weights.axis)
+    if transposed:
+        return "ConvTranspose2d", options, weights.arranged(_swapped(data, groups).permute(TO_NHWC), 0)
+    if ends[0] == 1:
+        return "DepthwiseConv2d", options, weights.arranged(data.permute(1, 2, 3, 0), 3)
+    return "Conv2d", options, weights.arranged(data.permute(TO_NHWC), 0)
+
+
+def _swapped(data: torch.Tensor, groups: int) -> torch.Tensor:
+    """[inputs, outputs / groups, ...] as [outputs, inputs / groups, ...]."""
+    inputs, outputs, *kernel = data.shape
+    split = data.reshape(groups, inputs // groups, outputs, *kernel)
+    return split.transpose(1, 2).reshape(groups * outputs, inputs // groups, *kernel)
+
+
+def _sizes(value: object, fill: int) -> tuple[int, int]:
+    """A list of one or two sizes; `fill` is the size along an axis that was added."""
+    assert isinstance(value, Sequence)
+    return (value[0], value[1]) if len(value) == 2 else (value[0], fill)
+
+
+def _spatial(site: _Site, x: Value) -> int:
+    """The activation channels-last, with two spatial axes, and padded where that was done before the product."""
+    operation, found = site.operation, site.found
+    if x.rank == 4:
+        place = operation.id_of(x, True)
+    else:
+        flat = reshaped(operation, operation.id_of(x), (*x.shape, 1), x.open_axes)
+        place = operation.moved("StaticTranspose", [flat], {"perm": TO_NHWC})
+    if found.pad is None:
+        return place
+    pads = argument(found.pad, 1, "pad", ())
+    across = tuple(pads) if x.rank == 4 else (0, 0, *pads)
+    view = Value(x.name, (*x.shape, 1)[:4], x.dtype, ids={True: place})
+    return operation.moved("StaticConstantPad", [place], pad_options(view, across, 0.0))
+
+
+def _flat(operation: Operation, made: int) -> Value:
+    """The result without its second spatial axis, in torch's order."""
+    whole = operation.moved("StaticTranspose", [made], {"perm": TO_NCHW})
+    return operation.result(reshaped(operation, whole, *bounds(operation.node)))

@@ -1,0 +1,170 @@
+"""A delegated edge program as an XNNPACK subgraph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from partitioners.exir.compiling import refusal, require
+from partitioners.exir.constants import constant_values
+from partitioners.exir.nodes import value as value_of
+from partitioners.exir.ops import GETITEM, QUANTIZE_PER_TENSOR, target_name
+from partitioners.exir.qdq import qparams
+from partitioners.xnnpack.lowering.context import Context, bounds, dtype_of, per_tensor
+from partitioners.xnnpack.lowering.elementwise import limits_of
+from partitioners.xnnpack.lowering.operation import Operation
+from partitioners.xnnpack.lowering.products import STATIC, found_product
+from partitioners.xnnpack.lowering.registry import CLAMPS, LOWERINGS, Lowering
+from partitioners.xnnpack.lowering.values import Value, id_of
+from partitioners.xnnpack.patterns import is_dequantize, is_named, is_quantize, only_user, result_path, static_form
+from partitioners.xnnpack.products import PLACES
+from partitioners.xnnpack.xnn_model import XModel
+
+
+def lower(program: ExportedProgram) -> XModel:
+    """The subgraph of a delegated program. Raises CompileError for what has no equivalent."""
+    constants = constant_values(program)
+    walk = _Walk(Context(constants))
+    inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name not in constants]
+    for node in inputs:
+        walk.ctx.values[node] = _input(walk.ctx, node)
+    for node in program.graph.nodes:
+        if node.op == "call_function":
+            walk.visit(node)
+        elif node.op not in ("placeholder", "output"):
+            raise refusal(node, "node", node.op, "a function call")
+    return _finished(walk.ctx, inputs, program.graph.output_node())
+
+
+def _input(ctx: Context, node: fx.Node) -> Value:
+    """An argument of the delegate; codes have the parameters of the dequantize nodes that read them."""
+    (shape, open_axes), dtype = bounds(node), dtype_of(node)
+    readers = [user for user in node.users if qparams(user) is not None and is_dequantize(user)]
+    quant = None
+    if dtype == "qint8":
+        require(bool(readers), node, "reader of codes", "none", "a dequantize with constant parameters")
+        quant = per_tensor(readers[0])
+    last = _is_channels_last(node)
+    arranged = tuple(shape[axis] for axis in (0, 2, 3, 1)) if last else shape
+    return Value(node.name, shape, dtype, quant, {last: ctx.model.add(dtype, arranged, quant)}, open_axes=open_axes)
+
+
+def _is_channels_last(node: fx.Node) -> bool:
+    """Whether the node's tensor of four axes lies channels-last in memory, and not in torch's order as well."""
+    found = value_of(node)
+    if found is None or found.dim() != 4:
+        return False
+    shape, strides = (_numbers(sizes) for sizes in (found.shape, found.stride()))
+    layout = torch.empty_strided(shape, strides, device="meta")
+    return layout.is_contiguous(memory_format=torch.channels_last) and not layout.is_contiguous()
+
+
+def _numbers(sizes: Iterable[int | torch.SymInt]) -> tuple[int, ...]:
+    """Sizes or strides of the program as it was exported."""
+    return tuple(size if isinstance(size, int) else int(size.node.hint) for size in sizes)
+
+
+class _Walk:
+    """Goes through a graph once and lowers each node; `done` are those that an earlier one took along."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.done: set[fx.Node] = set()
+
+    def visit(self, node: fx.Node) -> None:
+        """Define the node's value, writing what it needs."""
+        name = target_name(node.target)
+        if node in self.done or self.ctx.constant(node) is not None or self._is_lazy(node, name):
+            return
+        if name == QUANTIZE_PER_TENSOR:
+            self.ctx.quantised(node)
+        elif name == GETITEM:
+            require(bool(node.args[1] == 0), node, "result of several", node.args[1], 0)
+            self.ctx.values[node] = self.ctx.value(node.args[0], node)
+        elif name in LOWERINGS:
+            self._lower(node, LOWERINGS[name])
+        else:
+            raise refusal(node, "operator", name, "one that the compiler knows")
+
+    def _is_lazy(self, node: fx.Node, name: str) -> bool:
+        """Whether the node is read by the product that it belongs to, or computed when it is needed."""
+        if is_dequantize(node) or (is_quantize(node) and name != QUANTIZE_PER_TENSOR):
+            return True
+        if is_named(node, _CHOOSE) or (name == GETITEM and is_named(node.args[0], _CHOOSE)):
+            return True
+        user = only_user(node)
+        if user is None or target_name(user.target) not in PLACES:
+            return False
+        found = found_product(user)
+        return node is found.pad or (node is found.permute and self.ctx.constant(found.stored) is not None)
+
+    def _lower(self, node: fx.Node, how: Lowering) -> None:
+        activation, output = self._codes_path(node, how)
+        if output is None and how.is_clamped:
+            activation = _clamp_behind(node)
+        limits = None if activation is None else limits_of(Operation(self.ctx, activation))
+        quant = None if output is None else per_tensor(output)
+        result = how.lower(Operation(self.ctx, node, quant, limits))
+        for member in (activation, output):
+            if member is not None:
+                self.done.add(member)
+        self.ctx.values[output or activation or node] = result
+
+    def _codes_path(self, node: fx.Node, how: Lowering) -> tuple[fx.Node | None, fx.Node | None]:
+        """(activation, quantize) behind an operator on codes; (None, None) for one on numbers."""
+        if target_name(node.target) in PLACES:
+            if found_product(node).precision is not STATIC:
+                return None, None
+            activation, output = result_path(node, CLAMPS)
+            require(qparams(output) is not None, node, "result on codes", output, "a quantize node alone behind it")
+            return activation, output
+        form = static_form(node, how.fused) if how.on_codes else None
+        if form is None:
+            return None, None
+        quant = per_tensor(form.output)
+        if how.moves and any(per_tensor(source) != quant for source in form.inputs):
+            return None, None
+        return form.activation, form.output
+
+
+_CHOOSE = frozenset(
+    {
+        "quantized_decomposed.choose_qparams.tensor",
+        "quantized_decomposed.choose_qparams_per_token_asymmetric.default",
+        "torchao.choose_qparams_affine.default",
+    }
+)
+
+
+def _clamp_behind(node: fx.Node) -> fx.Node | None:
+    """The relu or hardtanh that alone uses the result, when its limits are in order."""
+    user = only_user(node)
+    return user if is_named(user, CLAMPS) else None
+
+
+def _finished(ctx: Context, inputs: list[fx.Node], output: fx.Node) -> XModel:
+    """The subgraph with a value of its own for every output: inputs and outputs given before are copied."""
+    arguments = [next(iter(ctx.values[node].ids.values())) for node in inputs]
+    last = [place for node, place in zip(inputs, arguments, strict=True) if ctx.values[node].is_channels_last]
+    taken, returned = set(arguments), []
+    for node in _returned(output):
+        in_nhwc = _is_channels_last(node)
+        place = id_of(ctx.model, ctx.value(node, output), in_nhwc)
+        if place in taken or ctx.model.values[place].data is not None:
+            place = ctx.model.emit("Copy", [place])
+        taken.add(place)
+        returned.append(place)
+        last += [place] if in_nhwc else []
+    nodes = zip((*inputs, *_returned(output)), (*arguments, *returned), strict=True)
+    scalars = [place for node, place in nodes if not bounds(node)[0]]
+    return ctx.model.finished(arguments, returned, last, scalars)
+
+
+def _returned(output: fx.Node) -> list[fx.Node]:
+    results = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
+    found = [node for node in results if isinstance(node, fx.Node)]
+    require(bool(found) and len(found) == len(results), output, "outputs", results, "one or more nodes")
+    return found
