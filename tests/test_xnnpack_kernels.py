@@ -1,0 +1,344 @@
+"""The kernels of `reference.xnnpack` against their formulas in whole numbers, fractions and float64."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from reference.affine import Affine, float32
+from reference.xnnpack import convert, dynamic, rational, static
+from reference.xnnpack import float32 as reals
+from reference.xnnpack.accuracy import FLOAT32
+from reference.xnnpack.fma import accumulate, flushed, fma
+from reference.xnnpack.output import code
+
+ALL = torch.arange(-128, 128).to(torch.int8)
+PAIRS = (ALL.repeat_interleave(256), ALL.repeat(256))
+SCALES = [(0.03, 3, 0.02, -5, 0.05, 1), (0.1, -128, 0.001, 127, 0.02, 0), (1.0, 0, 1.0, 0, 2.0, 1)]
+
+
+def codes(generator: torch.Generator, *shape: int) -> Tensor:
+    return torch.randint(-128, 128, shape, generator=generator, dtype=torch.int8)
+
+
+def rounded(value: Fraction) -> int:
+    return round(value)  # Fraction rounds ties to even
+
+
+def saturated(value: int, lo: int = -128, hi: int = 127) -> int:
+    return max(lo, min(hi, value))
+
+
+# ------------------------------------------------------------------------------------------------ static int8
+
+
+@pytest.mark.parametrize("scales", SCALES)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_are_shifted_products_rounded_half_up(
+    scales: tuple[float, int, float, int, float, int], sign: int
+) -> None:
+    sa, za, sb, zb, sy, zy = scales
+    a, b, y = Affine(sa, za), Affine(sb, zb), Affine(sy, zy)
+    ra, rb = np.float32(np.float32(sa) / np.float32(sy)), np.float32(np.float32(sb) / np.float32(sy))
+    shift = 20 - math.floor(math.log2(max(ra, rb)))
+    first, second = (rounded(Fraction(float(r)) * 2**shift) for r in (ra, rb))
+    p, q = (side.numpy().astype(np.int64) for side in PAIRS)
+    acc = (1 << (shift - 1)) + first * (p - za) + sign * second * (q - zb)
+    expected = np.clip((acc >> shift) + zy, -128, 127)
+    found = (static.add if sign > 0 else static.sub)(a, b, y)(*PAIRS)
+    assert np.array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize("scales", SCALES)
+def test_products_of_codes_round_once_after_a_float32_multiplication(
+    scales: tuple[float, int, float, int, float, int],
+) -> None:
+    sa, za, sb, zb, sy, zy = scales
+    ratio = np.float32(np.float32(sa) * np.float32(sb)) / np.float32(sy)
+    p, q = (side.numpy().astype(np.float32) for side in PAIRS)
+    expected = np.clip(np.rint((p - za) * (q - zb) * ratio) + zy, -128, 127)
+    assert np.array_equal(static.mul(Affine(sa, za), Affine(sb, zb), Affine(sy, zy))(*PAIRS).numpy(), expected)
+
+
+def test_a_sum_of_too_small_a_ratio_is_refused() -> None:
+    with pytest.raises(ValueError, match="ratio of a sum"):
+        static.add(Affine(1e-4, 0), Affine(1e-4, 0), Affine(1.0, 0))
+
+
+@pytest.mark.parametrize("w_scales", [(0.01,), tuple(0.002 * (i + 1) for i in range(6))])
+@pytest.mark.parametrize("activation", [None, (-3, 90)])
+def test_linear(w_scales: tuple[float, ...], activation: tuple[int, int] | None) -> None:
+    generator = torch.Generator().manual_seed(1)
+    x, y, weights = Affine(0.02, -7), Affine(0.3, 11), codes(generator, 6, 33)
+    bias = torch.randint(-9000, 9000, (6,), generator=generator, dtype=torch.int32)
+    given = codes(generator, 5, 33)
+    acc = (given.long() + 7) @ weights.long().T + bias
+    lo, hi = activation or (-128, 127)
+    found = static.linear(weights, bias, x, w_scales, y, activation)(given)
+    for row, column in itertools.product(range(5), range(6)):
+        scale = float32(w_scales[column % len(w_scales)])
+        ratio = np.float32(np.float32(x.scale32 * scale) / np.float32(y.scale32))
+        value = float(np.float32(int(acc[row, column])) * ratio)
+        expected = saturated(round(value) + 11, lo, hi)
+        assert int(found[row, column]) == expected
+
+
+@pytest.mark.parametrize(("groups", "each", "outputs"), [(1, 5, 4), (2, 3, 6), (6, 1, 6), (6, 1, 12)])
+def test_conv2d_is_a_linear_of_windows(groups: int, each: int, outputs: int) -> None:
+    generator = torch.Generator().manual_seed(2)
+    x, y = Affine(0.05, 20), Affine(0.9, -4)
+    weights, given = codes(generator, outputs, 3, 2, each), codes(generator, 2, 6, 7, each * groups)
+    kernel = static.conv2d(weights, None, x, (0.01,), y, (2, 1), (1, 2), ((1, 0), (2, 1)), groups)
+    wide = torch.nn.functional.conv2d(
+        torch.nn.functional.pad(given.permute(0, 3, 1, 2).double() - 20, (2, 1, 1, 0)),
+        weights.permute(0, 3, 1, 2).double(), None, (2, 1), 0, (1, 2), groups,
+    )  # fmt: skip
+    ratio = torch.tensor(float32(float32(x.scale32 * float32(0.01)) / y.scale32))
+    expected = ((wide.float() * ratio).round() - 4).clamp(-128, 127).permute(0, 2, 3, 1)
+    assert torch.equal(kernel(given), expected.to(torch.int8))
+
+
+def test_transpose_conv2d_adds_what_every_cell_sends() -> None:
+    generator = torch.Generator().manual_seed(3)
+    x, y = Affine(0.05, 20), Affine(0.9, -4)
+    weights, given = codes(generator, 4, 3, 2, 5), codes(generator, 2, 4, 5, 5)
+    kernel = static.transpose_conv2d(weights, None, x, (0.01,), y, (2, 3), (1, 2), ((1, 1), (1, 1)), (1, 2))
+    wide = torch.nn.functional.conv_transpose2d(
+        given.permute(0, 3, 1, 2).double() - 20,
+        weights.permute(3, 0, 1, 2).double(),
+        None,
+        (2, 3),
+        1,
+        (1, 2),
+        1,
+        (1, 2),
+    )
+    ratio = torch.tensor(float32(float32(x.scale32 * float32(0.01)) / y.scale32))
+    expected = ((wide.float() * ratio).round() - 4).clamp(-128, 127).permute(0, 2, 3, 1)
+    assert torch.equal(kernel(given), expected.to(torch.int8))
+
+
+def test_a_requantisation_ratio_over_256_is_refused() -> None:
+    with pytest.raises(ValueError, match="requantisation ratio"):
+        static.linear(torch.ones((1, 1), dtype=torch.int8), None, Affine(257.0, 0), (1.0,), Affine(1.0, 0))
+
+
+def test_clamp_keeps_codes_of_one_quantisation() -> None:
+    q = Affine(0.5, 3)
+    found = static.clamp(-1.25, 6.0, q, q)(ALL)
+    assert torch.equal(found, ALL.clamp(round(-1.25 / 0.5 + 3), 15))  # -2.5 + 3 is a tie to even: 0
+    assert code(-1.25, q) == 0
+
+
+def test_clamp_rounds_after_the_zero_point_of_another_quantisation() -> None:
+    x, y = Affine(0.5, 0), Affine(1.0, 1)
+    expected = np.clip(np.rint(ALL.numpy().astype(np.float32) * np.float32(0.5) + np.float32(1.0)), -128, 127)
+    assert np.array_equal(static.clamp(None, None, x, y)(ALL).numpy(), expected)
+
+
+def test_mean_of_codes() -> None:
+    given = codes(torch.Generator().manual_seed(4), 2, 5, 3, 4)
+    x, y = Affine(0.1, 9), Affine(0.07, -2)
+    ratio = np.float32(np.float32(np.float32(0.1) / np.float32(0.07)) / np.float32(15))
+    acc = (given.long() - 9).sum((1, 2)).numpy().astype(np.float32)
+    expected = np.clip(np.rint(acc * ratio) - 2, -128, 127)
+    assert np.array_equal(static.mean(x, y)(given)[:, 0, 0].numpy(), expected)
+
+
+def test_max_pool_never_takes_padding() -> None:
+    given = torch.full((1, 3, 3, 1), -128, dtype=torch.int8)
+    assert torch.equal(static.max_pool2d((2, 2), (1, 1), (2, 2), ((1, 1), (1, 1)))(given), torch.full_like(given, -128))
+
+
+# ------------------------------------------------------------------------------------------------ conversions
+
+
+def test_quantize_rounds_before_the_zero_point_and_saturates() -> None:
+    given = torch.tensor([0.25, 0.75, 1.25, -0.25, 1e9, -1e9, math.inf, -math.inf, math.nan])
+    assert convert.quantize(Affine(0.5, 1))(given).tolist() == [1, 3, 3, 1, 127, -128, 127, -128, 127]
+
+
+def test_quantize_from_half_precision_rounds_the_reciprocal_to_half() -> None:
+    scale = float(np.float16(1 / np.float32(0.03)))
+    given = torch.linspace(-4, 4, 999).half()
+    expected = (given.double() * scale).round().clamp(-128, 127).to(torch.int8)
+    assert torch.equal(convert.quantize(Affine(0.03, 0), half=True)(given), expected)
+
+
+def test_dequantize_and_requantize() -> None:
+    x = Affine(0.03, 5)
+    assert torch.equal(convert.dequantize(x)(ALL), (ALL.float() - 5) * torch.tensor(0.03))
+    found = convert.requantize(x, Affine(0.06, -1))(ALL).long()
+    assert torch.equal(found, ((((ALL.long() - 5) * 128) + 128) >> 8) - 1)
+    with pytest.raises(ValueError, match="ratio of scales"):
+        convert.requantize(x, Affine(30.0, 0))
+
+
+def test_the_step_of_a_bias_is_rounded_per_channel_only() -> None:
+    x, bias = Affine(float32(0.1), 0), torch.tensor([1.0, -2.0])
+    assert convert.quantize_bias(bias, x, (0.003,)).tolist() == [round(1 / (0.003 * float32(0.1))), -6667]
+    assert convert.quantize_bias(bias, x, (0.003, 0.003)).dtype == torch.int32
+
+
+# ------------------------------------------------------------------------------------------------ fused sums
+
+
+def hard_triples() -> Tensor:
+    """Triples of float32: random ones of many sizes, and products next to a tie of their sum."""
+    generator = torch.Generator().manual_seed(5)
+    sizes = torch.randint(-30, 30, (3, 4000), generator=generator).float()
+    triples = torch.randn((3, 4000), generator=generator) * torch.exp2(sizes)
+    near = torch.tensor([[1 + 2.0**-12], [1 + 2.0**-12], [2.0**24]]).expand(3, 2).clone()
+    near[1, 1] = 1 - 2.0**-12
+    below = [2.0**-24 * (1 + 2.0**-23), 1 - 2.0**-23, 1 + 2.0**-23]  # 2**-70 below the tie of the sum
+    ties = torch.tensor([[2.0**-24, 2.0**-24, below[0]], [1.0, 1.0 + 2.0**-23, below[1]], [1.0, 1.0, below[2]]])
+    return torch.cat([triples, near, ties], 1)
+
+
+def test_fma_rounds_the_exact_sum_once() -> None:
+    a, b, c = hard_triples()
+    for found, p, q, r in zip(fma(a, b, c).tolist(), a.tolist(), b.tolist(), c.tolist(), strict=True):
+        assert Fraction(found) == nearest_float32(Fraction(p) * Fraction(q) + Fraction(r))
+
+
+def test_accumulate_is_fma_on_wide_numbers() -> None:
+    a, b, c = hard_triples()
+    assert torch.equal(accumulate(c.double(), a.double(), b.double()).float(), fma(a, b, c))
+
+
+def test_two_roundings_would_be_seen() -> None:
+    a, b, c = hard_triples()
+    assert not torch.equal((a.double() * b.double() + c.double()).float(), fma(a, b, c))
+
+
+def nearest_float32(value: Fraction) -> Fraction:
+    """The nearest float32 number, ties to even, of a value in the normal range."""
+    if not value:
+        return value
+    exponent = math.floor(math.log2(abs(value))) - 23
+    exponent += abs(value) / Fraction(2) ** exponent >= 2**24
+    exponent -= abs(value) / Fraction(2) ** exponent < 2**23
+    return round(value / Fraction(2) ** exponent) * Fraction(2) ** exponent
+
+
+def test_subnormal_numbers_are_flushed() -> None:
+    assert flushed(torch.tensor([2.0**-126, 2.0**-127, -(2.0**-149)])).tolist() == [2.0**-126, 0.0, 0.0]
+
+
+# ------------------------------------------------------------------------------------------------ run-time rows
+
+
+def test_rows_are_quantised_by_their_own_extremes() -> None:
+    rows = dynamic.quantize_rows(torch.tensor([[0.0, 0.0, 0.0], [1.0, 2.0, 3.0], [-1.0, 0.5, 1.0]]))
+    assert rows.zero_points.flatten().tolist() == [127.0, -128.0, 0.0]
+    assert rows.codes.tolist() == [[127] * 3, [-43, 42, 127], [-128, 64, 127]]
+    assert rows.scales.flatten().tolist() == [1.0, float(torch.reciprocal(torch.tensor(85.0))), float32(1 / 127.5)]
+
+
+def test_dynamic_linear_is_a_fused_sum_of_an_exact_accumulator() -> None:
+    generator = torch.Generator().manual_seed(6)
+    weights, bias = codes(generator, 4, 50), torch.randn(4, generator=generator)
+    x, scales = torch.randn((3, 50), generator=generator), (0.01, 0.02, 0.03, 0.04)
+    rows = dynamic.quantize_rows(x)
+    acc = (rows.codes.long() - rows.zero_points.long()) @ weights.long().T
+    expected = fma(acc.float() * rows.scales, torch.tensor(scales), bias)
+    assert torch.equal(dynamic.linear(weights, scales, bias)(x), expected)
+    assert torch.equal(dynamic.linear(weights, scales, bias, (0.0, 1.0))(x), expected.clamp(0.0, 1.0))
+
+
+def test_dynamic_conv2d_quantises_image_by_image() -> None:
+    generator = torch.Generator().manual_seed(7)
+    x, weights = torch.randn((2, 4, 4, 3), generator=generator), codes(generator, 5, 1, 1, 3)
+    flat = dynamic.linear(weights.view(5, 3), [0.01] * 5, None)
+    single = [dynamic.conv2d(weights, [0.01] * 5, None)(image[None]) for image in x]
+    assert torch.equal(dynamic.conv2d(weights, [0.01] * 5, None)(x), torch.cat(single))
+    assert not torch.equal(torch.cat(single).view(-1, 5), flat(x.view(-1, 3)))
+
+
+def test_groups_have_bfloat16_scales_and_are_added_in_order() -> None:
+    generator = torch.Generator().manual_seed(8)
+    weights = torch.randint(-8, 8, (3, 64), generator=generator, dtype=torch.int8)
+    scales, x = torch.rand((3, 2), generator=generator) * 0.1, torch.randn((4, 64), generator=generator)
+    found = dynamic.groupwise_linear(weights, scales, None)(x)
+    steps = scales.to(torch.bfloat16).float()
+    real = x.double() @ (weights.double() * steps.double().repeat_interleave(32, 1)).T
+    assert float((found - real).abs().max()) < 0.05
+    assert torch.equal(found, dynamic.groupwise_linear(weights, steps, None)(x))
+
+
+# ------------------------------------------------------------------------------------------------ real kernels
+
+
+Function = Callable[[Tensor], Tensor]
+FUNCTIONS: dict[str, tuple[Function, Function]] = {
+    "aten.cos.default": (rational.cos, torch.cos),
+    "aten.elu.default": (lambda x: rational.elu(x, 1.0), torch.nn.functional.elu),
+    "aten.exp.default": (rational.exp, torch.exp),
+    "aten.gelu.default": (rational.gelu, torch.nn.functional.gelu),
+    "aten.hardswish.default": (rational.hardswish, lambda x: x * (x / 6 + 0.5).clamp(0, 1)),
+    "aten.log.default": (lambda x: rational.log(x.abs() + 1e-3), lambda x: torch.log(x)),
+    "aten.sigmoid.default": (rational.sigmoid, torch.sigmoid),
+    "aten.sin.default": (rational.sin, torch.sin),
+    "aten._softmax.default": (rational.softmax, lambda x: torch.softmax(x, -1)),
+    "aten.tanh.default": (rational.tanh, torch.tanh),
+}
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_approximations_are_as_accurate_as_stated(op: str) -> None:
+    x = torch.linspace(-20, 20, 20_000).reshape(200, 100)
+    kernel, exact = FUNCTIONS[op]
+    real = exact((x.abs() + 1e-3).double() if op == "aten.log.default" else x.double())
+    stated = FLOAT32[op]
+    error = (kernel(x).double() - real).abs()
+    assert bool((error <= real.abs() * stated.ulps * 2.0**-23 + stated.absolute).all())
+    assert not bool((error <= real.abs() * 2.0**-25).all())
+
+
+def test_infinite_and_zero_operands() -> None:
+    ends = torch.tensor([math.inf, -math.inf, 0.0])
+    assert rational.exp(ends).tolist() == [math.inf, 0.0, 1.0]
+    assert rational.sigmoid(ends).tolist() == [1.0, 0.0, 0.5]
+    assert rational.tanh(ends).tolist() == [1.0, -1.0, 0.0]
+    assert rational.log(ends)[[0, 2]].tolist() == [math.inf, -math.inf]
+    assert math.isnan(float(rational.log(ends)[1]))
+
+
+def test_products_add_one_term_after_the_other() -> None:
+    x, weights = torch.tensor([[1.0, 2.0**24, -(2.0**24)]]), torch.ones((1, 3))
+    assert reals.linear(weights, None)(x).item() == 0.0  # 1 is lost in 2**24 + 1
+    assert reals.linear(weights, torch.tensor([0.5]))(x[:, [1, 2, 0]]).item() == 1.0
+    assert reals.batch_matmul()(x[None], weights.T[None]).item() == 0.0
+
+
+def test_depthwise_taps_run_down_the_columns() -> None:
+    image, weights = torch.zeros((1, 2, 2, 2)), torch.ones((2, 2, 2, 1))
+    image[0, :, :, 0] = torch.tensor([[1.0, -(2.0**24)], [2.0**24, 0.0]])
+    assert reals.conv2d(weights, None, groups=2)(image)[0, 0, 0, 0].item() == 0.0
+    assert reals.conv2d(weights[:1].expand(1, 2, 2, 2), None)(image)[0, 0, 0, 0].item() == 1.0
+    image[0, :, :, 0] = torch.tensor([[1.0, 2.0**24], [-(2.0**24), 0.0]])
+    assert reals.conv2d(weights, None, groups=2)(image)[0, 0, 0, 0].item() == 1.0
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_bilinear_is_torchs_up_to_rounding(align_corners: bool) -> None:
+    x = torch.randn((1, 5, 4, 3), generator=torch.Generator().manual_seed(9))
+    found = reals.resize_bilinear((7, 9), align_corners)(x).permute(0, 3, 1, 2)
+    real = torch.nn.functional.interpolate(
+        x.permute(0, 3, 1, 2).double(), (7, 9), mode="bilinear", align_corners=align_corners
+    )
+    assert torch.allclose(found.double(), real, atol=2e-6, rtol=0)
+
+
+def test_averages_do_not_count_padding() -> None:
+    x = torch.arange(9.0).view(1, 3, 3, 1)
+    found = reals.avg_pool2d((3, 3), (2, 2), ((1, 1), (1, 1)))(x)
+    assert found.flatten().tolist() == pytest.approx([2.0, 3.0, 5.0, 6.0])
+    assert reals.mean()(x).item() == pytest.approx(4.0)
