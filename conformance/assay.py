@@ -18,7 +18,7 @@ from conformance.package import RESULTS, TABLE, journal, results_text, sha256, w
 from conformance.report.data import Report, make_report
 from conformance.report.render import reports
 from conformance.results import CaseResult
-from conformance.selection import all_cases
+from conformance.selection import SelectionError, all_cases
 from conformance.table import Table, load_table, table_path
 from conformance.waivers import Waiver
 
@@ -54,7 +54,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     backend = load_backend(request.backend)
     job = Job(request.backend, request.table or backend.table)
     table = load_table(job.table)
-    cases = request.selection.of(all_cases(table))
+    cases = _cases(request.selection, table)
     with journal(request.folder) as written:
         progress.started(len(cases))
         results = []
@@ -68,6 +68,15 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     texts = {RESULTS: results_text(results), TABLE: table_path(job.table).read_bytes().decode(), **reports(report)}
     write_package(request.folder, texts, certificate)
     return report
+
+
+def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
+    """The selected cases. Raises SelectionError when there is none."""
+    known = all_cases(table)
+    cases = selection.of(known)
+    if not cases:
+        raise SelectionError(f"{selection}: matches none of {len(known)} case ids, which look like {known[0].id}")
+    return cases
 
 
 def _certificate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,6 +82,14 @@ def _module(spec: str, name: str) -> object:
         return importlib.import_module(name)
     except ImportError as error:
         raise BackendSpecError(f"backend {spec!r}: cannot import {name}: {error}") from error
+    except SyntaxError as error:
+        place = f"{Path(str(error.filename)).name}, line {error.lineno}"
+        raise BackendSpecError(f"backend {spec!r}: cannot import {name}: {error.msg} ({place})") from error
+    except Exception as error:  # a module may raise anything; the message says what and where
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        found = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        place = f"{Path(frame.filename).name}, line {frame.lineno}"
+        raise BackendSpecError(f"backend {spec!r}: cannot import {name}: {found} ({place})") from error
 
 
 def _attribute(spec: str, module: object, name: str) -> object:

@@ -58,7 +58,7 @@ def show(backend: str, operator: str, table: str | None) -> None:
 @click.option("-k", "expression", metavar="EXPR", help="Only cases whose id matches, as in pytest. Never certifies.")
 @click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
 @table_option
-@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Results folder; else assay-BACKEND.")
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder; else assay-BACKEND[-part].")
 @click.option("--smoke", is_flag=True, help="The first case of every constraint and side. Never certifies.")
 @click.option("--waivers", metavar="FILE", type=click.Path(path_type=Path), help="Known failures, see the docs.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
@@ -81,7 +81,8 @@ def certify(
     from conformance.report.console import progress, summary
 
     console = Console()
-    folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}")
+    part = "-part" if smoke or expression is not None else ""  # a look at some cases leaves the certificate alone
+    folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}{part}")
     with _usage_errors():
         from conformance.assay import Request, assay
         from conformance.certificate import Selection

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+MOST = 8  # choices that a message lists
 _FORM = re.compile(
     r"(?P<code>[a-z][a-z0-9_]*)(?: = (?P<value>\S.*?))?(?: for (?P<precisions>\w+(?:, \w+)*))? @(?P<source>\S+)"
 )
@@ -79,4 +80,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`, did you mean 'x'?` for the known name closest to `name`, or the choices when none is close."""
     choices = sorted(known)
     close = difflib.get_close_matches(name, choices, n=1)
-    return f", did you mean {close[0]!r}?" if close else f"; known: {', '.join(choices)}"
+    if close:
+        return f", did you mean {close[0]!r}?"
+    rest = len(choices) - MOST
+    return f"; known: {', '.join(choices[:MOST])}" + (f" and {rest} more" if rest > 0 else "")

@@ -88,6 +88,7 @@ def _drain(job: Job, queue: deque[Chunk], workers: int, pool: Pool) -> Generator
     """Run chunks until none is left or the pool breaks; returns the ids that were in flight then."""
     flying: dict[Future[list[CaseResult]], Chunk] = {}
     with pool(workers) as executor:
+        _check_start(executor)
         try:
             while queue or flying:
                 while queue and len(flying) < 2 * workers:
@@ -101,11 +102,23 @@ def _drain(job: Job, queue: deque[Chunk], workers: int, pool: Pool) -> Generator
     return []
 
 
+def _check_start(executor: Executor) -> None:
+    """Raise UsageError when no worker answers before any case is sent: that says nothing about a case."""
+    try:
+        executor.submit(os.getpid).result()
+    except BrokenProcessPool as error:
+        raise UsageError(
+            "the worker processes end before they run a case; "
+            "-n 1 runs all cases in this process (a script that starts a run needs if __name__ == '__main__')"
+        ) from error
+
+
 def _one_by_one(job: Job, suspects: Sequence[str], pool: Pool) -> Iterator[CaseResult]:
     """Run cases one at a time, so that a dead process names its case."""
     queue = deque(suspects)
     while queue:
         with pool(1) as executor:
+            _check_start(executor)
             while queue:
                 name = queue.popleft()
                 try:

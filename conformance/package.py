@@ -48,33 +48,57 @@ class Journal:
     """Writes each result down as it comes, so that an interrupted run shows how far it got."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._file = (folder / JOURNAL).open("w", encoding="utf-8", newline="\n")
 
     def add(self, result: CaseResult) -> None:
-        self._file.write(to_line(result) + "\n")
-        self._file.flush()
+        """Write one result. Raises PackageError when the disk takes no more."""
+        with _writing(self._folder):
+            self._file.write(to_line(result) + "\n")
+            self._file.flush()
 
     def close(self) -> None:
-        self._file.close()
+        """Close the file. Raises PackageError when the disk takes no more."""
+        with _writing(self._folder):
+            self._file.close()
 
 
 @contextmanager
 def journal(folder: Path) -> Iterator[Journal]:
     """Make the folder, remove the files of an earlier run (its certificate first), open the journal.
 
-    Raises PackageError when the folder cannot be used.
+    Raises PackageError when the folder cannot be used, or holds files and is not the folder of a run.
     """
-    try:
+    with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for name in FILES:
-            (folder / name).unlink(missing_ok=True)
+        _refuse_foreign(folder)
         opened = Journal(folder)
-    except OSError as error:
-        raise PackageError(f"{folder}: cannot be written: {error.strerror}") from error
+        for name in FILES[:-1]:
+            (folder / name).unlink(missing_ok=True)
+            (folder / f"{name}.tmp").unlink(missing_ok=True)
     try:
         yield opened
     finally:
         opened.close()
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """What stands in a folder is removed only if a run wrote it."""
+    names = sorted(path.name for path in folder.iterdir())
+    if names and not {CERTIFICATE, JOURNAL} & set(names):
+        raise PackageError(
+            f"{folder}: holds other files ({names[0]}{', ...' if names[1:] else ''}); "
+            "expected a new or empty folder, or one that 'assay certify' wrote"
+        )
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """What the system says against writing, as one error that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise PackageError(f"{folder}: cannot be written: {error.strerror}") from error
 
 
 def results_text(results: Sequence[CaseResult]) -> str:
@@ -88,16 +112,20 @@ def sha256(text: str) -> str:
 
 
 def write_package(folder: Path, texts: Mapping[str, str], certificate: Certificate) -> None:
-    """Write the final files under temporary names, move them into place, the certificate last."""
+    """Write the final files under temporary names, move them into place, the certificate last.
+
+    Raises PackageError when the disk takes no more; the journal stays then.
+    """
     everything = {**texts, CERTIFICATE: certificate_text(certificate)}
-    for name, text in everything.items():
-        with (folder / f"{name}.tmp").open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    for name in everything:
-        (folder / f"{name}.tmp").replace(folder / name)
-    (folder / JOURNAL).unlink(missing_ok=True)
+    with _writing(folder):
+        for name, text in everything.items():
+            with (folder / f"{name}.tmp").open("w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        for name in everything:
+            (folder / f"{name}.tmp").replace(folder / name)
+        (folder / JOURNAL).unlink(missing_ok=True)
 
 
 # ------------------------------------------------------------------------------------ verify
@@ -120,10 +148,12 @@ class Verification:
 def verify(folder: Path, today: datetime.date) -> Verification:
     """Derive the verdict of a folder again, from its results and its table alone.
 
-    Raises PackageError when there is no such folder.
+    Raises PackageError when there is no such folder, or when it is not the folder of a run.
     """
     if not folder.is_dir():
-        raise PackageError(f"{folder}: no such folder")
+        raise PackageError(f"{folder}: {'a file, expected a folder' if folder.exists() else 'no such folder'}")
+    if not any((folder / name).is_file() for name in FILES):
+        raise PackageError(f"{folder}: no run has written here, expected a folder of 'assay certify' ({CERTIFICATE})")
     if not (folder / CERTIFICATE).is_file():
         return Verification((_incomplete(folder),))
     try:
@@ -164,7 +194,11 @@ def _table(folder: Path, certificate: Certificate) -> Table:
     digest = sha256(text)
     if digest != certificate.table["sha256"]:
         raise PackageError(f"{TABLE} is not the table that the certificate names (sha256 differs)")
-    return parse_table(tomllib.loads(text), TABLE, digest)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PackageError(f"{TABLE}: {error}") from error
+    return parse_table(data, TABLE, digest)
 
 
 def _results(text: str, cases: Sequence[Case]) -> tuple[list[CaseResult], list[str]]:

@@ -10,11 +10,12 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
 from conformance.graph import Case, Graph
+from conformance.shapes import check_shape
 
 METRICS = ("max_lsb", "bias", "off_by_one_rate", "sqnr_db", "sqnr_floor_db", "worst_ratio_to_bound")
 VERDICTS = ("accept", "reject", "partial", "absent", "error")
@@ -22,6 +23,16 @@ STATUSES = ("pass", "fail", "unspecified")
 DIGITS = 6
 
 Number = float | int | str | None
+
+SHAPE = {
+    **dict.fromkeys(("case", "row", "constraint", "side", "expect", "program", "verdict", "status"), str),
+    "reason": (str, None),
+    "reasons": [{"code": str, "found": str, "sentence": str}],
+    "failures": [{"check": str, "message": str}],
+    "metrics": dict.fromkeys(METRICS, (float, int, str, None)),
+    "partitions": int,
+    "blobs": [str],
+}
 
 
 class ResultError(ValueError):
@@ -123,25 +134,27 @@ def to_line(result: CaseResult) -> str:
 def from_line(line: str) -> CaseResult:
     """Read a line that `to_line` wrote. Raises ResultError for any other text."""
     try:
-        data = json.loads(line)
-        result = _result(data)
-    except (KeyError, TypeError, ValueError) as error:
+        result = _result(json.loads(line))
+        written = to_line(result)
+    except (ValueError, RecursionError) as error:
         raise ResultError(f"not a result record ({error})") from error
-    if to_line(result) != line:
+    if written != line:
         raise ResultError("not written as a run writes it (keys, order or spacing differ)")
     return result
 
 
-def _result(data: Mapping[str, Any]) -> CaseResult:
-    names = {field.name for field in fields(CaseResult)}
-    if set(data) != names:
-        raise ValueError(f"keys {sorted(set(data) ^ names)} are missing or unknown")
+def _result(data: Any) -> CaseResult:
+    without = isinstance(data, dict) and data.get("reasons", ()) is None
+    check_shape(data, SHAPE | {"reasons": None} if without else SHAPE)
     if data["verdict"] not in VERDICTS or data["status"] not in STATUSES:
         raise ValueError(f"verdict {data['verdict']!r} or status {data['status']!r} does not exist")
-    rest = {key: value for key, value in data.items() if key not in ("reasons", "failures", "blobs")}
+    if data["partitions"] != len(data["blobs"]):
+        raise ValueError(f"{data['partitions']} partitions, but {len(data['blobs'])} blobs")
     return CaseResult(
-        **rest,
-        reasons=None if data["reasons"] is None else tuple(Reason(**reason) for reason in data["reasons"]),
-        failures=tuple(Failure(**failure) for failure in data["failures"]),
-        blobs=tuple(data["blobs"]),
+        **data
+        | {
+            "reasons": None if without else tuple(Reason(**reason) for reason in data["reasons"]),
+            "failures": tuple(Failure(**failure) for failure in data["failures"]),
+            "blobs": tuple(data["blobs"]),
+        }
     )

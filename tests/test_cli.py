@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -29,11 +30,20 @@ def assay(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+# What the command does, with Ctrl-C heard: a shell starts what runs in its background with SIGINT ignored.
+START = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from conformance.cli import main
+main()
+"""
+
+
 def child(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     """The command in a process (and process group) of its own."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     return subprocess.Popen(
-        [sys.executable, "-m", "conformance.cli", *arguments],
+        [sys.executable, "-c", START, *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": path, **environment},
         stdout=subprocess.PIPE,
@@ -103,6 +113,9 @@ def test_a_failure_says_what_is_wrong_and_how_to_see_it_again(tmp_path: Path) ->
         (("certify", "fake_backend:backend", "--table", "missing.toml"), "cannot read the table"),
         (("certify", "fake_backend:backend", "-k", "a and ("), "found the end, expected"),
         (("certify", "fake_backend:backend", "-k", "or"), "found 'or', expected"),
+        (("certify", "fake_backend:backend", "-k", "nothing"), "-k 'nothing': matches none of 100 case ids"),
+        (("certify", "broken_module:backend"), "cannot import broken_module: ValueError: no luck (broken_module.py"),
+        (("certify", "unreadable_module:backend"), "expected ':' (unreadable_module.py, line 1)"),
         (("certify", "fake_backend:backend", "--waivers", "missing.toml"), "cannot read the waivers"),
         (("show", "fake_backend:backend", "aten.neg.defalt"), "did you mean 'aten.neg.default'?"),
         (("certify", "fake_backend:backend", "--table", STRANGE), "no cases for 'aten.frobnicate.default'"),
@@ -113,6 +126,9 @@ def test_usage_errors_are_one_line_and_exit_2(
     arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    (tmp_path / "broken_module.py").write_text("raise ValueError('no luck')\n")
+    (tmp_path / "unreadable_module.py").write_text("def backend()\n")
     code, text = assay(*arguments)
     assert code == 2 and message in text
     assert len(text.splitlines()) == 1
@@ -122,6 +138,66 @@ def test_usage_errors_are_one_line_and_exit_2(
 def test_no_worker_is_a_usage_error() -> None:
     code, _ = assay("certify", "fake_backend:backend", "-n", "0")
     assert code == 2
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "results.jsonl"])
+def test_a_folder_of_someone_else_is_left_alone(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("mine")
+    code, text = assay("certify", "fake_backend:backend", "-k", NEG, "-n", "1", "--out", str(tmp_path))
+    assert code == 2 and f"holds other files ({name})" in text and len(text.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_text() == "mine"
+
+
+def test_a_look_at_some_cases_leaves_the_certificate_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command that repeats a failure runs where the report of that failure stands."""
+    monkeypatch.chdir(tmp_path)
+    for more in ((), ("-k", NEG), ("--smoke",)):
+        assay("certify", "fake_backend:drifts", "-n", "1", *more)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "assay-fake_backend.drifts",
+        "assay-fake_backend.drifts-part",
+    ]
+    certificate = json.loads((tmp_path / "assay-fake_backend.drifts" / CERTIFICATE).read_text())
+    assert certificate["selection"] == {"expression": None, "smoke": False}
+
+
+def test_the_command_of_a_failure_repeats_it(tmp_path: Path) -> None:
+    """As printed, in a shell, for a backend that only PYTHONPATH finds."""
+    arguments = ["certify", "fake_backend:drifts", "-n", "1", "-k", NEG]
+    first = child(*arguments, "--out", str(tmp_path / "first")).communicate(timeout=120)[0]
+    command = next(line for line in first.splitlines() if line.lstrip().startswith("again")).split(maxsplit=1)[1]
+    assert command.startswith("PYTHONPATH=")
+    shell = f'assay() {{ {sys.executable} -m conformance.cli "$@"; }}\ncd {tmp_path}\n{command}'
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    again = subprocess.run(["bash", "-c", shell], env=environment, capture_output=True, text=True, timeout=120)
+    assert again.returncode == 1, again.stderr
+    assert "= -32, expected -33 (exact)" in again.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
+def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).symlink_to("/dev/full")
+    code, text = assay("certify", "fake_backend:backend", "-k", NEG, "-n", "1", "--out", str(tmp_path))
+    assert code == 2 and "cannot be written: No space left on device" in text
+    assert not (tmp_path / CERTIFICATE).exists()
+
+
+def test_workers_that_do_not_start_are_one_error() -> None:
+    """Python 3.11 to 3.13 start workers by importing the main module again: without a guard each starts a run."""
+    script = "from conformance.cli import main\nmain(['certify', 'fake_backend:backend', '-n', '2', '--smoke'])\n"
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "unguarded.py").write_text(script)
+        path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        run = subprocess.run(
+            [sys.executable, "unguarded.py"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert run.returncode == 2
+    assert [line for line in run.stderr.splitlines() if line.startswith("assay: the worker processes end before")]
 
 
 def wait_for_results(process: subprocess.Popen[str], path: Path) -> None:

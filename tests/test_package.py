@@ -5,18 +5,21 @@ from __future__ import annotations
 import datetime
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import fake_backend
 import pytest
 
 from conformance.assay import Request, assay
 from conformance.cases import cases_for
-from conformance.certificate import Selection, conclude
-from conformance.package import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError, journal, verify
+from conformance.certificate import CertificateError, Selection, certificate_text, conclude, read_certificate
+from conformance.package import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError, journal, sha256, verify
 from conformance.report.data import Report
-from conformance.results import CaseResult, to_line
+from conformance.results import CaseResult, ResultError, from_line, to_line
+from conformance.selection import SelectionError
 from conformance.table import load_table
 from conformance.waivers import Waiver, WaiverError, load_waivers
 
@@ -90,8 +93,10 @@ def test_a_selection_never_certifies(selection: Selection, tmp_path: Path) -> No
 
 
 def test_no_cases_never_certify(tmp_path: Path) -> None:
-    assert "no case was run" in run(tmp_path, selection=Selection("nothing_like_this")).certificate.objections
-    assert not conclude((), (), Selection(), (), TODAY).certified
+    with pytest.raises(SelectionError, match="'nothing_like_this': matches none of 100 case ids"):
+        run(tmp_path, selection=Selection("nothing_like_this"))
+    assert not list(tmp_path.iterdir())
+    assert conclude((), (), Selection(), (), TODAY).objections == ("no case was run",)
 
 
 # ------------------------------------------------------------------------------------ tampering
@@ -143,6 +148,64 @@ def test_tampering_is_noticed(
     assert any(problem in text for text in found.problems), found.problems
 
 
+JUNK: tuple[Any, ...] = (None, -1, 1.5, True, "x", [], {}, [[]], float("nan"))
+
+
+def places(data: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every place in a JSON value, the whole of it first; of a list and of digests the first entry."""
+    yield place
+    if isinstance(data, dict):
+        for key in list(data)[: 1 if "sources" in place else None]:
+            yield from places(data[key], (*place, key))
+    elif isinstance(data, list) and data:
+        yield from places(data[0], (*place, 0))
+
+
+def with_junk(text: str, place: tuple[str | int, ...], junk: Any) -> str:
+    data = [json.loads(text)]
+    inner: Any = data
+    for key in (0, *place)[:-1]:
+        inner = inner[key]
+    inner[(0, *place)[-1]] = junk
+    return json.dumps(data[0], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def test_any_wrong_value_in_a_certificate_is_a_problem_and_no_crash(certified: Path) -> None:
+    text = certificate_text(
+        replace(read_certificate((certified / CERTIFICATE).read_text()), waivers=(waiver("x"),), objections=("y",))
+    )
+    refused = 0
+    for place in places(json.loads(text)):
+        for junk in JUNK:
+            try:
+                read_certificate(with_junk(text, place, junk))
+            except CertificateError as error:
+                refused += "is not a certificate" in str(error)
+    assert refused > 200
+
+
+def test_any_wrong_value_in_a_result_is_a_problem_and_no_crash(drifting: Path) -> None:
+    line = next(r for r in (drifting / RESULTS).read_text().splitlines() if '"status":"fail"' in r)
+    refused = 0
+    for place in places(json.loads(line)):
+        for junk in JUNK:
+            try:
+                from_line(with_junk(line, place, junk))
+            except ResultError:
+                refused += 1
+    assert refused > 150
+
+
+def test_a_damaged_table_is_a_problem_and_no_crash(certified: Path, tmp_path: Path) -> None:
+    """Also when the certificate was made to fit."""
+    copy = shutil.copytree(certified, tmp_path / "copy")
+    edit(copy, TABLE, lambda text: text.replace('"', "", 1))
+    certificate = json.loads((copy / CERTIFICATE).read_text())
+    certificate["table"]["sha256"] = sha256((copy / TABLE).read_text())
+    (copy / CERTIFICATE).write_text(json.dumps(certificate))
+    assert verify(copy, TODAY).problems[0].startswith("table.toml: ")
+
+
 @pytest.mark.parametrize("name", [CERTIFICATE, RESULTS, TABLE])
 def test_a_missing_file_makes_a_folder_incomplete(certified: Path, tmp_path: Path, name: str) -> None:
     copy = shutil.copytree(certified, tmp_path / "copy")
@@ -165,7 +228,11 @@ def test_an_interrupted_run_is_incomplete_and_drops_the_old_certificate(certifie
 def test_a_missing_or_unusable_folder(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="no such folder"):
         verify(tmp_path / "nowhere", TODAY)
+    with pytest.raises(PackageError, match="no run has written here"):
+        verify(tmp_path, TODAY)
     (tmp_path / "file").write_text("")
+    with pytest.raises(PackageError, match="a file, expected a folder"):
+        verify(tmp_path / "file", TODAY)
     with pytest.raises(PackageError, match="cannot be written"), journal(tmp_path / "file"):
         pass
 
