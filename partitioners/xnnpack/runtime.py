@@ -35,12 +35,13 @@ class InputError(ValueError):
 
 @dataclass(frozen=True)
 class Port:
-    """One argument: its value, and whether its torch tensor is [N, C, H, W] of channels-last memory."""
+    """One argument: its value, and whether its torch tensor is [N, C, H, W] of channels-last memory, or a scalar."""
 
     value: int
     dtype: torch.dtype
     bounds: Shape
     channels_last: bool
+    is_scalar: bool
 
 
 @dataclass(frozen=True)
@@ -169,14 +170,14 @@ def _port(model: XModel, index: int) -> Port:
     value = model.values[index]
     if value.dtype not in NUMBERS:
         raise DeviceError("type of an argument", value.dtype, f"one of {sorted(NUMBERS)}", f"value {index}")
-    return Port(index, NUMBERS[value.dtype], value.shape, index in model.channels_last)
+    return Port(index, NUMBERS[value.dtype], value.shape, index in model.channels_last, index in model.scalars)
 
 
 def _accepted(port: Port, tensor: torch.Tensor, position: int) -> torch.Tensor:
     shape = tuple(tensor.shape)
     if port.channels_last and len(shape) == 4:
         tensor = tensor.permute(_TO_NHWC)
-    elif not shape:
+    elif port.is_scalar and not shape:
         tensor = tensor.reshape(1)
     fits = len(tensor.shape) == len(port.bounds) and all(
         1 <= n <= most for n, most in zip(tensor.shape, port.bounds, strict=True)
@@ -196,4 +197,6 @@ def _of(values: Sequence[torch.Tensor | None], index: int) -> torch.Tensor:
 
 def _returned(port: Port, value: torch.Tensor) -> torch.Tensor:
     fresh = value.clone(memory_format=torch.contiguous_format)
+    if port.is_scalar:
+        return fresh.reshape(())
     return fresh.permute(_TO_NCHW) if port.channels_last else fresh

@@ -104,6 +104,8 @@ def convolution(operation: Operation) -> Value:
     assert weights is not None
     if weights.data.dim() == 3:
         weights = weights.arranged(weights.data.unsqueeze(-1), weights.axis)
+    if weights.scales is None:  # XNNPACK keeps the filters of convolutions in float32, whatever it computes in
+        weights = Weights(weights.data.to(torch.float32), "fp32")
     kind, options, filters = _filters(weights, arguments)
     source = site.converted(_spatial(site, x), 3)
     bias = site.bias(filters, "fp32")
