@@ -61,6 +61,8 @@ def conv2d(
 def _depthwise(
     weights: Tensor, offset: Tensor, x: Affine, stride: Pair, dilation: Pair, padding: Padding, groups: int
 ) -> Kernel:
+    """One input channel per group: a library's convolution, which has no transform (Winograd's) to use there."""
+
     def apply(codes: Tensor) -> Tensor:
         value = padded_float(codes, padding, x.zero_point, weights.dtype).permute(0, 3, 1, 2)
         acc = F.conv2d(value, weights, offset, stride, (0, 0), dilation, groups)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from reference.affine import Affine, float32
 from reference.int8.accumulate import NO_PADDING, Padding, Pair
-from reference.int8.lut import ALL_CODES, lookup, table_kernel
+from reference.int8.lut import ALL_CODES, table_kernel
 from reference.xnnpack import products
 from reference.xnnpack.output import Bounds, Kernel, Kernel2, code, fp32_stage, limits, ratios
 from reference.xnnpack.pool import max_pool2d as max_pool2d
@@ -32,23 +32,21 @@ def sub(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> Ke
 def _sum(a: Affine, b: Affine, y: Affine, sign: int, activation: Bounds | None) -> Kernel2:
     """(A * (qa - za) + B * (qb - zb) + half) >> shift: multipliers of 21 bits, rounded half up."""
     lo, hi = limits(y, activation)
-    first, second = float32(a.scale32 / y.scale32), float32(b.scale32 / y.scale32)
-    shift = _PRECISION - (math.frexp(max(first, second))[1] - 1)
+    steps = float32(a.scale32 / y.scale32), float32(b.scale32 / y.scale32)
+    shift = _PRECISION - (math.frexp(max(steps))[1] - 1)
     if not 1 <= shift <= 31:
-        raise ValueError(f"ratio of a sum's scales: found {max(first, second)}, expected 2**-11 to less than 2**20")
-    left = _aligned(a, first, shift) + (1 << (shift - 1)) + (y.zero_point << shift)
-    right = _aligned(b, second, shift) * sign
+        raise ValueError(f"ratio of a sum's scales: found {max(steps)}, expected 2**-11 to less than 2**20")
+    first, second = (round(math.ldexp(ratio, shift)) for ratio in steps)  # ties to even
+    second *= sign
+    offset = (1 << (shift - 1)) - first * a.zero_point - second * b.zero_point
+    fits = (abs(first) + abs(second)) * 128 + abs(offset) < 1 << 31
+    dtype = torch.int32 if fits else torch.int64
 
     def apply(p: Tensor, q: Tensor) -> Tensor:
-        total = lookup(left, p) + lookup(right, q)
-        return total.__irshift__(shift).clamp_(lo, hi).char()
+        total = p.to(dtype).mul_(first).add_(offset) + q.to(dtype).mul_(second)
+        return total.__irshift__(shift).add_(y.zero_point).clamp_(lo, hi).char()
 
     return apply
-
-
-def _aligned(q: Affine, ratio: float, shift: int) -> Tensor:
-    """int64 [256]: every code's value times round(ratio * 2**shift), ties to even."""
-    return (ALL_CODES - q.zero_point) * round(math.ldexp(ratio, shift))
 
 
 def mul(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> Kernel2:
