@@ -129,7 +129,7 @@ def _value_node(value: Value) -> _Node:
         real = Bounded(numbers.to(torch.float64))
         return _Node(real, real, dtype=numbers.dtype)
     if quant.group is not None and isinstance(quant.scale, tuple):
-        real = golden.groupwise(numbers, quant.scale, quant.group)
+        real = golden.groupwise(numbers.to(torch.int16) - quant.zero_point, quant.scale, quant.group)
         return _Node(real, real)
     real = golden.dequantised(numbers, quant.scale, quant.zero_point, quant.axis)
     codes = numbers.to(torch.float64)

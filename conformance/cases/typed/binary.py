@@ -187,7 +187,7 @@ def alpha_cases(binary: Binary, precision: str, limits: Limits) -> list[Draft]:
     limits.fixed("alpha", 1)
     kept: tuple[tuple[str, dict[str, float]], ...]
     kept = (("left_out", {}), ("1", {"alpha": 1}), ("1.0", {"alpha": 1.0}), ("nearly_1", {"alpha": 1 + 1e-10}))
-    past = (2, 0, -1, 0.5, 1 + 1e-7)
+    past: tuple[float, ...] = (2, 0, -1, 0.5, 1 + 1e-7)
     past = past if precision == "fp32" else past[:2]
     drafts = cases(binary, precision, limits)
     drafts += [limit("alpha", name, model(binary.of(precision, IMAGE, IMAGE, **kwargs))) for name, kwargs in kept]

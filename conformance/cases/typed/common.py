@@ -181,7 +181,7 @@ def number_types(subject: Subject, u: Use, precision: str) -> Iterator[Draft]:
         codes = model(activations(replace(u, y=unsigned), quant=unsigned))
         yield placed("uint8", codes) if subject.converts else outside("dtype", "uint8", codes)
     elif precision in FLOATS:
-        yield limit("dtype", u.values[0].dtype, model(with_x(u, fill=Fill("ramp"))))
+        yield limit("dtype", u.values[0].dtype, model(with_x(u, fill=surroundings.other_numbers(u.values[0].fill))))
         for dtype in _few(("bfloat16", "float64"), precision):
             yield outside("dtype", dtype, model(retyped(u, dtype)))
         if subject.integers and precision == "fp32":

@@ -19,7 +19,7 @@ from conformance.cases.make import (
     then_abs_and_returned,
     then_two,
 )
-from conformance.cases.typed.spelling import floats, real, run_time, weights
+from conformance.cases.typed.spelling import floats, is_static, real, run_time, weights
 from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 CAST = "dim_order_ops._to_dim_order_copy.default"
@@ -70,8 +70,8 @@ def behind_linear(u: Use, precision: str) -> Graph:
     shape = (*x.shape[:-1], inputs)
     values = (
         _source(x, "before_x", shape, precision),
-        weights("before_w", (outputs, inputs), precision),
-        floats("before_b", (outputs,), precision),
+        _weights(x, (outputs, inputs), precision),
+        floats("before_b", (outputs,), precision, _numbers(x)),
     )
     args = (Ref("before_x"), Ref("before_w"), Ref("before_b"))
     before = Step("before", "aten.linear.default", args, (), x.quant, dynamic=run_time(precision))
@@ -85,16 +85,41 @@ def behind_conv(u: Use, precision: str) -> Graph:
     channels = x.shape[1]
     values = (
         _source(x, "before_x", (x.shape[0], 4, *x.shape[2:]), precision),
-        weights("before_w", (channels, 4, 1, 1), precision),
-        floats("before_b", (channels,), precision),
+        _weights(x, (channels, 4, 1, 1), precision),
+        floats("before_b", (channels,), precision, _numbers(x)),
     )
     args = (Ref("before_x"), Ref("before_w"), Ref("before_b"), (1, 1), (0, 0), (1, 1), False, (0, 0), 1)
     before = Step("before", "aten.convolution.default", args, (), x.quant, dynamic=run_time(precision))
     return _behind(u, (*values, *rest), before)
 
 
+SMALL = Fill("list", values=(0.25, -0.5, 0.125, 0.375, -0.25, 0.5, 0.0625))
+POSITIVE = Fill("list", values=(0.25, 0.5, 0.125, 0.375, 0.75, 1.0, 0.0625))
+
+
+def _numbers(x: Value) -> Fill:
+    """Numbers for operands of a product whose results stay small, and positive where `x` was to be."""
+    return POSITIVE if is_positive(x.fill) else SMALL
+
+
+def is_positive(fill: Fill) -> bool:
+    """Whether all listed numbers are above zero."""
+    return fill.kind == "list" and all(number > 0 for number in fill.values)
+
+
+def other_numbers(fill: Fill) -> Fill:
+    """Other numbers than `fill`, positive where those are."""
+    return POSITIVE if is_positive(fill) else Fill("ramp")
+
+
+def _weights(x: Value, shape: tuple[int, ...], precision: str) -> Value:
+    made = weights("before_w", shape, precision)
+    return replace(made, fill=_numbers(x)) if made.quant is None else made
+
+
 def _source(x: Value, name: str, shape: tuple[int, ...], precision: str) -> Value:
-    return replace(real(name, shape, precision), dynamic=x.dynamic)
+    numbers = None if is_static(precision) else _numbers(x)
+    return replace(real(name, shape, precision, numbers), dynamic=x.dynamic)
 
 
 def _behind(u: Use, values: tuple[Value, ...], before: Step) -> Graph:
@@ -141,8 +166,7 @@ def between_codes(u: Use, quant: Quant = Q) -> Graph:
 
 def _codes(fill: Fill) -> Fill:
     """Codes above the zero point for numbers that were to be positive."""
-    positive = fill.kind == "list" and all(number > 0 for number in fill.values)
-    return Fill("list", values=tuple(range(4, 128, 7))) if positive else Fill(seed=fill.seed)
+    return Fill("list", values=tuple(range(4, 128, 7))) if is_positive(fill) else Fill(seed=fill.seed)
 
 
 def fused(op: str, *bounds: float) -> Back:

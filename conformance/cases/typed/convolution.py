@@ -24,7 +24,7 @@ from conformance.cases.make import (
 from conformance.cases.typed.common import PRECISIONS, Subject
 from conformance.cases.typed.products import B, Family, W, shared, with_weights
 from conformance.cases.typed.spelling import FLOATS, floats, is_static, real, result, run_time, weights
-from conformance.graph import Fill, Graph, Ref, Step
+from conformance.graph import Fill, Graph, Ref, Step, Value
 
 CONVOLUTION = "aten.convolution.default"
 
@@ -55,6 +55,7 @@ class Conv:
         weight = (self.outputs, inputs // self.groups, *kernel)
         if self.transposed:
             weight = (inputs, self.outputs // self.groups, *kernel)
+        values: tuple[Value, ...]
         values = (real("x", shape, precision), weights("w", weight, precision, 1 if self.transposed else 0))
         if self.bias:
             values = (*values, floats("b", (self.outputs,), precision))

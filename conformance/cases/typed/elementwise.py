@@ -57,7 +57,9 @@ def cases(unary: Unary, precision: str, limits: Limits) -> list[Draft]:
     if is_static(precision):
         return [*drafts, *all_codes(u)]
     if precision == "fp32":
-        drafts += [*shapes(unary, precision), twice_in_a_row(u)]
+        drafts += shapes(unary, precision)
+    if precision == "fp32" and unary.fill is None:
+        drafts.append(twice_in_a_row(u))
     return [*drafts, *values(unary, u)]
 
 
@@ -176,8 +178,9 @@ def pow_cases(precision: str, limits: Limits) -> list[Draft]:
     """aten.pow.Tensor_Scalar: squares, the exponent a whole number or a float."""
     limits.fixed("exponent", 2)
     unary = Unary("aten.pow.Tensor_Scalar", "PowConfig", (2,), large=(60.0, -60.0, 200.0))
-    kept, past = spelled(unary, precision, [("2", (2,)), ("2.0", (2.0,))]), (3, 1, 0, 2.5, 3.0)
-    others = spelled(replace(unary, fill=POSITIVE), precision, [(str(number), (number,)) for number in past])
+    kept, past = spelled(unary, precision, [("2", (2,)), ("2.0", (2.0,))]), (3, 1, 2.5, 3.0)
+    positive = replace(unary, fill=Fill("list", values=(0.25, 1.0, 3.5, 0.1, 7.75, 1.5, 0.6875)))
+    others = spelled(positive, precision, [(str(number), (number,)) for number in past])
     return [
         *cases(unary, precision, limits),
         *(limit("exponent", name, model(u)) for name, u in kept),
@@ -204,7 +207,7 @@ def clamp_cases(precision: str, limits: Limits) -> list[Draft]:
 
 def hardtanh_cases(precision: str, limits: Limits) -> list[Draft]:
     """aten.hardtanh.default: any bounds, also none."""
-    unary = Unary("aten.hardtanh.default", "HardtanhConfig", (-1.0, 1.0), supports=FLOAT_STATIC, integers=True)
+    unary = Unary("aten.hardtanh.default", "HardtanhConfig", (-1.0, 1.0), supports=FLOAT_STATIC)
     bounds = (("default", ()), ("relu6", (0.0, 6.0)), ("whole_numbers", (-2, 3)), ("off_the_grid", (-1.23, 1.23)))
     chosen = spelled(unary, precision, bounds)
     return [*cases(unary, precision, limits), *(accepted(f"bounds_{name}", model(u)) for name, u in chosen)]

@@ -80,7 +80,10 @@ def to_copy_cases(precision: str, limits: Limits) -> list[Draft]:
         accepted("channels_last_one_channel", model(_copy(precision, (1, 1, 4, 5), (0, 2, 3, 1)))),
         limit("no_conversion", "dtype_left_out", model(u)),
         limit("no_conversion", own, model(replace(u, kwargs=(("dtype", own), *u.kwargs)))),
-        *(outside("no_conversion", dtype, model(_to(u, dtype))) for dtype in (other, "float64")),
+        *(
+            outside("no_conversion", dtype, model(_to(u, dtype)))
+            for dtype in ((other,) if is_static(precision) else (other, "float64"))
+        ),
     ]
     return [*drafts, *same_qparams(u)] if is_static(precision) else drafts
 
@@ -171,15 +174,24 @@ def _pad(precision: str, pads: tuple[int, ...], *value: float) -> Use:
 # ------------------------------------------------------------------------------------ permute
 
 
+ORDERS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    ((2, 3, 4, 5), (0, 2, 3, 1)),
+    ((2, 3, 4, 5), (0, 3, 1, 2)),
+    ((2, 3, 4, 5), (0, 1, 2, 3)),
+    ((2, 3, 4, 5), (1, 0, 2, 3)),
+    ((2, 3, 4, 5), (0, 1, 3, 2)),
+    ((2, 3, 4, 5), (-1, 0, -2, 1)),
+    ((3, 5), (1, 0)),
+    ((2, 3, 4), (2, 0, 1)),
+    ((7,), (0,)),
+)
+
+
 def permute_cases(precision: str, limits: Limits) -> list[Draft]:
     """aten.permute_copy.default: every order."""
     subject = Subject("PermuteConfig", _reversed, FLOAT_STATIC, integers=True)
     drafts = everywhere(subject, precision, limits)
-    orders = ((0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2), (1, 0, 2, 3), (0, 1, 3, 2), (-1, 0, -2, 1), (3, 1, 0, 2))
-    for order in orders if precision != "fp16" else orders[:3]:
-        u = _permuted(precision, (2, 3, 4, 5), order)
-        drafts.append(accepted(f"order_{label(order)}", model(filled(u, RAMP))))
-    for shape, order in (((3, 5), (1, 0)), ((2, 3, 4), (2, 0, 1)), ((7,), (0,))):
+    for shape, order in ORDERS if precision != "fp16" else ORDERS[:3]:
         u = _permuted(precision, shape, order)
         drafts.append(accepted(f"shape_{sizes_of(shape)}_order_{label(order)}", model(filled(u, RAMP))))
     u = subject.use(precision)

@@ -39,7 +39,7 @@ from conformance.cases.typed.spelling import (
     run_time,
     weights,
 )
-from conformance.graph import Fill, Graph, Ref, Step
+from conformance.graph import Fill, Graph, Ref, Step, Value
 
 LINEAR = "aten.linear.default"
 W, B = Ref("w"), Ref("b")
@@ -212,6 +212,7 @@ class Linear:
         """On an `x` of this shape; groupwise weights need rows of whole groups."""
         if precision == "dynamic_int4" and shape[-1] % GROUP:
             shape = (*shape[:-1], 2 * GROUP)
+        values: tuple[Value, ...]
         values = (real("x", shape, precision), weights("w", (self.outputs, shape[-1]), precision))
         if self.bias:
             values = (*values, floats("b", (self.outputs,), precision))
