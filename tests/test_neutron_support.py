@@ -197,6 +197,9 @@ ACCEPTED: dict[str, tuple[str, Write]] = {
     "upsample batch 2": (UP, unary(UP, (2, 8, 4, 4), None, [2.0, 2.0])),
     "abs, view": (VIEW, abs_then(VIEW, (2, 9), [3, 6])),
     "conv, flatten 8x8": (VIEW, behind_conv(8, lambda b, x: b.op(VIEW, x, [1, 512]))),
+    "abs of rank 8": ("aten.abs.default", unary("aten.abs.default", (2,) * 8)),
+    "add of rank 8": ("aten.add.Tensor", binary("aten.add.Tensor", (2,) * 8, (2,) * 8)),
+    "view out of rank 8": (VIEW, abs_then(VIEW, (*(1,) * 7, 8), [2, 4])),
     "conv, flatten 5x5, linear": (
         VIEW,
         behind_conv(
@@ -380,6 +383,11 @@ REJECTED: dict[str, tuple[str, str, Write]] = {
     "upsample 7 channels": (UP, "channels_multiple_of", unary(UP, (1, 7, 4, 4), None, [2.0, 2.0])),
     "upsample rescaled": (UP, "same_qparams", unary(UP, (1, 8, 4, 4), None, [2.0, 2.0], q=OTHER)),
     "view alone": (VIEW, "not_alone", unary(VIEW, (2, 8), [4, 4])),
+    "abs of rank 9": ("aten.abs.default", "max_rank", unary("aten.abs.default", (2,) * 9)),
+    "add of rank 9": ("aten.add.Tensor", "max_rank", binary("aten.add.Tensor", (2,) * 9, (2,) * 9)),
+    "slice of rank 9": (SLICE, "max_rank", unary(SLICE, (*(1,) * 8, 8), 8, 0, 3)),
+    "div of rank 9": ("aten.div.Tensor", "max_rank", divided((*(1,) * 8, 8), torch.tensor(4.0))),
+    "view out of rank 9": (VIEW, "max_input_rank", abs_then(VIEW, (*(1,) * 8, 8), [2, 4])),
     "abs, view of rank 8": (VIEW, "max_rank", abs_then(VIEW, (2, 4), [1, 1, 1, 1, 1, 1, 2, 4])),
     "abs, view rescaled": (VIEW, "same_qparams", abs_then(VIEW, (2, 9), [3, 6], q=OTHER)),
     "conv, flatten 5x5": (VIEW, "transposition", behind_conv(8, lambda b, x: b.op(VIEW, x, [1, 200]), size=5)),

@@ -101,7 +101,7 @@ def _with(**changes: Any) -> Model:
     ("model", "message"),
     [
         (_with(dtype="uint8"), "tensor 0 'x': dtype is uint8"),
-        (_with(shape=(1,) * 33), "rank is 33, expected at most 32"),
+        (_with(shape=(1,) * 9), "rank is 9, expected at most 8"),
         (_with(shape=(-1, 4)), "shape is"),
         (_with(shape=(2**16, 2**16)), "shape is"),
         (_with(scales=(), zero_points=()), "quantization is absent"),

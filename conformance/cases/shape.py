@@ -90,9 +90,14 @@ def ranks(most: int, with_rank: Callable[[int], Use], numbers: Sequence[int]) ->
     ]
 
 
-def input_ranks(limits: Limits, with_shape: Callable[[Shape], Use]) -> list[Draft]:
-    """Input ranks up to the row's `max_input_rank`; what comes out has rank 5 or less."""
-    code, most = "max_input_rank", limits.number("max_input_rank", 8, 5, 16)
+def deepest_input(limits: Limits, largest: int = 16) -> int:
+    """The largest permitted rank of an input."""
+    return limits.number("max_input_rank", 8, 5, largest)
+
+
+def input_ranks(most: int, with_shape: Callable[[Shape], Use]) -> list[Draft]:
+    """Input ranks up to `most`; what comes out has a permitted rank."""
+    code = "max_input_rank"
     past = [outside(code, f"rank_{n}", model(with_shape(_deep(n)), behind_abs)) for n in (most + 1, most + 2)]
     return [limit(code, f"rank_{most}", model(with_shape(_deep(most)), behind_abs)), *past]
 
@@ -169,7 +174,7 @@ def view_cases(limits: Limits) -> list[Draft]:
         *crossings(_views_behind(m), _views_before(m)),
         limit("transposition", f"behind_conv_{m}x5x5_into_mm", _into_mm(m)),
         *in_place(u),
-        *input_ranks(limits, lambda shape: view(shape, (4, 12))),
+        *input_ranks(deepest_input(limits), lambda shape: view(shape, (4, 12))),
     ]
 
 
@@ -224,6 +229,8 @@ def squeeze(op: str, shape: Shape, dims: Shape) -> Use:
 def squeeze_cases(op: str, limits: Limits) -> list[Draft]:
     """aten.squeeze.default, aten.squeeze.dim and aten.squeeze.dims."""
     u, most = squeeze(op, (1, 8, 3, 4), (0,)), deepest(limits, 7)
+    # One dimension at a time takes a permitted output only from inputs of one rank more.
+    deep = deepest_input(limits, most + 1 if op == "aten.squeeze.dim" else 16)
     shapes: Sequence[tuple[Shape, Shape]] = (
         ((3, 1, 5), (1,)),
         ((3, 1, 5), (-2,)),
@@ -237,10 +244,11 @@ def squeeze_cases(op: str, limits: Limits) -> list[Draft]:
     )
 
     def of_output_rank(rank: int) -> Use:
-        """Beyond the limit there is nothing to drop, or the input would have too many dimensions as well."""
-        return squeeze(op, (2,) * rank if rank > most else (1, 2, 3, *(2,) * (rank - 2)), (0,))
+        """Beyond a limit there is nothing to drop, lest the input have too many dimensions as well."""
+        nothing = rank > most or rank >= deep
+        return squeeze(op, (2,) * rank if nothing else (1, 2, 3, *(2,) * (rank - 2)), (0,))
 
-    def all_but(shape: Shape) -> Use:
+    def four_left(shape: Shape) -> Use:
         return squeeze(op, shape, tuple(range(len(shape) - 4)))
 
     m = transposable(limits)
@@ -249,7 +257,7 @@ def squeeze_cases(op: str, limits: Limits) -> list[Draft]:
         *ranks(most, of_output_rank, (most - 1, most, most + 1)),
         *crossings(_squeezes_behind(op, m), _squeezes_before(op, m)),
         *in_place(u),
-        *input_ranks(limits, all_but),
+        *input_ranks(deep, four_left),
     ]
 
 

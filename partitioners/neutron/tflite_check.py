@@ -12,7 +12,9 @@ from partitioners.exir.flatbuffer import FormatError
 from partitioners.neutron import tflite_schema as schema
 from partitioners.neutron.tflite_model import Model, Operator, Tensor
 
-RANK_LIMIT: Final = 32
+RANK_LIMIT: Final = 8
+"""What TFLite's kernels that read shapes can do."""
+
 ELEMENT_LIMIT: Final = 2**28
 """Elements of one tensor."""
 

@@ -14,6 +14,7 @@ from partitioners.exir.rules import rule
 from partitioners.neutron.formats import channel_dim
 from partitioners.neutron.support.common import (
     channels_multiple,
+    device_rank,
     output_qparams_are,
     rank_is,
     second_dim_multiple,
@@ -94,15 +95,16 @@ def max_size(node: fx.Node, context: Context) -> str | None:
 
 
 RULES = {
-    "aten.clamp.default": (_bounds_in(CLAMP_BOUNDS),),
-    "aten.hardtanh.default": (_bounds_in(HARDTANH_BOUNDS),),
-    "aten.relu.default": (),
-    "aten.leaky_relu.default": (),
+    "aten.clamp.default": (_bounds_in(CLAMP_BOUNDS), device_rank),
+    "aten.hardtanh.default": (_bounds_in(HARDTANH_BOUNDS), device_rank),
+    "aten.relu.default": (device_rank,),
+    "aten.leaky_relu.default": (device_rank,),
     "aten.prelu.default": (rank_is(4), second_dim_multiple, _positions(axis_is_second=True), constant_slope),
-    "aten.sigmoid.default": (output_qparams_are(1 / 256, -128),),
-    "aten.tanh.default": (output_qparams_are(1 / 128, 0),),
+    "aten.sigmoid.default": (device_rank, output_qparams_are(1 / 256, -128)),
+    "aten.tanh.default": (device_rank, output_qparams_are(1 / 128, 0)),
     "aten._softmax.default": (
         min_rank,
+        device_rank,
         along_channels,
         channels_multiple,
         max_channels,

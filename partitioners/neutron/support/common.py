@@ -128,6 +128,20 @@ def output_rank_at_most(limit: int) -> Rule:
     return Rule("max_rank", f"the output must have rank {limit} or less", check)
 
 
+def input_rank_at_most(limit: int) -> Rule:
+    """The rule on the rank of the first operand, for operators that change it."""
+
+    def check(node: fx.Node, context: Context) -> str | None:
+        found = rank(operand(node))
+        return None if found <= limit else f"rank {found}"
+
+    return Rule("max_input_rank", f"the input must have rank {limit} or less", check)
+
+
+# What TFLite's kernels that read shapes, such as RESHAPE and SUB, can do.
+device_rank = output_rank_at_most(8)
+
+
 def keyword_is_one(name: str) -> Rule:
     """The rule on a scaling factor that the NPU does not apply: alpha or beta."""
 

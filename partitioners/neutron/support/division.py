@@ -9,7 +9,7 @@ from partitioners.exir.nodes import operand, shape, size_text
 from partitioners.exir.ops import target_name
 from partitioners.exir.qdq import is_dequantize, qparams
 from partitioners.exir.rules import rule
-from partitioners.neutron.support.common import operand_problem, result_problem
+from partitioners.neutron.support.common import device_rank, operand_problem, result_problem
 from partitioners.neutron.support.elementwise import any_dim_multiple
 from partitioners.neutron.support.rule import Context
 
@@ -73,4 +73,4 @@ def nonzero_divisor(node: fx.Node, context: Context) -> str | None:
     return f"{bad.numel()} of {values.numel()} divisors are {bad[0].item():g}" if bad.numel() else None
 
 
-DIVISION_RULES = (quantized, static_divisor, nonzero_divisor, any_dim_multiple)
+DIVISION_RULES = (quantized, static_divisor, nonzero_divisor, any_dim_multiple, device_rank)

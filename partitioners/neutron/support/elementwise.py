@@ -6,7 +6,7 @@ from torch import fx
 
 from partitioners.exir.nodes import operand, shape, size_text
 from partitioners.exir.rules import rule
-from partitioners.neutron.support.common import keyword_is_one
+from partitioners.neutron.support.common import device_rank, keyword_is_one
 from partitioners.neutron.support.rule import Context
 
 
@@ -29,8 +29,8 @@ def any_dim_multiple(node: fx.Node, context: Context) -> str | None:
 
 
 RULES = {
-    "aten.abs.default": (),
-    "aten.neg.default": (),
-    "aten.add.Tensor": (keyword_is_one("alpha"), same_shape),
-    "aten.mul.Tensor": (same_shape, any_dim_multiple),
+    "aten.abs.default": (device_rank,),
+    "aten.neg.default": (device_rank,),
+    "aten.add.Tensor": (keyword_is_one("alpha"), same_shape, device_rank),
+    "aten.mul.Tensor": (same_shape, any_dim_multiple, device_rank),
 }

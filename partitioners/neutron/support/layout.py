@@ -16,7 +16,7 @@ from partitioners.neutron.formats import (
     to_nchw,
     to_nhwc,
 )
-from partitioners.neutron.support.common import output_rank_at_most, same_qparams
+from partitioners.neutron.support.common import device_rank, input_rank_at_most, output_rank_at_most, same_qparams
 from partitioners.neutron.support.rule import Context
 
 
@@ -93,8 +93,8 @@ def is_plain_layout(node: fx.Node) -> bool:
 
 
 RULES = {
-    "aten.permute_copy.default": (permutation, same_qparams),
-    "aten.view_copy.default": (output_rank_at_most(7), same_qparams),
-    "aten.clone.default": (memory_format, same_qparams),
-    "dim_order_ops._clone_dim_order.default": (memory_format, same_qparams),
+    "aten.permute_copy.default": (device_rank, permutation, same_qparams),
+    "aten.view_copy.default": (output_rank_at_most(7), input_rank_at_most(8), same_qparams),
+    "aten.clone.default": (memory_format, device_rank, same_qparams),
+    "dim_order_ops._clone_dim_order.default": (memory_format, device_rank, same_qparams),
 }

@@ -12,6 +12,7 @@ from partitioners.exir.rules import rule
 from partitioners.neutron.formats import channel_dim, permuted, supported_transposition, to_nhwc
 from partitioners.neutron.support.common import (
     channel_count_problem,
+    device_rank,
     output_rank_at_most,
     same_qparams,
     second_dim_multiple,
@@ -169,8 +170,8 @@ def resize_scale(node: fx.Node, context: Context) -> str | None:
 
 _RESIZE = (second_dim_multiple, resize_scale, same_qparams)
 RULES = {
-    "aten.slice_copy.Tensor": (slice_step, slice_range, sliced_dim, sliced_dim_to_last, same_qparams),
-    "aten.cat.default": (cat_min_inputs, cat_channels, cat_qparams),
+    "aten.slice_copy.Tensor": (slice_step, slice_range, sliced_dim, sliced_dim_to_last, device_rank, same_qparams),
+    "aten.cat.default": (cat_min_inputs, cat_channels, device_rank, cat_qparams),
     "aten.constant_pad_nd.default": (padded_dims, pad_amounts, pad_value, output_rank_at_most(5), same_qparams),
     "aten.upsample_bilinear2d.vec": _RESIZE,
     "aten.upsample_nearest2d.vec": _RESIZE,
