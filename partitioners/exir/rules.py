@@ -31,8 +31,8 @@ class Rule(Generic[ContextT]):
 
 
 def rule(code: str) -> Callable[[Callable[[fx.Node, ContextT], str | None]], Rule[ContextT]]:
-    """Make a rule of a function whose docstring is the limit as a sentence."""
-    return lambda check: Rule(code, inspect.getdoc(check) or code, check)
+    """Make a rule of a function whose docstring is the limit as a sentence (on as many lines as it takes)."""
+    return lambda check: Rule(code, " ".join((inspect.getdoc(check) or code).split()), check)
 
 
 def rejection(node: fx.Node, code: str, found: str, sentence: str) -> Rejection:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from partitioners.exir.backend import Backend
+from partitioners.xnnpack import configs as _configs
+from partitioners.xnnpack.backend import XnnpackBackend
 from partitioners.xnnpack.options import ConfigPrecisionType
 from partitioners.xnnpack.partitioner import (
     XnnpackDynamicallyQuantizedPartitioner,
@@ -9,11 +15,39 @@ from partitioners.xnnpack.partitioner import (
     XnnpackPartitioner,
     XnnpackQuantizedPartitioner,
 )
+from partitioners.xnnpack.runtime import XnnpackRuntime
 
 __all__ = [
     "ConfigPrecisionType",
+    "XnnpackBackend",
     "XnnpackDynamicallyQuantizedPartitioner",
     "XnnpackFloatingPointPartitioner",
     "XnnpackPartitioner",
     "XnnpackQuantizedPartitioner",
+    "XnnpackRuntime",
+    "backend",
 ]
+
+_CONFIGS = {config.__name__: config for config in _configs.ALL_CONFIGS}
+
+
+def _partitioner(**options: Any) -> XnnpackPartitioner:
+    """The partitioner from plain data: configs and precisions by name. Raises KeyError for other names."""
+    known: Mapping[str, Any] = {"configs": _CONFIGS, "config_precisions": ConfigPrecisionType}
+    return XnnpackPartitioner(
+        **{key: _named(found, known[key]) if key in known else found for key, found in options.items()}
+    )
+
+
+def _named(found: Any, known: Any) -> Any:
+    """What one name or several stand for."""
+    return known[found] if isinstance(found, str) else [known[name] for name in found]
+
+
+backend = Backend(
+    name="xnnpack",
+    table="xnnpack@1.5",
+    partitioner=_partitioner,
+    details=XnnpackBackend,
+    runtime=XnnpackRuntime(),
+)

@@ -23,8 +23,9 @@ class PartitionerConfig:
     """One operator that can be delegated. Subclasses say which, and under which conditions.
 
     target: the operator's name. precisions: what it can be computed in. rules: its own limits.
-    fused: activations that it takes along when it is computed on codes. is_preserved: whether the operator is
-    kept whole on the way to the edge dialect.
+    fused: activations that it takes along when it is computed on codes. on_codes: False for an operator that is
+    computed on real numbers in quantised programs, too. places: where a product's operands stand.
+    is_preserved: whether the operator is kept whole on the way to the edge dialect.
     """
 
     target: ClassVar[str]
@@ -32,12 +33,13 @@ class PartitionerConfig:
     common: ClassVar[tuple[Rule, ...]] = REAL
     rules: ClassVar[tuple[Rule, ...]] = ()
     fused: ClassVar[frozenset[str]] = frozenset()
+    on_codes: ClassVar[bool] = True
     places: ClassVar[Places | None] = None
     is_preserved: ClassVar[bool] = False
 
     def site(self, node: fx.Node, program: Program) -> Site:
         """The operator as its rules see it."""
-        return Site(node, program, program.options.enabled(self.precisions), self.fused, self.places)
+        return Site(node, program, program.options.enabled(self.precisions), self.fused, self.on_codes, self.places)
 
     def rejections(self, site: Site) -> tuple[Rejection, ...]:
         """Every reason why the operator cannot be delegated; empty when it can."""

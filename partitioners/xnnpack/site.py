@@ -39,6 +39,7 @@ class Program:
 class Site:
     """One operator, judged by a config: `precisions` are those enabled, `fused` the activations it may take along.
 
+    `on_codes` says whether it has arithmetic on int8 codes; without, it is computed on the dequantized numbers.
     `places` says where the operands of a matrix product or convolution stand; None for other operators.
     """
 
@@ -46,12 +47,13 @@ class Site:
     program: Program
     precisions: tuple[ConfigPrecisionType, ...]
     fused: frozenset[str] = frozenset()
+    on_codes: bool = True
     places: Places | None = None
 
     @cached_property
     def static(self) -> StaticForm | None:
         """How the operator is computed on int8 codes, or None when it is computed on real numbers."""
-        if self.places is not None or ConfigPrecisionType.STATIC_QUANT not in self.precisions:
+        if self.places is not None or not self.on_codes or ConfigPrecisionType.STATIC_QUANT not in self.precisions:
             return None
         return static_form(self.node, self.fused)
 

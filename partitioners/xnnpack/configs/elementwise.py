@@ -16,8 +16,6 @@ from partitioners.xnnpack.support.elementwise import (
     exponent,
     finite_slope,
     last_dim,
-    ordered_bounds,
-    positive_alpha,
     tensor_operands,
 )
 from partitioners.xnnpack.support.pooling import rank_is_four
@@ -53,7 +51,6 @@ class ClampConfig(PartitionerConfig):
 
     target = "aten.clamp.default"
     precisions = (FP32, STATIC)
-    rules = (ordered_bounds,)
 
 
 class CosConfig(PartitionerConfig):
@@ -73,10 +70,7 @@ class EluConfig(PartitionerConfig):
     """aten.elu.default"""
 
     target = "aten.elu.default"
-    rules = (
-        positive_alpha,
-        elu_scales,
-    )
+    rules = (elu_scales,)
     is_preserved = True
 
 
@@ -111,7 +105,6 @@ class HardtanhConfig(PartitionerConfig):
 
     target = "aten.hardtanh.default"
     precisions = (FP32, STATIC)
-    rules = (ordered_bounds,)
 
 
 class LeakyReLUConfig(PartitionerConfig):

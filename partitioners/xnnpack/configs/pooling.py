@@ -23,7 +23,6 @@ from partitioners.xnnpack.support.pooling import (
     spatial_dim,
     static_ceil_mode,
     stride_within_kernel,
-    window,
 )
 
 
@@ -31,6 +30,8 @@ class AvgPoolingConfig(PartitionerConfig):
     """aten.avg_pool2d.default"""
 
     target = "aten.avg_pool2d.default"
+    precisions = (FP32, STATIC)
+    on_codes = False
     rules = (
         rank_is_four,
         flag_is_false(4, "ceil_mode"),
@@ -48,7 +49,6 @@ class MaxPool2dConfig(PartitionerConfig):
         rank_is_four,
         stride_within_kernel,
         static_ceil_mode,
-        window,
         same_qparams,
     )
     is_preserved = True

@@ -10,7 +10,6 @@ from partitioners.xnnpack.config import DYNAMIC, FP32, STATIC, PartitionerConfig
 from partitioners.xnnpack.patterns import result_path
 from partitioners.xnnpack.products import PLACES
 from partitioners.xnnpack.site import Rule, Site
-from partitioners.xnnpack.support.elementwise import is_empty_clamp
 from partitioners.xnnpack.support.products import (
     alpha_is_one,
     batched,
@@ -88,7 +87,7 @@ class ProductConfig(PartitionerConfig):
         activation, output = result_path(site.node, self.fused)
         if found.precision is STATIC:
             return (found.activation, activation, output)
-        return () if activation is None or is_empty_clamp(activation) else (activation,)
+        return (activation,)
 
 
 class LinearConfig(ProductConfig):

@@ -8,15 +8,12 @@ import torch
 from torch import fx
 
 from partitioners.exir.nodes import argument, operand, rank
-from partitioners.exir.ops import target_name
 from partitioners.exir.qdq import qparams
 from partitioners.exir.rules import rule
 from partitioners.xnnpack.site import Site
-from partitioners.xnnpack.support.common import SMALLEST_NORMAL
 
 LEAST_SCALE_RATIO = 2.0**-10
 SCALE_RATIO_LIMIT = 256.0
-HARDTANH = "aten.hardtanh.default"
 
 
 @rule("alpha")
@@ -45,38 +42,6 @@ def add_scale_ratio(node: fx.Node, site: Site) -> str | None:
     scales = torch.tensor([params.scale32 for params in before], dtype=torch.float32)
     ratio = float((scales / torch.tensor(after.scale32, dtype=torch.float32)).max())
     return None if LEAST_SCALE_RATIO <= ratio < SCALE_RATIO_LIMIT else f"ratio {ratio:.9g}"
-
-
-@rule("ordered_bounds")
-def ordered_bounds(node: fx.Node, site: Site) -> str | None:
-    """the lower bound must be below the upper bound"""
-    low, high = bounds(node)
-    return None if low < high else f"bounds {low} and {high}"
-
-
-def is_empty_clamp(node: fx.Node) -> bool:
-    """Whether it is a hardtanh whose bounds are not in order."""
-    if target_name(node.target) != HARDTANH:
-        return False
-    low, high = bounds(node)
-    return not low < high
-
-
-def bounds(node: fx.Node) -> tuple[float, float]:
-    """The limits of a hardtanh or clamp; infinite where there is none."""
-    is_hardtanh = target_name(node.target) == HARDTANH
-    names = ("min_val", "max_val") if is_hardtanh else ("min", "max")
-    low, high = (argument(node, position, name) for position, name in enumerate(names, start=1))
-    if is_hardtanh:
-        return (-1.0 if low is None else float(low), 1.0 if high is None else float(high))
-    return (-math.inf if low is None else float(low), math.inf if high is None else float(high))
-
-
-@rule("positive_alpha")
-def positive_alpha(node: fx.Node, site: Site) -> str | None:
-    """alpha must be a positive, normal number"""
-    found = float(argument(node, 1, "alpha", 1.0))
-    return None if SMALLEST_NORMAL <= found < math.inf else f"alpha = {found}"
 
 
 @rule("elu_scales")

@@ -94,9 +94,10 @@ def static_output_size(node: fx.Node, site: Site) -> str | None:
 
 @rule("exact_scale")
 def exact_scale(node: fx.Node, site: Site) -> str | None:
-    """the output size must be exactly the input size times the scale factors, if those are given"""
+    """without align_corners, the output size must be exactly the input size times the scale factors,
+    if those are given"""
     factors = argument(node, 3, "scale_factors")
-    if not factors:
+    if not factors or argument(node, 2, "align_corners", False):
         return None
     before, after = shape(operand(node))[2:], shape(node)[2:]
     for size, factor, found in zip(before, factors, after, strict=False):

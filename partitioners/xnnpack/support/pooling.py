@@ -46,12 +46,6 @@ def divisor_override(node: fx.Node, site: Site) -> str | None:
     return f"divisor {found}, window {height}x{width}, padding {padding(node)}"
 
 
-@rule("window")
-def window(node: fx.Node, site: Site) -> str | None:
-    """the window must have more than 1 element"""
-    return "window 1x1" if kernel(node) == (1, 1) else None
-
-
 @rule("stride_within_kernel")
 def stride_within_kernel(node: fx.Node, site: Site) -> str | None:
     """the stride must not be larger than the kernel, in height and in width"""

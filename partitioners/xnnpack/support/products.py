@@ -14,7 +14,6 @@ from partitioners.xnnpack.patterns import QuantisedWeight, code_range, is_quanti
 from partitioners.xnnpack.products import CONVOLUTION, LINEAR, groups, is_transposed, output_axis, output_count
 from partitioners.xnnpack.site import Site
 from partitioners.xnnpack.support.common import type_text
-from partitioners.xnnpack.support.elementwise import bounds, is_empty_clamp
 
 GROUP_MULTIPLE = 32
 LARGEST_RESCALE = 256.0
@@ -121,7 +120,8 @@ def beta_is_one(node: fx.Node, site: Site) -> str | None:
 
 @rule("quantized")
 def quantized(node: fx.Node, site: Site) -> str | None:
-    """a quantised product must go to one quantize node, with at most a relu or a hardtanh between"""
+    """a product of quantised weights must stand between dequantize and one quantize node,
+    with at most a relu or a hardtanh before that"""
     found = site.product
     if found is None or found.precision is not ConfigPrecisionType.STATIC_QUANT:
         return None
@@ -130,8 +130,6 @@ def quantized(node: fx.Node, site: Site) -> str | None:
     activation, output = result_path(node, site.fused)
     if output is None:
         return f"{len(activation.users if activation else node.users)} users of the unquantised result"
-    if activation is not None and is_empty_clamp(activation):
-        return f"{activation.name} has bounds {bounds(activation)}"
     return None if qparams(output) is not None and is_quantize(output) else f"{output.name} uses the unquantised result"
 
 
