@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from partitioners.exir.flatbuffer import FormatError
 from partitioners.xnnpack import xnn_format, xnn_schema
@@ -36,8 +38,8 @@ def model(values: list[XValue], nodes: list[XNode], inputs: tuple[int, ...], out
     return XModel(tuple(placed), tuple(nodes), inputs, outputs)
 
 
-def run(given: XModel, *inputs: torch.Tensor) -> list[torch.Tensor]:
-    return RUNTIME.execute(RUNTIME.load(xnn_format.write(given)), inputs)
+def run(graph: XModel, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    return RUNTIME.execute(RUNTIME.load(xnn_format.write(graph)), inputs)
 
 
 def unary(op: str, x: XValue, y: XValue, limits: tuple[float, float] | None = None, **options: Any) -> XModel:
@@ -132,6 +134,16 @@ def test_a_network_of_codes_with_open_batch_and_sides() -> None:
         RUNTIME.execute(program, [codes(9, 1, 1, 1, 3)])
 
 
+def _damaged() -> bytes:
+    scales = PerChannel(np.full(4, 0.01, np.float32), 0)
+    weights = number("qcint8", 4, 3, 3, 3, quant=scales, data=codes(1, 4, 3, 3, 3).numpy())
+    values = [coded(X, 1, 4, 4, 3), weights, coded(Y, 1, 2, 4, 4)]
+    return xnn_format.write(model(values, [XNode("Conv2d", (0, 1, -1), (2,), CONVOLUTION)], (0,), (2,)))
+
+
+DAMAGED = _damaged()
+
+
 def test_float_convolution_agrees_with_torch() -> None:
     x, weights, bias = reals(10, 1, 6, 5, 3), reals(11, 4, 3, 3, 3), reals(12, 4)
     values = [number("fp32", 1, 6, 5, 3), number("fp32", 4, 3, 3, 3, data=weights.numpy())]
@@ -208,6 +220,19 @@ def test_rows_of_another_extent_are_refused() -> None:
 def test_more_memory_than_the_device_has() -> None:
     with pytest.raises(DeviceError, match="elements of all values"):
         load_model(unary("Abs", number("fp32", 2**14, 2**13), number("fp32", 2**14, 2**13)))
+
+
+@settings(max_examples=1500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255)), min_size=1, max_size=4))
+def test_damaged_blobs_load_or_are_refused(changes: list[tuple[int, int]]) -> None:
+    blob = bytearray(DAMAGED)
+    for place, byte in changes:
+        blob[place % len(blob)] = byte
+    try:
+        program = RUNTIME.load(bytes(blob))
+    except FormatError:
+        return
+    assert program.calls
 
 
 def test_bytes_that_are_no_blob() -> None:

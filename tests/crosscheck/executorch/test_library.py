@@ -1,0 +1,106 @@
+"""The simulated device equals the XNNPACK library of the executorch wheel, operator by operator.
+
+0 differing outputs, but for the operators of `accuracy.APART`, which stay within what is stated there. The library
+picks its kernels by processor: these are the numbers of x86 with AVX-512.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from crosscheck.executorch import library, subgraphs
+from crosscheck.executorch.subgraphs import Array, Draw, Program
+
+from partitioners.xnnpack.runtime import load_model, run_program
+from reference.xnnpack.accuracy import APART, Accuracy
+
+COUNT = 40
+
+EXACT: dict[str, Callable[[Draw], Program]] = {
+    **{f"{op} codes": subgraphs.codes_binary(op) for op in ("Add", "Multiply", "Subtract")},
+    "Clamp codes": subgraphs.codes_clamp,
+    "FullyConnected codes": subgraphs.codes_linear,
+    "GlobalAvgPooling2d codes": subgraphs.codes_mean,
+    "MaxPooling2d codes": subgraphs.pool("MaxPooling2d", "qint8"),
+    **{
+        f"{op} codes": subgraphs.codes_convolution(op)
+        for op in ("Conv2d", "ConvTranspose2d", "DepthwiseConv2d")
+    },
+    **{f"FullyConnected dynamic {kind}": subgraphs.dynamic_linear(kind) for kind in ("qcint8", "qcint4", "qbint4")},
+    **{f"{op} dynamic": subgraphs.dynamic_convolution(op) for op in ("Conv2d", "ConvTranspose2d")},
+    **{f"Convert {a} {b}": subgraphs.conversion(a, b) for a, b in (
+        ("fp32", "qint8"), ("fp16", "qint8"), ("qint8", "fp32"), ("qint8", "fp16"),
+    )},
+}  # fmt: skip
+for _dtype in ("fp32", "fp16"):
+    EXACT |= {
+        **{f"{op} {_dtype}": subgraphs.real_unary(op, _dtype) for op in (
+            "Abs", "Ceiling", "Clamp", "Floor", "Negate", "Square",
+        )},
+        f"LeakyReLU {_dtype}": subgraphs.real_unary("LeakyReLU", _dtype, negative_slope=0.01),
+        **{f"{op} {_dtype}": subgraphs.real_binary(op, _dtype) for op in (
+            "Add", "Div", "Maximum", "Minimum", "Multiply", "PReLU", "Subtract",
+        )},
+        f"FullyConnected {_dtype}": subgraphs.real_linear(_dtype),
+        f"BatchMatrixMultiply {_dtype}": subgraphs.real_matmul(_dtype),
+        **{f"{op} {_dtype}": subgraphs.real_convolution(op, _dtype) for op in (
+            "Conv2d", "ConvTranspose2d", "DepthwiseConv2d",
+        )},
+        f"AvgPooling2d {_dtype}": subgraphs.pool("AvgPooling2d", _dtype),
+        f"MaxPooling2d {_dtype}": subgraphs.pool("MaxPooling2d", _dtype),
+        f"GlobalAvgPooling2d {_dtype}": subgraphs.real_mean(_dtype),
+        f"StaticResizeBilinear2D {_dtype}": subgraphs.resize(_dtype),
+    }  # fmt: skip
+
+FUNCTIONS = {
+    "Cos": "aten.cos.default",
+    "ELU": "aten.elu.default",
+    "Exp": "aten.exp.default",
+    "Gelu": "aten.gelu.default",
+    "Hardswish": "aten.hardswish.default",
+    "Log": "aten.log.default",
+    "ReciprocalSquareRoot": "aten.rsqrt.default",
+    "Sigmoid": "aten.sigmoid.default",
+    "Sin": "aten.sin.default",
+    "Softmax": "aten._softmax.default",
+    "SquareRoot": "aten.sqrt.default",
+    "Tanh": "aten.tanh.default",
+}
+
+
+def results(program: Program) -> tuple[Array, Array]:
+    """(found by the device, expected by the library)."""
+    (expected,) = library.run(program.model, *program.inputs)
+    (found,) = run_program(load_model(program.model), [torch.from_numpy(array) for array in program.inputs])
+    assert found.shape == expected.shape
+    return found.numpy(), expected
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_no_output_differs(name: str) -> None:
+    for seed in range(COUNT):
+        found, expected = results(EXACT[name](Draw(seed)))
+        assert np.array_equal(found, expected, equal_nan=found.dtype != np.int8), f"seed {seed}"
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_functions_are_as_near_as_stated(op: str, dtype: str) -> None:
+    options = {"alpha": 0.7} if op == "ELU" else {}
+    kind = {"fp32": torch.float32, "fp16": torch.float16}[dtype]
+    stated = APART[kind].get(FUNCTIONS[op], Accuracy())
+    distance = torch.finfo(kind).eps
+    for seed in range(COUNT):
+        found, expected = results(subgraphs.real_unary(op, dtype, **options)(Draw(seed)))
+        differs = found != expected
+        a, b = found[differs].astype(np.float64), expected[differs].astype(np.float64)
+        excess = np.abs(a - b) - np.abs(b) * stated.ulps * distance - stated.absolute
+        assert not bool((excess > 0).any()), f"seed {seed}: {float(excess.max())} too far"
+
+
+def test_a_changed_code_would_be_seen() -> None:
+    found, expected = results(EXACT["Add codes"](Draw(1)))
+    assert not np.array_equal(found ^ 1, expected)
