@@ -35,7 +35,7 @@ from reference import golden, integer, onnx_golden
 from reference.affine import Affine
 from reference.golden import Bounded, Codes
 from reference.integer import QTensor
-from reference.xnnpack import accuracy
+from reference.xnnpack import accuracy, dynamic
 
 NOISE = 2.0**-30
 """Relative float64 noise of a bound: sums of 2**20 terms, each with a relative error of 2**-53, stay below."""
@@ -173,7 +173,7 @@ class _Arithmetic:
         first = references(step.args)[0]
         x = operands[first]
         everywhere, rank = tuple(range(x.value.dim())), x.value.dim()
-        rows = everywhere[1:] if step.op == "aten.convolution.default" else everywhere[-1:]
+        rows = _quantised_rows(step, operands)
         axes = rows if self.delegated else everywhere if step.dynamic == "per_tensor" else everywhere[rank - 1 :]
         return {**operands, first: golden.chosen_at_run_time(x, axes)}
 
@@ -189,6 +189,18 @@ class _Arithmetic:
         if step.quant is None:  # fused: its rounding is the activation's; the slack goes through that one
             return _Result(Bounded(real.value, real.error + slack * unit), 0.0, False)
         return _Result(real, slack, self.device and golden.on_grid(step.op, args, kwargs, unit))
+
+
+def _quantised_rows(step: Step, operands: Mapping[Ref, Bounded]) -> tuple[int, ...]:
+    """The axes of the first operand that share a scale on the device: the channels of an element, or an image."""
+    x, weight, *_ = (operands[ref].value for ref in references(step.args))
+    everywhere = tuple(range(x.dim()))
+    if step.op != "aten.convolution.default":
+        return everywhere[-1:]
+    stride, padding, _, transposed, _, groups = step.args[3:9]
+    pads = [(size,) for size in padding]
+    single = not transposed and dynamic.is_matrix_product(weight.shape[2:], stride, pads, groups)
+    return everywhere[1:2] if single else everywhere[1:]
 
 
 def _float_step(step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node], exact: Exact) -> dict[Ref, _Node]:

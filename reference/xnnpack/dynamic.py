@@ -111,9 +111,22 @@ def conv2d(
     groups: int = 1,
     activation: Reals | None = None,
 ) -> Kernel:
-    """weights [O, KH, KW, I / groups] int8; x [N, H, W, I] real -> y [N, OH, OW, O] real."""
+    """weights [O, KH, KW, I / groups] int8; x [N, H, W, I] real -> y [N, OH, OW, O] real.
+
+    XNNPACK computes a convolution of single elements as a matrix product, which quantises them one by one.
+    """
+    if is_matrix_product(weights.shape[1:3], stride, padding, groups):
+        return linear(weights.flatten(1), w_scales, bias, activation)
     multiply = products.conv2d(weights, None, _CENTRED, stride, dilation, padding, groups)
     return _on_images(multiply, _stage(w_scales, bias, len(weights), activation))
+
+
+def is_matrix_product(
+    kernel: Sequence[int], stride: Sequence[int], padding: Sequence[Sequence[int]], groups: int
+) -> bool:
+    """Whether a convolution, not a transposed one, multiplies single elements by one matrix."""
+    ones = all(size == 1 for size in (*kernel, *stride, groups))
+    return ones and not any(size for pads in padding for size in pads)
 
 
 def transpose_conv2d(

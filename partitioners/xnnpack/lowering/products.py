@@ -107,10 +107,33 @@ def convolution(operation: Operation) -> Value:
     if weights.scales is None:  # XNNPACK keeps the filters of convolutions in float32, whatever it computes in
         weights = Weights(weights.data.to(torch.float32), "fp32")
     kind, options, filters = _filters(weights, arguments)
-    source = site.converted(_spatial(site, x), 3)
-    bias = site.bias(filters, "fp32")
-    made = operation.emit(kind, [source, filters.write(operation.ctx.model), bias], options, limits=operation.limits)
+    made = _convolved(site, _spatial(site, x), kind, options, filters)
     return operation.result(made, True) if x.rank == 4 else _flat(operation, made)
+
+
+def _convolved(site: _Site, source: int, kind: str, options: dict[str, int], filters: Weights) -> int:
+    """The convolution's result, channels-last.
+
+    An activation that is quantised at run time gets one scale per image. The runtime turns a convolution of
+    single elements into a matrix product and then gives it one scale per element, even where another
+    convolution reads the same codes; so such a product is written as what it is, with codes of its own.
+    """
+    model, single = site.operation.ctx.model, kind == "Conv2d" and options == _single_element(options)
+    if site.found.precision is DYNAMIC and single:
+        kind, options, nonbatch = "FullyConnected", {}, 1
+        filters = filters.arranged(filters.data.reshape(filters.data.shape[0], -1), 0)
+    else:
+        nonbatch = 3
+    bias = site.bias(filters, "fp32")
+    inputs = [site.converted(source, nonbatch), filters.write(model), bias]
+    return site.operation.emit(kind, inputs, options, limits=site.operation.limits)
+
+
+def _single_element(options: dict[str, int]) -> dict[str, int]:
+    """The options of the convolution of single elements, one group of them, that has the same dilation."""
+    ends = (options["group_input_channels"], options["group_output_channels"])
+    dilation = (options["dilation_height"], options["dilation_width"])
+    return convolution_options((1, 1), dilation=dilation, group_channels=ends)
 
 
 def _filters(weights: Weights, arguments: dict[str, object]) -> tuple[str, dict[str, int], Weights]:

@@ -14,7 +14,7 @@ from partitioners.xnnpack.lowering.context import Context, per_tensor
 from partitioners.xnnpack.lowering.model import ModelBuilder
 from partitioners.xnnpack.lowering.values import DTYPES, array_of
 from partitioners.xnnpack.patterns import QuantisedWeight
-from partitioners.xnnpack.products import Product
+from partitioners.xnnpack.products import Product, output_axis, output_count
 from partitioners.xnnpack.xnn_model import Array, PerChannel, PerGroup, PerTensor, Quantisation, packed_int4
 
 _INT32 = torch.iinfo(torch.int32)
@@ -36,6 +36,15 @@ class Weights:
     def arranged(self, data: torch.Tensor, axis: int) -> Weights:
         """The same weights with other axes; the channels with their own scales are now `axis`."""
         return replace(self, data=data, axis=axis)
+
+    def per_channel(self, axis: int, count: int) -> Weights:
+        """The same weights with a scale for each of `count` indices of `axis`, if they had one for all.
+
+        XNNPACK has no kernels for one scale where activations are quantised at run time.
+        """
+        if not isinstance(self.scales, float):
+            return self
+        return replace(self, dtype="qcint8", scales=torch.full((count,), self.scales), axis=axis)
 
     def write(self, model: ModelBuilder) -> int:
         """The constant in the subgraph."""
@@ -66,7 +75,8 @@ def stored_weights(ctx: Context, node: fx.Node, found: Product) -> Weights | Non
     if found.quantised is None:
         data = ctx.constant(found.weight)
         return None if data is None else Weights(data, DTYPES[data.dtype])
-    return _codes(ctx, node, found.quantised)
+    weights = _codes(ctx, node, found.quantised)
+    return weights.per_channel(output_axis(node, found), output_count(node)) if found.dynamic else weights
 
 
 def _codes(ctx: Context, node: fx.Node, stored: QuantisedWeight) -> Weights:
