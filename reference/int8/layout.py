@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from reference.int8.output import Kernel
@@ -21,7 +20,7 @@ def pad(paddings: Sequence[tuple[int, int]], code: int) -> Kernel:
     def apply(codes: Tensor) -> Tensor:
         if len(paddings) != codes.dim():
             raise ValueError(f"paddings: found {len(paddings)}, expected {codes.dim()}, one per dim")
-        return F.pad(codes, widths, value=code)
+        return torch.constant_pad_nd(codes, widths, code)
 
     return apply
 
