@@ -83,4 +83,4 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f", did you mean {close[0]!r}?"
     rest = len(choices) - MOST
-    return f"; known: {', '.join(choices[:MOST])}" + (f" and {rest} more" if rest > 0 else "")
+    return f"; known: {', '.join(choices[:MOST]) or 'none'}" + (f" and {rest} more" if rest > 0 else "")

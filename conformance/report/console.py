@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from conformance.report.data import Report
 from conformance.report.findings import Finding
-from conformance.report.words import LISTED, cases_text, listed, trait_text
+from conformance.report.words import LISTED, cases_text, counted, listed, trait_text
 from conformance.results import CaseResult
 
 SHOWN = 4  # findings printed; the report has all
@@ -30,7 +30,7 @@ class PlainProgress:
 
     def started(self, cases: int) -> None:
         self._cases = cases
-        self._print(f"{cases} cases")
+        self._print(cases_text(cases))
 
     def finished(self, result: CaseResult) -> None:
         self._count(result)
@@ -87,7 +87,8 @@ def summary(console: Console, report: Report, folder: Path) -> None:
     name = f"{certificate.backend['name']} against {report.table.name}@{report.table.version}"
     counts = certificate.counts
     console.print(
-        f"{sum(t.cases > 0 for _, t in report.rows)} operators, {counts['cases']} cases: {counts['pass']} pass, "
+        f"{counted(sum(t.cases > 0 for _, t in report.rows), 'operator')}, {cases_text(counts['cases'])}: "
+        f"{counts['pass']} pass, "
         f"{counts['fail']} fail, {counts['waived']} waived, {counts['unspecified']} where the table is silent",
         highlight=False,
         soft_wrap=True,

@@ -9,7 +9,8 @@ from conformance.graph import Case, Step, Value
 
 MOST = 3  # traits shown
 SHARE = 0.7  # of the failing cases, at least, must have a trait that is shown
-LIFT = 1.5  # times more failures among cases with the trait than among all, at least
+AHEAD = 0.3  # by which that share must exceed the share among the other cases, at least
+FEW = 10  # passing cases, with less of which nothing can be told
 SHORT = 3  # letters that a word of a case's id must have to count
 
 
@@ -26,7 +27,7 @@ def common_traits(failing: Sequence[Case], others: Sequence[Case]) -> tuple[Trai
     """The traits that set `failing` apart from `others`, the most telling first."""
     sets = [frozenset(traits(case)) for case in failing]
     rest = [frozenset(traits(case)) for case in others]
-    if len(sets) < 2:
+    if len(sets) < 2 or len(rest) < FEW:
         return ()
     found = [Trait(t, sum(t in s for s in sets), sum(t in s for s in rest)) for t in sorted(frozenset().union(*sets))]
     telling = [trait for trait in found if _tells(trait, len(sets), len(rest))]
@@ -34,8 +35,8 @@ def common_traits(failing: Sequence[Case], others: Sequence[Case]) -> tuple[Trai
 
 
 def _tells(trait: Trait, failing: int, others: int) -> bool:
-    share = trait.failing / (trait.failing + trait.others)
-    return trait.failing >= SHARE * failing and share >= LIFT * failing / (failing + others)
+    share = trait.failing / failing
+    return share >= SHARE and share - trait.others / others >= AHEAD
 
 
 def _jaccard(trait: Trait, failing: int) -> float:

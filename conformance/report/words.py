@@ -10,9 +10,14 @@ from conformance.report.traits import Trait
 LISTED = 4  # names before the rest is only counted
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things whose plural ends in s."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def cases_text(count: int) -> str:
     """A number of cases."""
-    return f"{count} case{'' if count == 1 else 's'}"
+    return counted(count, "case")
 
 
 def listed(names: Sequence[str], most: int = LISTED) -> str:
