@@ -31,7 +31,7 @@ from conformance.results import (
 from conformance.table import Table
 from conformance.tagging import NO_WORK, STEP, Recorder, Tags, prepare, tagging_of
 from partitioners.exir import Backend, CompileSpec, LoweredBackendModule, Runtime, run_program, to_backend
-from partitioners.exir.ops import CALL_DELEGATE, DEQUANTIZE, GETITEM, QUANTIZE, target_name
+from partitioners.exir.ops import CALL_DELEGATE, DEQUANTIZE, DEQUANTIZE_DYNAMIC, GETITEM, QUANTIZE, target_name
 
 COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.default"})
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
@@ -185,7 +185,7 @@ def _falls_back(lowered: ExportedProgram) -> bool:
 def _splits_integers(lowered: ExportedProgram) -> bool:
     """Whether a delegate computes in floats between a dequantize and a quantize node that torch runs."""
     for node in lowered.graph.nodes:
-        if _is_call(node, {CALL_DELEGATE}) and any(_is_call(source, DEQUANTIZE) for source in node.args[1:]):
+        if _is_call(node, {CALL_DELEGATE}) and any(_is_call(x, DEQUANTIZE | DEQUANTIZE_DYNAMIC) for x in node.args[1:]):
             return True
         if _is_call(node, QUANTIZE) and _is_call(node.args[0], {GETITEM}):
             return _is_call(node.args[0].args[0], {CALL_DELEGATE})

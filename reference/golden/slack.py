@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from reference.affine import float32
+from reference.golden import slack_xnnpack
 from reference.golden.aten import bound, canonical
 from reference.golden.bounded import Bounded, Scale, operands
 from reference.golden.weighted import MOVEMENT, PAD, POOLS
@@ -82,6 +83,8 @@ def device(
     """
     name, given = canonical(op), bound(op, args, kwargs)
     size = result.value.abs() / step * RELATIVE
+    if scheme == "xnnpack_fp32":
+        return size + slack_xnnpack.slack(name, given, step)
     if not is_integer(name, given):
         return size
     rule = _RULES.get(name, _one_ratio)
