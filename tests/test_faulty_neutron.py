@@ -7,10 +7,13 @@ from functools import cache
 import pytest
 
 from conformance.cases import cases_for
+from conformance.certify import run_case
 from conformance.execution import Job, run_chunk
 from conformance.report.findings import find
 from conformance.results import CaseResult
 from conformance.table import load_table
+from partitioners.neutron import backend as neutron
+from partitioners.neutron.support import rules
 
 TABLE = "neutron@1.3"
 
@@ -91,3 +94,16 @@ def test_the_right_backend_passes_the_same_cases() -> None:
     rows = ("aten.mean.dim", "aten.addmm.default", "aten.avg_pool2d.default")
     ids = tuple(case.id for case in cases_for(load_table(TABLE)) if case.row in rows)
     assert [r.case for r in run_chunk(Job("partitioners.neutron:backend", TABLE), ids) if r.status == "fail"] == []
+
+
+@pytest.mark.parametrize("row", ["aten.convolution.default", "aten.mm.default", "aten.sigmoid.default"])
+def test_a_missing_rule_on_fusing_is_named_by_its_constraint(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partitioner that takes sigmoid(product) without the product's quantisation accepts what the table refuses."""
+    monkeypatch.setattr(rules, "COMMON", tuple(one for one in rules.COMMON if one.code != "fused_activation"))
+    table = load_table(TABLE)
+    cases = [case for case in cases_for(table) if (case.row, case.constraint) == (row, "fused_activation")]
+    found = {case.id: run_case(case, neutron, table) for case in cases if case.expect == "reject"}
+    tags = {
+        name: [f.message for f in result.failures if f.check in ("tag", "reason")] for name, result in found.items()
+    }
+    assert found and all(tags.values()), tags

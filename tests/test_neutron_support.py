@@ -14,10 +14,12 @@ from torch import fx
 from conformance.table import Row, load_table
 from partitioners.neutron.options import CustomDelegationOptions
 from partitioners.neutron.partitioner import NeutronPartitioner
+from partitioners.neutron.support.common import UNFUSABLE
 from partitioners.neutron.support.division import DIVISION_RULES
 from partitioners.neutron.support.rescale import PROBLEMS
 from partitioners.neutron.support.rules import RULES
 from partitioners.neutron.support.stage import DATA_ONLY, NEUTRAL, STAGE_RULES
+from partitioners.neutron.support.weights import LINEAR
 
 Write = Callable[[Builder], fx.Node]
 OTHER = (0.1, 0, -128, 127, torch.int8)
@@ -568,8 +570,8 @@ def test_found_values_and_sentences_are_readable() -> None:
 
 # ------------------------------------------------------------------------------------ the table
 
-# Reasons that no row lists: the operator is not one of the table, the user excluded it, or its activation is fused.
-OUTSIDE_THE_TABLE = {"unsupported", "excluded", "fused_activation"}
+# Reasons that no row lists: the operator is not one of the table, or the user excluded it.
+OUTSIDE_THE_TABLE = {"unsupported", "excluded"}
 TABLE = load_table("neutron@1.3")
 COMMON = {constraint.code for constraint in TABLE.common}
 
@@ -580,6 +582,7 @@ def implemented(op: str) -> set[str]:
     codes = {rule.code for rule in rules}
     codes |= {"rescale"} if op in PROBLEMS else set()
     codes |= {"not_alone"} if op in DATA_ONLY | NEUTRAL.keys() else set()
+    codes |= {"fused_activation"} if op in LINEAR | UNFUSABLE else set()
     return codes - COMMON
 
 

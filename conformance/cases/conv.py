@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from conformance.cases import fusion
 from conformance.cases.baseline import POSITIVE, convolution
 from conformance.cases.limits import Limits
 from conformance.cases.make import (
@@ -45,6 +46,8 @@ def convolution_cases(limits: Limits) -> list[Draft]:
         *_batch(),
         *_biases(),
         *_rescale(),
+        *fusion.products(convolution(), (1, 5, 4, 5)),
+        *fusion.products(convolution(8, 8, groups=8), (1, 8, 4, 5), "_depthwise"),
         *_geometry(),
         *_spellings(),
         *_contexts(),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import isqrt
 from typing import Any
 
+from conformance.cases import fusion
 from conformance.cases.baseline import IMAGE, POSITIVE, PROBABILITY, TANH, prelu
 from conformance.cases.limits import Limits, past
 from conformance.cases.make import (
@@ -293,6 +294,7 @@ def fixed_cases(op: str, limits: Limits, x: Quant, y: Quant) -> list[Draft]:
         *behind_convolution(u),
         placed("behind_abs", model(u, behind_abs)),
         *fixed_output(u, y),
+        *fusion.activations(u),
         *all_codes(u, [(q, y) for q in lut_inputs()]),
         *fills(u),
     ]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
+from conformance.cases import fusion
 from conformance.cases.baseline import addmm, matrix_weights
 from conformance.cases.limits import Limits, around
 from conformance.cases.make import (
@@ -117,6 +118,7 @@ def mm_cases(limits: Limits) -> list[Draft]:
         *weight_zero_points(u),
         *product_rescale(_mm_rescale),
         *(accepted(f"sizes_{m}_{k}_{n}", model(mm(m, k, n))) for m, k, n in SIZES),
+        *fusion.products(u, (3, 5)),
         *_product_contexts(u, mm(3, 6, 6)),
         *product_numbers(u),
         *contexts(u),
@@ -153,6 +155,7 @@ def addmm_cases(limits: Limits) -> list[Draft]:
         *_biases(u),
         *product_rescale(_addmm_rescale),
         *(accepted(f"sizes_{m}_{k}_{n}", model(addmm(m, k, n))) for m, k, n in SIZES),
+        *fusion.products(u, (3, 5)),
         *_product_contexts(u, addmm(3, 6, 6)),
         *product_numbers(u),
         *contexts(u),
