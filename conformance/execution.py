@@ -33,6 +33,9 @@ from partitioners.exir import Backend
 
 CHUNK = 32  # cases per task: large enough to hide the cost of a task, small enough to spread evenly
 DEATH = "the process that ran the case died without an answer"
+# What takes long to load. None of it is ours: the server of a forked worker looks in the current folder first,
+# the worker itself where its parent looks, and both must not find different copies of the suite.
+PRELOADED = ["torch._dynamo", "onnx.reference"]
 
 Chunk = tuple[str, ...]
 Pool = Callable[[int], AbstractContextManager[Executor]]
@@ -66,7 +69,7 @@ def run_all(job: Job, ids: Sequence[str], workers: int, pool: Pool | None = None
     """Run cases and yield each result as it comes.
 
     workers: 1 runs in this process (unless `pool` is given), more start that many processes. A case
-    that ends its process fails, and the others go on.
+    that ends its process fails, and the others go on. Raises UsageError when no process starts.
     """
     if workers == 1 and pool is None:
         for name in ids:
@@ -92,8 +95,8 @@ def _drain(job: Job, queue: deque[Chunk], workers: int, pool: Pool) -> Generator
         try:
             while queue or flying:
                 while queue and len(flying) < 2 * workers:
-                    chunk = queue.popleft()
-                    flying[executor.submit(run_chunk, job, chunk)] = chunk
+                    flying[executor.submit(run_chunk, job, queue[0])] = queue[0]
+                    queue.popleft()  # not before: a pool that broke takes nothing
                 for future in wait(flying, return_when=FIRST_COMPLETED).done:
                     yield from future.result()
                     del flying[future]
@@ -145,7 +148,7 @@ def _multiprocessing() -> multiprocessing.context.BaseContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["conformance.certify"])
+    context.set_forkserver_preload(PRELOADED)
     return context
 
 

@@ -182,12 +182,16 @@ def gate2(output: Output) -> tuple[str, dict[str, float]]:
 
 
 def gate3(output: Output) -> tuple[str, dict[str, float]]:
-    """Distance to the float golden over its bound, element by element."""
+    """Distance to the float golden over its bound, element by element.
+
+    A ratio of float64's own rounding counts as none: it is that of the processor that computed the golden.
+    """
     distance = output.distance
     if distance.numel() == 0:
         return "", {}
     bound = (output.bounded.error + output.bounded.magnitude * NOISE).expand_as(distance)
-    metrics = {"worst_ratio_to_bound": float((distance / bound).nan_to_num_(0.0).max())}
+    ratio = float((distance / bound).nan_to_num_(0.0).max())
+    metrics = {"worst_ratio_to_bound": ratio if ratio > NOISE else 0.0}
     wrong = distance > bound
     if not bool(wrong.any()):
         return "", metrics
@@ -203,7 +207,8 @@ def gate4(output: Output) -> tuple[str, dict[str, float]]:
 
     Errors spread evenly over +-E have the root mean square E / sqrt(3); the floor is 3 dB under that. Few
     or tied elements are not spread evenly, so the floor never asks for more than what the float golden's own
-    codes, off by what is ambiguous, reach themselves. Unbounded elements do not count.
+    codes, off by what is ambiguous, reach themselves. Unbounded elements do not count, nor does the golden's
+    own rounding, so noise no larger than that has no SQNR.
     """
     error = output.bounded.spread()
     parts = [output.bounded.value, output.distance, error]
@@ -213,7 +218,7 @@ def gate4(output: Output) -> tuple[str, dict[str, float]]:
     signal, noise, bound = map(_norm, parts)
     allowed = max(bound / math.sqrt(3) * 10 ** (3 / 20), _own_noise(output))
     metrics = {}
-    if signal > 0 and noise > 0:
+    if noise > signal * NOISE > 0:
         metrics["sqnr_db"] = 20 * math.log10(signal / noise)
     if signal > 0 and allowed > 0:
         metrics["sqnr_floor_db"] = 20 * math.log10(signal / allowed)

@@ -93,6 +93,18 @@ def test_two_processes_write_the_same_bytes_as_one(tmp_path: Path) -> None:
     assert (tmp_path / "1" / RESULTS).read_bytes() == (tmp_path / "2" / RESULTS).read_bytes()
 
 
+def test_workers_run_the_suite_that_the_command_runs(tmp_path: Path) -> None:
+    """A `conformance` in the current folder is another copy of the suite, not the one that was started."""
+    (tmp_path / "conformance").mkdir()
+    (tmp_path / "conformance" / "__init__.py").write_text("open('imported', 'w').close()\n")
+    path = [str(ROOT), str(ROOT / "tests")]
+    arguments = ["certify", "fake_backend:backend", "-k", "aten.neg", "-n", "2", "--out", "out"]
+    code = f"import sys; sys.path[:1] = {path}; from conformance.cli import main; main({arguments})"
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "NOT CERTIFIED: fake against fake@1.0" in run.stdout, run.stderr
+    assert not (tmp_path / "imported").exists()
+
+
 def test_a_failure_says_what_is_wrong_and_how_to_see_it_again(tmp_path: Path) -> None:
     code, text = assay("certify", "fake_backend:drifts", "-k", NEG, "-n", "1", "--out", str(tmp_path))
     assert code == 1
