@@ -80,9 +80,12 @@ single_rounding = replace(backend, runtime=SingleRounding())
 
 
 def _compiler(change: Callable[[Model], Model]) -> type[BackendDetails]:
-    """The Neutron compiler with a change to every model that it writes."""
+    """The Neutron compiler with a change to every model that it writes.
 
-    class NeutronBackend(BackendDetails):
+    It is no direct subclass of BackendDetails, so programs that name no compiler never find it.
+    """
+
+    class NeutronBackend(Correct):
         @staticmethod
         def preprocess(
             edge_program: torch.export.ExportedProgram, compile_specs: list[CompileSpec]

@@ -255,11 +255,20 @@ def test_dynamic_linear_is_a_fused_sum_of_an_exact_accumulator() -> None:
 
 def test_dynamic_conv2d_quantises_image_by_image() -> None:
     generator = torch.Generator().manual_seed(7)
+    x, weights = torch.randn((2, 4, 4, 3), generator=generator), codes(generator, 5, 2, 1, 3)
+    kernel = dynamic.conv2d(weights, [0.01] * 5, None)
+    single = torch.cat([kernel(image[None]) for image in x])
+    assert torch.equal(kernel(x), single)
+    halves = torch.cat([kernel(image[None, :, :2]) for image in x])
+    assert not torch.equal(halves, single[:, :, :2])
+
+
+def test_dynamic_conv2d_of_single_elements_quantises_them_one_by_one() -> None:
+    generator = torch.Generator().manual_seed(7)
     x, weights = torch.randn((2, 4, 4, 3), generator=generator), codes(generator, 5, 1, 1, 3)
-    flat = dynamic.linear(weights.view(5, 3), [0.01] * 5, None)
-    single = [dynamic.conv2d(weights, [0.01] * 5, None)(image[None]) for image in x]
-    assert torch.equal(dynamic.conv2d(weights, [0.01] * 5, None)(x), torch.cat(single))
-    assert not torch.equal(torch.cat(single).view(-1, 5), flat(x.view(-1, 3)))
+    kernel = dynamic.conv2d(weights, [0.01] * 5, None)
+    assert torch.equal(kernel(x).view(-1, 5), dynamic.linear(weights.view(5, 3), [0.01] * 5, None)(x.view(-1, 3)))
+    assert torch.equal(kernel(x[:, :, :2]), kernel(x)[:, :, :2])
 
 
 def test_groups_have_bfloat16_scales_and_are_added_in_order() -> None:
