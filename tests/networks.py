@@ -1,4 +1,4 @@
-"""The four MLPerf Tiny reference networks in torch, with seeded weights.
+"""The four MLPerf Tiny reference networks and a MobileNetV2 in torch, with seeded weights.
 
 Shapes and layers follow the reference models of the MLPerf Tiny benchmark (visual wake words,
 image classification, keyword spotting, anomaly detection); the weights are random, because what is
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import nn
@@ -140,17 +141,72 @@ class DeepAutoencoder(nn.Module):
         return y
 
 
+class InvertedResidual(nn.Module):
+    """Widen by 1x1, filter each channel by 3x3, narrow by 1x1; with a shortcut where the shape stays."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        width = inputs * expansion
+        widen = [relu6_block(inputs, width, 1)] if expansion > 1 else []
+        narrow = [nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs)]
+        self.layers = nn.Sequential(*widen, relu6_block(width, width, 3, stride, groups=width), *narrow)
+        self.keeps_shape = stride == 1 and inputs == outputs
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layers(x)
+        return x + y if self.keeps_shape else y
+
+
+def relu6_block(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
+    """Convolution with symmetric padding, batch norm, relu6."""
+    convolution = nn.Conv2d(inputs, outputs, kernel, stride, (kernel - 1) // 2, groups=groups, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU6())
+
+
+class MobileNetV2(nn.Module):
+    """Width 1, input (1, 3, 224, 224), 1000 classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        channels = 32
+        blocks: list[nn.Module] = [relu6_block(3, channels, 3, 2)]
+        for expansion, outputs, repeats, first_stride in [
+            (1, 16, 1, 1),
+            (6, 24, 2, 2),
+            (6, 32, 3, 2),
+            (6, 64, 4, 2),
+            (6, 96, 3, 1),
+            (6, 160, 3, 2),
+            (6, 320, 1, 1),
+        ]:
+            for index in range(repeats):
+                blocks.append(InvertedResidual(channels, outputs, 1 if index else first_stride, expansion))
+                channels = outputs
+        self.features = nn.Sequential(*blocks, relu6_block(channels, 1280, 1))
+        self.classifier = nn.Linear(1280, 1000)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = functional.adaptive_avg_pool2d(self.features(x), (1, 1))
+        y: torch.Tensor = self.classifier(torch.flatten(x, 1))
+        return y
+
+
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "mobilenet_v1": (MobileNetV1, (1, 3, 96, 96)),
     "resnet8": (ResNet8, (1, 3, 32, 32)),
     "ds_cnn": (DSCNN, (1, 1, 49, 10)),
     "deep_autoencoder": (DeepAutoencoder, (1, 640)),
 }
+"""The networks of MLPerf Tiny: what makes them, and their input's shape."""
+
+LARGE_NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "mobilenet_v2": (MobileNetV2, (1, 3, 224, 224))
+}
 
 
 def network(name: str, seed: int = 0) -> tuple[nn.Module, tuple[int, ...]]:
     """A network in evaluation mode with seeded weights, and its input shape."""
-    build, shape = NETWORKS[name]
+    build, shape = (NETWORKS | LARGE_NETWORKS)[name]
     model = build().eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -173,14 +229,14 @@ def samples(shape: tuple[int, ...], count: int, seed: int = 1) -> list[torch.Ten
     return [torch.randn(shape, generator=generator) for _ in range(count)]
 
 
-def quantise(model: nn.Module, inputs: list[torch.Tensor]) -> torch.export.ExportedProgram:
-    """Post-training quantisation with the Neutron quantizer; the inputs calibrate."""
+def quantise(model: nn.Module, inputs: list[torch.Tensor], quantizer: Any = None) -> torch.export.ExportedProgram:
+    """Post-training quantisation, with the Neutron quantizer if none is given; the inputs calibrate."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from partitioners.neutron.quantizer import NeutronQuantizer
 
     with torch.no_grad():
-        prepared = prepare_pt2e(torch.export.export(model, (inputs[0],)).module(), NeutronQuantizer())
+        prepared = prepare_pt2e(torch.export.export(model, (inputs[0],)).module(), quantizer or NeutronQuantizer())
         for x in inputs:
             prepared(x)
         return torch.export.export(convert_pt2e(prepared), (inputs[0],))

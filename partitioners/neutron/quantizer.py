@@ -14,21 +14,17 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e import HistogramObserver, MinMaxObserver, PerChannelMinMaxObserver
 from torchao.quantization.pt2e.quantizer import (
     DerivedQuantizationSpec,
     FixedQParamsQuantizationSpec,
     QuantizationAnnotation,
-    QuantizationSpec,
     Quantizer,
     SharedQuantizationSpec,
 )
 
-aten = torch.ops.aten
+from partitioners.exir.annotations import ANNOTATION, activation_spec, check_annotations, is_float, weight_spec
 
-ANNOTATION = "quantization_annotation"
-SMALLEST_SCALE = 2.0**-12
-"""Smallest activation scale the observers may choose."""
+aten = torch.ops.aten
 
 CONVOLUTIONS: dict[object, int] = {
     aten.conv1d.default: 0,
@@ -99,33 +95,6 @@ FIXED_OUTPUT: dict[object, tuple[float, int]] = {
 RELUS = frozenset({aten.relu.default, aten.relu_.default, aten.relu6.default})
 HARDTANHS = frozenset({aten.hardtanh.default, aten.hardtanh_.default})
 SPLITS = frozenset({aten.split.Tensor, aten.split_with_sizes.default, aten.chunk.default})
-
-
-def activation_spec() -> QuantizationSpec:
-    """int8 [-128, 127], per-tensor affine."""
-    return QuantizationSpec(
-        dtype=torch.int8,
-        observer_or_fake_quant_ctr=HistogramObserver.with_args(eps=SMALLEST_SCALE),
-        quant_min=-128,
-        quant_max=127,
-        qscheme=torch.per_tensor_affine,
-    )
-
-
-def weight_spec(axis: int | None) -> QuantizationSpec:
-    """int8 [-127, 127], symmetric; per channel along `axis`, per tensor for None."""
-    observer = MinMaxObserver if axis is None else PerChannelMinMaxObserver
-    scheme = torch.per_tensor_symmetric if axis is None else torch.per_channel_symmetric
-    return QuantizationSpec(
-        dtype=torch.int8,
-        observer_or_fake_quant_ctr=observer.with_args(eps=SMALLEST_SCALE)
-        if axis is None
-        else observer.with_args(ch_axis=axis, eps=SMALLEST_SCALE),
-        quant_min=-127,
-        quant_max=127,
-        qscheme=scheme,
-        ch_axis=axis,
-    )
 
 
 def _bias_qparams(per_channel: bool, observers: Sequence[Any]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -200,18 +169,12 @@ class NeutronQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Every annotated input must be one of the node's inputs; raises ValueError naming the node."""
-        for node in model.graph.nodes:
-            annotation = node.meta.get(ANNOTATION)
-            stray = (
-                [] if annotation is None else [n for n in annotation.input_qspec_map if n not in node.all_input_nodes]
-            )
-            if stray:
-                raise ValueError(f"{node.name}: annotated input {stray[0].name} is not one of its inputs")
+        """Raise ValueError for an annotation of what is not an input."""
+        check_annotations(model)
 
 
 def _annotation(node: Node) -> QuantizationAnnotation | None:
-    if node.op != "call_function" or node.meta.get(ANNOTATION) is not None or not _is_float(node):
+    if node.op != "call_function" or node.meta.get(ANNOTATION) is not None or not is_float(node):
         return None
     if node.target in CONVOLUTIONS or node.target in (aten.linear.default, aten.addmm.default):
         return _annotate_weighted(node)
@@ -223,13 +186,8 @@ def _annotation(node: Node) -> QuantizationAnnotation | None:
     return None
 
 
-def _is_float(node: Node) -> bool:
-    value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
-
-
 def _tensor_inputs(node: Node) -> list[Node]:
-    return [argument for argument in node.all_input_nodes if _is_float(argument)]
+    return [argument for argument in node.all_input_nodes if is_float(argument)]
 
 
 def _annotate_weighted(node: Node) -> QuantizationAnnotation:

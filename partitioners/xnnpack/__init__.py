@@ -44,10 +44,18 @@ def _named(found: Any, known: Any) -> Any:
     return known[found] if isinstance(found, str) else [known[name] for name in found]
 
 
+def _quantizer() -> Any:
+    """Static int8 with weights per channel. Imports torchao, which only this needs."""
+    from partitioners.xnnpack.quantizer import XnnpackQuantizer, get_symmetric_quantization_config
+
+    return XnnpackQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+
+
 backend = Backend(
     name="xnnpack",
     table="xnnpack@1.5",
     partitioner=_partitioner,
     details=XnnpackBackend,
     runtime=XnnpackRuntime(),
+    quantizer=_quantizer,
 )

@@ -1,0 +1,59 @@
+"""What the vendors' quantizers share: specifications of int8 tensors for torchao's PT2E flow.
+
+Needs the extra `quantize` (torchao); nothing else in this package imports this module.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e import HistogramObserver, MinMaxObserver, PerChannelMinMaxObserver
+from torchao.quantization.pt2e.quantizer import QuantizationSpec
+
+ANNOTATION = "quantization_annotation"
+"""Where torchao looks for a node's annotation, in `node.meta`."""
+SMALLEST_SCALE = 2.0**-12
+"""Smallest scale the observers may choose."""
+
+
+def activation_spec() -> QuantizationSpec:
+    """int8 [-128, 127], per-tensor affine."""
+    return QuantizationSpec(
+        dtype=torch.int8,
+        observer_or_fake_quant_ctr=HistogramObserver.with_args(eps=SMALLEST_SCALE),
+        quant_min=-128,
+        quant_max=127,
+        qscheme=torch.per_tensor_affine,
+    )
+
+
+def weight_spec(axis: int | None) -> QuantizationSpec:
+    """int8 [-127, 127], symmetric; per channel along `axis`, per tensor for None."""
+    observer = MinMaxObserver if axis is None else PerChannelMinMaxObserver
+    scheme = torch.per_tensor_symmetric if axis is None else torch.per_channel_symmetric
+    options: dict[str, Any] = {"eps": SMALLEST_SCALE} | ({} if axis is None else {"ch_axis": axis})
+    return QuantizationSpec(
+        dtype=torch.int8,
+        observer_or_fake_quant_ctr=observer.with_args(**options),
+        quant_min=-127,
+        quant_max=127,
+        qscheme=scheme,
+        ch_axis=axis,
+    )
+
+
+def is_float(node: Node) -> bool:
+    """Whether the node's value is a tensor of real numbers."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def check_annotations(model: GraphModule) -> None:
+    """Every annotated input must be one of the node's inputs; raises ValueError naming the node."""
+    for node in model.graph.nodes:
+        annotation = node.meta.get(ANNOTATION)
+        stray = [] if annotation is None else [n for n in annotation.input_qspec_map if n not in node.all_input_nodes]
+        if stray:
+            raise ValueError(f"{node.name}: annotated input {stray[0].name} is not one of its inputs")
