@@ -10,56 +10,23 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from xnn_models import CONVOLUTION, X, Y, coded, codes, model, number, reals, unary
+from xnn_models import dynamic as dynamic_product
 
 from partitioners.exir.flatbuffer import FormatError
 from partitioners.xnnpack import xnn_format, xnn_schema
 from partitioners.xnnpack.device.operators import RULES
 from partitioners.xnnpack.device.site import DeviceError
 from partitioners.xnnpack.runtime import InputError, XnnpackRuntime, load_model
-from partitioners.xnnpack.xnn_model import PerChannel, PerGroup, PerTensor, PerToken, XModel, XNode, XValue, packed_int4
+from partitioners.xnnpack.xnn_model import PerChannel, PerGroup, PerToken, XModel, XNode, packed_int4
 from reference.affine import Affine
 from reference.xnnpack import dynamic, static
 
 RUNTIME = XnnpackRuntime()
-X, Y = Affine(0.05, 3), Affine(0.125, -2)
-
-
-def number(dtype: str, *shape: int, **more: Any) -> XValue:
-    return XValue(dtype, shape, **more)
-
-
-def coded(q: Affine, *shape: int) -> XValue:
-    return XValue("qint8", shape, PerTensor(q.scale32, q.zero_point))
-
-
-def model(values: list[XValue], nodes: list[XNode], inputs: tuple[int, ...], outputs: tuple[int, ...]) -> XModel:
-    arguments = (*inputs, *outputs)
-    placed = [replace(v, external=arguments.index(i)) if i in arguments else v for i, v in enumerate(values)]
-    return XModel(tuple(placed), tuple(nodes), inputs, outputs)
 
 
 def run(graph: XModel, *inputs: torch.Tensor) -> list[torch.Tensor]:
     return RUNTIME.execute(RUNTIME.load(xnn_format.write(graph)), inputs)
-
-
-def unary(op: str, x: XValue, y: XValue, limits: tuple[float, float] | None = None, **options: Any) -> XModel:
-    return model([x, y], [XNode(op, (0,), (1,), options, limits=limits)], (0,), (1,))
-
-
-def codes(seed: int, *shape: int) -> torch.Tensor:
-    return torch.randint(-128, 128, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.int8)
-
-
-def reals(seed: int, *shape: int) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-CONVOLUTION = {
-    "padding_top": 1, "padding_right": 1, "padding_bottom": 1, "padding_left": 1, "kernel_height": 3,
-    "kernel_width": 3, "subsampling_height": 2, "subsampling_width": 1, "dilation_height": 1, "dilation_width": 1,
-    "group_input_channels": 3, "group_output_channels": 4, "groups": 1, "adjustment_height": 0,
-    "adjustment_width": 0,
-}  # fmt: skip
 
 
 def test_the_device_has_every_operator_of_the_schema() -> None:
@@ -83,19 +50,11 @@ def test_a_sum_of_codes_with_a_fused_relu() -> None:
     assert torch.equal(run(graph, a, b)[0], static.add(X, X, Y, (Y.zero_point, 127))(a, b))
 
 
-def fully_connected(weights: XValue, outputs: int, inputs: int, bias: XValue | None = None) -> XModel:
-    """A product of activations that are quantised at run time."""
-    values = [number("fp32", 8, inputs), number("qdint8", 8, inputs, quant=PerToken(1)), weights]
-    values += [number("fp32", 8, outputs), *([bias] if bias else [])]
-    nodes = [XNode("Convert", (0,), (1,)), XNode("FullyConnected", (1, 2, 4 if bias else -1), (3,))]
-    return model(values, nodes, (0,), (3,))
-
-
 def test_activations_quantised_at_run_time_with_open_rows() -> None:
     weights, scales = codes(3, 5, 32), np.linspace(0.01, 0.05, 5, dtype=np.float32)
     value = number("qcint8", 5, 32, quant=PerChannel(scales, 0), data=weights.numpy())
     bias = reals(4, 5)
-    program = RUNTIME.load(xnn_format.write(fully_connected(value, 5, 32, number("fp32", 5, data=bias.numpy()))))
+    program = RUNTIME.load(xnn_format.write(dynamic_product(value, number("fp32", 5, data=bias.numpy()), rows=8)))
     expected = dynamic.linear(weights, scales.tolist(), bias)
     for rows in (8, 3, 1):
         x = reals(rows, rows, 32)
@@ -108,7 +67,7 @@ def test_groups_of_four_bit_weights() -> None:
     value = number("qbint4", 4, 64, quant=PerGroup(scales.numpy(), 32), data=packed_int4(weights.numpy()))
     x = reals(6, 8, 64)
     expected = dynamic.groupwise_linear(weights, scales, None)(x)
-    assert torch.equal(run(fully_connected(value, 4, 64), x)[0], expected)
+    assert torch.equal(run(dynamic_product(value, rows=8), x)[0], expected)
 
 
 def test_a_network_of_codes_with_open_batch_and_sides() -> None:
@@ -211,10 +170,10 @@ def test_a_kernel_that_the_device_does_not_have_is_named() -> None:
 
 def test_rows_of_another_extent_are_refused() -> None:
     weights = number("qcint8", 5, 32, quant=PerChannel(np.ones(5, np.float32), 0), data=codes(1, 5, 32).numpy())
-    graph = fully_connected(weights, 5, 32)
-    wide = replace(graph.values[1], quant=PerToken(2))
+    graph = dynamic_product(weights)
+    wide = replace(graph.values[2], quant=PerToken(2))
     with pytest.raises(DeviceError, match="nonbatch_dims"):
-        load_model(replace(graph, values=(graph.values[0], wide, *graph.values[2:])))
+        load_model(replace(graph, values=(*graph.values[:2], wide, graph.values[3])))
 
 
 def test_more_memory_than_the_device_has() -> None:

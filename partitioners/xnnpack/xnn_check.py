@@ -47,7 +47,8 @@ _QUANTISATIONS: Final = {
     "qdint8": PerToken,
     "qbint4": PerGroup,
 }
-_FLOAT32: Final = np.finfo(np.float32)
+_SMALLEST: Final = float(np.finfo(np.float32).smallest_normal)
+_LARGEST: Final = float(np.finfo(np.float32).max)
 _POSITIVE: Final = ("kernel_", "subsampling_", "pooling_", "stride_", "group", "new_height", "new_width")
 _LISTS: Final = ("perm", "new_shape", "offsets", "sizes", "pre_paddings", "post_paddings")
 
@@ -137,7 +138,7 @@ def _check_scale_array(scales: np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 
 def _check_scales(scales: Iterable[float], where: str) -> None:
     for scale in scales:
-        if not _FLOAT32.smallest_normal <= scale <= _FLOAT32.max:  # also refuses NaN
+        if not _SMALLEST <= scale <= _LARGEST:  # also refuses NaN
             raise FormatError("scale", scale, "a positive, normal float32", where)
 
 
