@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference.golden import elementwise, functions, linear, weighted
+from reference.golden import elementwise, functions, linear, selection, transcendental, weighted
 from reference.golden.aten import canonical
 from reference.golden.bounded import Bounded, GoldenError
 
-_TABLE = {**linear.TABLE, **elementwise.TABLE, **functions.TABLE}
+_TABLE = {
+    **linear.TABLE,
+    **elementwise.TABLE,
+    **functions.TABLE,
+    **transcendental.TABLE,
+    **selection.TABLE,
+}
 OPERATORS = frozenset(_TABLE) | weighted.WEIGHTED
 
 

@@ -1,0 +1,233 @@
+"""Operators that compare, choose, count or look up: booleans are 0 and 1, indices whole numbers.
+
+Where bounds leave open which way a comparison goes, the result is off by the whole difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reference.golden.aten import aten
+from reference.golden.bounded import ZERO, Bounded, as_bounded, errors, operands, values
+
+Rule = Callable[..., Bounded]
+
+
+def _open(value: Tensor, undecided: Tensor, inputs: Sequence[Bounded]) -> Bounded:
+    """Booleans that are exact unless an input is not; then off by one where `undecided`."""
+    numbers = value.to(torch.float64)
+    exact = all(x.exact for x in inputs)
+    return Bounded(numbers) if exact else Bounded(numbers, undecided.to(torch.float64).expand_as(numbers))
+
+
+def comparison(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
+    """eq, ne, lt, le, gt, ge; of tensors, or a tensor and a number."""
+
+    def run(x: Any, other: Any) -> Bounded:
+        a, b = as_bounded(x), as_bounded(other)
+        return _open(function(a.value, b.value), (a.value - b.value).abs() <= a.error + b.error, [a, b])
+
+    return run
+
+
+def logical(function: Callable[..., Tensor]) -> Rule:
+    """logical_and, or, xor, not: anything but zero is true."""
+
+    def run(*arguments: Bounded) -> Bounded:
+        undecided = torch.zeros((), dtype=torch.bool)
+        for x in arguments:
+            undecided = undecided | ((x.error > 0) & (x.value.abs() <= x.error))
+        return _open(function(*(x.value != 0 for x in arguments)), undecided, arguments)
+
+    return run
+
+
+def any_(x: Bounded, dim: Any = None, keepdim: bool = False) -> Bounded:
+    """aten.any.default, .dim, .dims."""
+    dims = list(range(x.value.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    value, undecided = x.value != 0, (x.error > 0) & (x.value.abs() <= x.error)
+    if not dims:
+        return _open(value, undecided, [x])
+    return _open(value.any(dims, keepdim), undecided.expand_as(value).any(dims, keepdim), [x])
+
+
+def whole(op: str) -> Rule:
+    """An operator on whole numbers, whose results nothing bounds when its operands are not exact."""
+    function = aten(op)
+
+    def run(*arguments: Any, **options: Any) -> Bounded:
+        given = _whole(arguments)
+        value = function(*given, **_whole(options)).to(torch.float64)
+        if all(x.exact for x in operands(arguments)):
+            return Bounded(value)
+        return Bounded(value, torch.full_like(value, math.inf))
+
+    return run
+
+
+def _whole(argument: Any) -> Any:
+    """Tensors as int64, everything else as it is."""
+    if isinstance(argument, Bounded):
+        return argument.value.to(torch.int64)
+    if isinstance(argument, dict):
+        return {name: _whole(item) for name, item in argument.items()}
+    if isinstance(argument, list | tuple):
+        return [_whole(item) for item in argument]
+    return argument
+
+
+def where(condition: Bounded, a: Any, b: Any) -> Bounded:
+    """aten.where.self, with broadcasting."""
+    x, y = as_bounded(a), as_bounded(b)
+    chosen = condition.value != 0
+    value = torch.where(chosen, x.value, y.value)
+    if condition.exact and x.exact and y.exact:
+        return Bounded(value)
+    apart = torch.where(condition.error > 0, (x.value - y.value).abs() + torch.maximum(x.error, y.error), 0.0)
+    return Bounded(value, torch.maximum(torch.where(chosen, x.error, y.error), apart).expand_as(value))
+
+
+def masked_fill(x: Bounded, mask: Bounded, number: float) -> Bounded:
+    """aten.masked_fill.Scalar."""
+    return where(mask, float(number), x)
+
+
+def clamp_tensor(x: Bounded, min: Any = None, max: Any = None) -> Bounded:
+    """aten.clamp.Tensor: limits per element, either may be absent; the upper one wins."""
+    value, error = x.value, x.error
+    for limit, function in ((min, torch.maximum), (max, torch.minimum)):
+        if limit is not None:
+            bound = as_bounded(limit)
+            value = function(value, bound.value)
+            error = error if error is ZERO and bound.exact else torch.maximum(error, bound.error)
+    return Bounded(value, error)
+
+
+def extreme(function: Callable[..., Tensor]) -> Rule:
+    """aten.amax.default, aten.amin.default: off by no more than the largest error."""
+
+    def run(x: Bounded, dim: Any = (), keepdim: bool = False) -> Bounded:
+        dims = [dim] if isinstance(dim, int) else list(dim)
+        value = function(x.value, dims, keepdim)
+        return Bounded(value) if x.exact else Bounded(value, torch.amax(x.spread(), dims, keepdim))
+
+    return run
+
+
+def summed(op: str) -> Rule:
+    """A sum of some elements: errors add up as numbers do."""
+    function = aten(op)
+
+    def run(x: Bounded, *rest: Any, dtype: Any = None) -> Bounded:
+        value = function(x.value, *values(rest))
+        return Bounded(value) if x.exact else Bounded(value, function(x.spread().contiguous(), *values(rest)))
+
+    return run
+
+
+def looked_up(op: str) -> Rule:
+    """Elements of the first operand at whole-number indices, or put there."""
+    function = aten(op)
+    at = 2 if op in ("aten.gather.default", "aten.index_select.default") else 1
+
+    def run(*arguments: Any, **options: Any) -> Bounded:
+        found = [_whole(item) if index == at else item for index, item in enumerate(arguments)]
+        value = function(*values(found), **options)
+        exact = all(x.exact for x in operands(arguments))
+        return Bounded(value) if exact else Bounded(value, function(*errors(found), **options))
+
+    return run
+
+
+def pad(x: Bounded, pads: Sequence[int], mode: str = "constant", value: float | None = None) -> Bounded:
+    """aten.pad.default: with a number, or with the image's own elements."""
+    function = aten("aten.pad.default")
+    padded = function(x.value, list(pads), mode, value)
+    return Bounded(padded) if x.exact else Bounded(padded, function(x.spread().contiguous(), list(pads), mode))
+
+
+def constant(op: str) -> Rule:
+    """Operators whose result depends on no numbers of a tensor: exact."""
+    function = aten(op)
+
+    def run(*arguments: Any, **options: Any) -> Bounded:
+        kept = {name: item for name, item in options.items() if name not in ("dtype", "memory_format")}
+        return Bounded(function(*values(arguments), **kept).to(torch.float64))
+
+    return run
+
+
+def quotient(x: Bounded, other: Any, *, rounding_mode: str | None = None) -> Bounded:
+    """aten.div.Tensor_mode: rounded down or towards zero; off by one more where the bounds reach over a step."""
+    divisor = as_bounded(other)
+    value = torch.div(x.value, divisor.value, rounding_mode=rounding_mode)
+    if x.exact and divisor.exact:
+        return Bounded(value)
+    least = divisor.value.abs() - divisor.error
+    reach = (x.error + (x.value / divisor.value).abs() * divisor.error) / least
+    return Bounded(value, torch.where(least > 0, reach + (rounding_mode is not None), math.inf).expand_as(value))
+
+
+def _comparisons() -> dict[str, Rule]:
+    functions = {"eq": torch.eq, "ne": torch.ne, "ge": torch.ge, "gt": torch.gt, "le": torch.le, "lt": torch.lt}
+    return {f"aten.{n}.{kind}": comparison(f) for n, f in functions.items() for kind in ("Tensor", "Scalar")}
+
+
+_WHOLE = (
+    "aten.argmax.default",
+    "aten.bitwise_and.Scalar",
+    "aten.bitwise_and.Tensor",
+    "aten.bitwise_left_shift.Tensor",
+    "aten.bitwise_not.default",
+    "aten.bitwise_or.Scalar",
+    "aten.bitwise_or.Tensor",
+    "aten.bitwise_right_shift.Tensor",
+    "aten.bitwise_xor.Scalar",
+    "aten.bitwise_xor.Tensor",
+    "aten.__lshift__.Scalar",
+    "aten.__rshift__.Scalar",
+)
+_CONSTANT = (
+    "aten.arange.start_step",
+    "aten.eye.default",
+    "aten.full.default",
+    "aten.full_like.default",
+    "aten.linspace.default",
+    "aten.scalar_tensor.default",
+)
+_LOOKED_UP = (
+    "aten.embedding.default",
+    "aten.gather.default",
+    "aten.index.Tensor",
+    "aten.index_put.default",
+    "aten.index_select.default",
+)
+
+TABLE: Mapping[str, Rule] = MappingProxyType(
+    {
+        **_comparisons(),
+        **{op: whole(op) for op in _WHOLE},
+        **{op: constant(op) for op in _CONSTANT},
+        **{op: looked_up(op) for op in _LOOKED_UP},
+        **dict.fromkeys(("aten.any.default", "aten.any.dim", "aten.any.dims"), any_),
+        "aten.logical_and.default": logical(torch.logical_and),
+        "aten.logical_not.default": logical(torch.logical_not),
+        "aten.logical_or.default": logical(torch.logical_or),
+        "aten.logical_xor.default": logical(torch.logical_xor),
+        "aten.amax.default": extreme(torch.amax),
+        "aten.amin.default": extreme(torch.amin),
+        "aten.clamp.Tensor": clamp_tensor,
+        "aten.cumsum.default": summed("aten.cumsum.default"),
+        "aten.div.Tensor_mode": quotient,
+        "aten.masked_fill.Scalar": masked_fill,
+        "aten.pad.default": pad,
+        "aten.sum.dim_IntList": summed("aten.sum.dim_IntList"),
+        "aten.where.self": where,
+    }
+)

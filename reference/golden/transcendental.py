@@ -1,0 +1,117 @@
+"""Functions of one real number that only some devices compute, from tables: error and hyperbolic functions, their kin.
+
+Bounds are rigorous: between stationary points a function is monotone, elsewhere its steepest slope bounds it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from reference.golden.bounded import Bounded, GoldenError, monotone
+
+SILU_SLOPE = 1.1
+"""The steepest slope of x * sigmoid(x) is 1.0998, at x = 2.3994."""
+
+Function = Callable[[Bounded], Bounded]
+
+
+def rising(op: str, function: Callable[[Tensor], Tensor], low: float = -math.inf, high: float = math.inf) -> Function:
+    """A function that is monotone within [low, high], the only numbers that it takes.
+
+    The function raises GoldenError for numbers outside; bounds that reach outside are cut off there.
+    """
+
+    def run(x: Bounded) -> Bounded:
+        if x.value.numel() and not bool(((x.value >= low) & (x.value <= high)).all()):
+            found = (float(x.value.min()), float(x.value.max()))
+            raise GoldenError(f"{op}: found numbers from {found[0]:g} to {found[1]:g}, expected [{low:g}, {high:g}]")
+        return monotone(lambda t: function(t.clamp(low, high)), x)
+
+    return run
+
+
+def cosh(x: Bounded) -> Bounded:
+    """aten.cosh.default: monotone in |x|."""
+    return monotone(torch.cosh, Bounded(x.value.abs(), x.error))
+
+
+def reciprocal(x: Bounded) -> Bounded:
+    """aten.reciprocal.default: unbounded where the bounds reach zero."""
+    value = x.value.reciprocal()
+    if x.exact:
+        return Bounded(value)
+    least = x.value.abs() - x.error
+    return Bounded(value, torch.where(least > 0, x.error / (x.value.abs() * least), math.inf))
+
+
+def tan(x: Bounded) -> Bounded:
+    """aten.tan.default: unbounded where a pole is within the bounds."""
+    value = torch.tan(x.value)
+    if x.exact:
+        return Bounded(value)
+    low, high = x.value - x.error, x.value + x.error
+    branch = [torch.floor(t / math.pi + 0.5) for t in (low, high)]
+    reach = torch.maximum(torch.tan(high) - value, value - torch.tan(low))
+    return Bounded(value, torch.where(branch[0] == branch[1], reach, math.inf))
+
+
+def silu(x: Bounded) -> Bounded:
+    """aten.silu.default: x * sigmoid(x)."""
+    value = x.value * torch.sigmoid(x.value)
+    return Bounded(value) if x.exact else Bounded(value, x.error * SILU_SLOPE)
+
+
+def remainder(x: Bounded, other: float) -> Bounded:
+    """aten.remainder.Scalar: as steep as x, but any number of its range where the bounds reach over a multiple."""
+    value = torch.remainder(x.value, other)
+    if x.exact:
+        return Bounded(value)
+    turns = [torch.floor((x.value + side * x.error) / other) for side in (-1, 1)]
+    return Bounded(value, torch.where(turns[0] == turns[1], x.error, abs(other)))
+
+
+def hardsigmoid(x: Bounded) -> Bounded:
+    """aten.hardsigmoid.default: clamp(x + 3, 0, 6) / 6."""
+    return monotone(lambda t: (t + 3).clamp(0, 6) / 6, x)
+
+
+def round_(x: Bounded) -> Bounded:
+    """aten.round.default: ties to even."""
+    return monotone(torch.round, x)
+
+
+def sign(x: Bounded) -> Bounded:
+    """aten.sign.default."""
+    return monotone(torch.sign, x)
+
+
+_TINY = math.ulp(0.0)
+TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
+    {
+        "aten.acos.default": rising("aten.acos.default", torch.acos, -1, 1),
+        "aten.acosh.default": rising("aten.acosh.default", torch.acosh, 1),
+        "aten.asin.default": rising("aten.asin.default", torch.asin, -1, 1),
+        "aten.asinh.default": rising("aten.asinh.default", torch.asinh),
+        "aten.atan.default": rising("aten.atan.default", torch.atan),
+        "aten.atanh.default": rising("aten.atanh.default", torch.atanh, -1, 1),
+        "aten.cosh.default": cosh,
+        "aten.erf.default": rising("aten.erf.default", torch.erf),
+        "aten.erfinv.default": rising("aten.erfinv.default", torch.erfinv, -1, 1),
+        "aten.expm1.default": rising("aten.expm1.default", torch.expm1),
+        "aten.hardsigmoid.default": hardsigmoid,
+        "aten.log10.default": rising("aten.log10.default", torch.log10, _TINY),
+        "aten.log1p.default": rising("aten.log1p.default", torch.log1p, -1),
+        "aten.reciprocal.default": reciprocal,
+        "aten.remainder.Scalar": remainder,
+        "aten.round.default": round_,
+        "aten.sign.default": sign,
+        "aten.silu.default": silu,
+        "aten.sinh.default": rising("aten.sinh.default", torch.sinh),
+        "aten.tan.default": tan,
+    }
+)
