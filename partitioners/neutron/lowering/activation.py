@@ -7,8 +7,8 @@ import math
 from torch import fx
 
 from partitioners.exir.compiling import axis_of, bind, refusal, require
+from partitioners.exir.layout import Layout
 from partitioners.neutron.lowering.context import Context
-from partitioners.neutron.lowering.layout import Layout
 from partitioners.neutron.lowering.quantisation import (
     LOGISTIC_OUTPUT,
     TANH_OUTPUT,

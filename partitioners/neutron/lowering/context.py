@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from partitioners.exir.compiling import axis_of, refusal, require
+from partitioners.exir.layout import Layout, arranged, identity
 from partitioners.exir.ops import (
     DEQUANTIZE_PER_CHANNEL,
     DEQUANTIZE_PER_TENSOR,
@@ -17,7 +18,6 @@ from partitioners.exir.ops import (
     target_name,
 )
 from partitioners.neutron.formats import Format, to_nhwc
-from partitioners.neutron.lowering.layout import Layout, arranged, identity
 from partitioners.neutron.lowering.model import Array, ModelBuilder
 from partitioners.neutron.lowering.quantisation import (
     Quantisation,

@@ -9,10 +9,10 @@ from typing import Any
 from torch import fx
 
 from partitioners.exir.compiling import bind, pair, require
+from partitioners.exir.layout import Layout
 from partitioners.neutron.formats import to_nhwc
 from partitioners.neutron.lowering.bias import bias_tensor
 from partitioners.neutron.lowering.context import Context, shape_of
-from partitioners.neutron.lowering.layout import Layout
 from partitioners.neutron.lowering.model import Array
 from partitioners.neutron.lowering.padding import pad_spatial
 from partitioners.neutron.lowering.quantisation import Quantisation, output_quantisation

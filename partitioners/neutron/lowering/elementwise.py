@@ -8,8 +8,8 @@ import numpy as np
 from torch import fx
 
 from partitioners.exir.compiling import bind, require
+from partitioners.exir.layout import Layout
 from partitioners.neutron.lowering.context import Context, reshaped
-from partitioners.neutron.lowering.layout import Layout
 
 
 def abs_(ctx: Context, node: fx.Node) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from partitioners.neutron.lowering.layout import Layout, arranged
+from partitioners.exir.layout import Layout, arranged
 from partitioners.neutron.lowering.quantisation import Quantisation
 from partitioners.neutron.tflite import Model, Operator, Tensor
 

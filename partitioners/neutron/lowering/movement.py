@@ -7,8 +7,8 @@ import math
 from torch import fx
 
 from partitioners.exir.compiling import axis_of, bind, require
+from partitioners.exir.layout import arranged, identity
 from partitioners.neutron.lowering.context import Context, reshaped, shape_of
-from partitioners.neutron.lowering.layout import arranged, identity
 from partitioners.neutron.lowering.padding import pad
 from partitioners.neutron.lowering.quantisation import output_quantisation
 

@@ -10,11 +10,11 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from partitioners.exir.compiling import refusal, require
+from partitioners.exir.layout import Layout, arranged, identity
 from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
 from partitioners.neutron import neutron_io
 from partitioners.neutron.formats import infer_formats
 from partitioners.neutron.lowering.context import Context, shape_of
-from partitioners.neutron.lowering.layout import Layout, arranged, identity
 from partitioners.neutron.lowering.quantisation import per_tensor
 from partitioners.neutron.lowering.registry import LOWERINGS
 from partitioners.neutron.lowering.values import Value

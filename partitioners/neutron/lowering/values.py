@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from partitioners.neutron.lowering.layout import Layout, between, composed, identity
+from partitioners.exir.layout import Layout, between, composed, identity
 from partitioners.neutron.lowering.model import Array, ModelBuilder
 from partitioners.neutron.lowering.quantisation import Quantisation
 
