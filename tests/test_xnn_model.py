@@ -232,7 +232,7 @@ BROKEN: list[tuple[XModel, str]] = [
     (_node(ABS, flags=1), "flags is 0x1, expected no bits but those of 0x0"),
     (_node(ABS, limits=(0.0, 1.0)), "limits is .0.0, 1.0., expected none"),
     (_node(CLAMP, limits=None), "limits is absent"),
-    *((_node(CLAMP, limits=pair), "limits is") for pair in ((1.0, 1.0), (2.0, 1.0), (NAN, 1.0), (0.0, NAN))),
+    *((_node(CLAMP, limits=pair), "limits is") for pair in ((2.0, 1.0), (NAN, 1.0), (0.0, NAN))),
     (_node(ABS, options={"axis": 1}), r"options is \['axis'\], expected exactly \[\]"),
     (_node(CAT, options={}), r"options is \[\], expected exactly \['axis'\]"),
     # order

@@ -201,8 +201,8 @@ def _check_limits(node: XNode, operator: schema.Operator, where: str) -> None:
         return
     if not operator.clamped:
         raise FormatError("limits", node.limits, "none", where)
-    if not node.limits[0] < node.limits[1]:  # also refuses NaN
-        raise FormatError("limits", node.limits, "a lower one below an upper one", where)
+    if not node.limits[0] <= node.limits[1]:  # also refuses NaN
+        raise FormatError("limits", node.limits, "a lower one, and an upper one not below it", where)
 
 
 def _check_option(op: str, name: str, number: object, where: str) -> None:

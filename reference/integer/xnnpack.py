@@ -48,6 +48,8 @@ def _limits(lower: str | float, upper: str | float | None) -> Rule:
     def rule(given: Given, y: Affine) -> Tensor:
         x = operand(given, "self")
         lo, hi = (given[limit] if isinstance(limit, str) else limit for limit in (lower, upper))
+        if lo is not None and hi is not None:
+            lo = min(lo, hi)  # torch takes the upper of two crossed limits
         return static.clamp(lo, hi, x.affine, y)(x.codes)
 
     return rule

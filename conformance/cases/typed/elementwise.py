@@ -199,7 +199,7 @@ def clamp_cases(precision: str, limits: Limits) -> list[Draft]:
         ("far_apart", (-1e4, 1e4)),
         ("up_to_infinity", (0.0, INFINITY)),
         ("off_the_grid", (-1.23, 1.23)),
-        *((("crossed", (1.0, -1.0)),) if not is_static(precision) else ()),
+        ("crossed", (1.0, -1.0)),
     )
     chosen = spelled(unary, precision, bounds)
     return [*cases(unary, precision, limits), *(accepted(f"bounds_{name}", model(u)) for name, u in chosen)]

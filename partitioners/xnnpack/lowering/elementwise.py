@@ -52,13 +52,17 @@ def prefers_channels_last(values: Sequence[Value]) -> bool:
 
 
 def limits_of(operation: Operation) -> tuple[float, float]:
-    """The limits of a relu, hardtanh or clamp; infinite where there is none."""
+    """The limits of a relu, hardtanh or clamp; infinite where there is none.
+
+    Torch takes the upper of two crossed limits, XNNPACK either one: the blob has them uncrossed.
+    """
     arguments, name = operation.arguments, target_name(operation.node.target)
     if name == "aten.relu.default":
         return (0.0, math.inf)
     names = ("min_val", "max_val") if name == "aten.hardtanh.default" else ("min", "max")
     low, high = (arguments[each] for each in names)
-    return (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+    most = math.inf if high is None else float(high)
+    return (-math.inf if low is None else min(float(low), most), most)
 
 
 def clamp(operation: Operation) -> Value:
