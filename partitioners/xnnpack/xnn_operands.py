@@ -13,7 +13,7 @@ from partitioners.xnnpack.xnn_model import PerChannel, PerTensor, XNode, XValue
 
 FLOATS: Final = ("fp32", "fp16", "bf16")
 SCALE_LIMIT: Final = 256.0
-"""Input scale * weight scale / output scale of a product of codes stays below this."""
+"""The float32 ratio input scale * filter scale / output scale of a product of codes stays below this."""
 
 _Rule = Callable[[XNode, Sequence[XValue], XValue, str], None]
 
@@ -112,7 +112,8 @@ def _check_weights(operands: Sequence[XValue], result: XValue, where: str) -> No
     x, y = operands[0].quant, result.quant
     if isinstance(x, PerTensor) and isinstance(y, PerTensor) and isinstance(weights, (PerTensor, PerChannel)):
         scales = np.float32(weights.scale) if isinstance(weights, PerTensor) else weights.scales
-        found = float(np.max(np.float64(x.scale) * np.asarray(scales, np.float64) / np.float64(y.scale)))
+        with np.errstate(over="ignore", under="ignore"):
+            found = float(np.max(np.float32(x.scale) * scales / np.float32(y.scale)))
         if found >= SCALE_LIMIT:
             raise FormatError("input scale * filter scale / output scale", found, f"below {SCALE_LIMIT}", where)
 

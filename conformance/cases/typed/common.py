@@ -88,7 +88,7 @@ def alone(subject: Subject, precision: str, limits: Limits) -> list[Draft]:
         *config_precisions(subject, precision),
         *configs(subject, u),
         *sizes(subject, precision, limits),
-        *open_sizes(subject, precision),
+        *open_sizes(subject, precision, limits),
     ]
 
 
@@ -215,9 +215,13 @@ def sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
         yield outside("max_rank", f"rank_{most + 1}", model(subject.at(precision, SIZES[: most + 1])))
 
 
-def open_sizes(subject: Subject, precision: str) -> Iterator[Draft]:
+def open_sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
     """Sizes that are known only at run time."""
-    u = subject.use(precision)
-    for axes in subject.open if precision == "fp32" else subject.open[-1:]:
-        name = "_and_".join(map(str, axes))
-        yield accepted(f"open_axis_{name}", model(opened(u, axes)))
+    u, limited = subject.use(precision), "open_sizes" in limits
+    limits.fixed("open_sizes", 1)
+    for axes in subject.open if limited or precision == "fp32" else subject.open[-1:]:
+        variant, graph = f"open_axis_{'_and_'.join(map(str, axes))}", model(opened(u, axes))
+        if not limited:
+            yield accepted(variant, graph)
+        else:
+            yield limit("open_sizes", variant, graph) if len(axes) == 1 else outside("open_sizes", variant, graph)

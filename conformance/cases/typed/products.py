@@ -137,11 +137,11 @@ def zero_points(u: Use) -> Iterator[Draft]:
 
 
 def scales(u: Use, limits: Limits) -> Iterator[Draft]:
-    """Input scale * weight scale / output scale: at the limit, and one step past it (in one channel only)."""
-    most = float(limits.number("requant_scale", 256, 2, 2**20))
+    """Input scale * weight scale / output scale: just below the limit, and at it (in one channel only)."""
+    bound = float(limits.number("requant_scale", 256, 2, 2**20))
     q = u.values[weight_of(u)].quant
     assert q is not None
-    step_up = most * (1 + 2.0**-22)
+    below = bound * (1 - 2.0**-23)
 
     def scaled(weight_scale: float) -> Use:
         if isinstance(q.scale, tuple):
@@ -151,10 +151,10 @@ def scales(u: Use, limits: Limits) -> Iterator[Draft]:
         x = replace(u.values[0], quant=quant(1.0, 0), fill=Fill("list", values=(1, -1, 2, 0, -2)))
         return with_weights(replace(u, values=(x, *u.values[1:]), y=quant(1.0)), quant=replace(q, scale=wide))
 
-    yield limit("requant_scale", "at_most", model(scaled(most)))
+    yield limit("requant_scale", "just_below", model(scaled(below)))
     yield limit("requant_scale", "tiny", model(_rescaled(u, 2.0**-10, 2.0**8)))
-    yield outside("requant_scale", "one_float32_step_more", model(scaled(step_up)))
-    yield outside("requant_scale", "twice", model(scaled(2 * most)))
+    yield outside("requant_scale", "equal", model(scaled(bound)))
+    yield outside("requant_scale", "twice", model(scaled(2 * bound)))
 
 
 def _rescaled(u: Use, x: float, y: float) -> Use:
@@ -176,8 +176,28 @@ def numbers(u: Use, precision: str) -> Iterator[Draft]:
             yield valued(f"zero_point_{zero}", model(replace(u, values=(x, *u.values[1:]), y=quant(0.11, -zero // 2))))
         yield valued("saturates", model(replace(u, y=quant(0.003, 11))))
         yield valued("coarse", model(replace(u, y=quant(3.0, -5))))
+        yield valued("ties", model(_tied(u)))
     elif precision in FLOATS:
         yield valued("telling", model(filled(u, Fill("list", values=TELLING))))
+        yield valued("large_then_small", model(_stagnating(u)))
+
+
+def _tied(u: Use) -> Use:
+    """Powers of two for scales, and accumulators of two steps to a code: every other one lies between two codes."""
+    q = u.values[weight_of(u)].quant
+    assert q is not None
+    scale: tuple[float, ...] | float = (2.0**-3,) * len(q.scale) if isinstance(q.scale, tuple) else 2.0**-3
+    few = Fill("list", values=(1, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0))
+    x = replace(u.values[0], quant=quant(2.0**-2, 0), fill=few)
+    tied = replace(u, values=(x, *u.values[1:]), y=quant(2.0**-4, 1))
+    small = Fill("list", values=(3, -2, 5, 1, -7, 4, 0, 2, -1, 6, -4, 9, -5))
+    return with_weights(tied, quant=replace(q, scale=scale, zero_point=0), fill=small)
+
+
+def _stagnating(u: Use) -> Use:
+    """A large number, then small ones: a sum in few bits stays where it is."""
+    small = filled(u, Fill("list", values=(256.0, *([1.0] * 35))))
+    return with_weights(small, fill=Fill("list", values=(1.0,)))
 
 
 def run_time_rows(u: Use) -> Iterator[Draft]:

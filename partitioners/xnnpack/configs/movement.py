@@ -11,6 +11,7 @@ from partitioners.xnnpack.support.movement import (
     new_last_dim,
     no_conversion,
     non_negative_padding,
+    open_sizes,
     same_qparams,
     static_output_size,
     static_shape,
@@ -88,6 +89,7 @@ class UnsqueezeCopyConfig(PartitionerConfig):
     precisions = (FP32, STATIC)
     rules = (
         new_last_dim,
+        open_sizes,
         same_qparams,
     )
 

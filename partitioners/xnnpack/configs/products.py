@@ -16,6 +16,7 @@ from partitioners.xnnpack.support.products import (
     beta_is_one,
     bias_shape,
     depthwise,
+    flat_open_sizes,
     group_codes,
     group_size,
     matrix_weight,
@@ -104,7 +105,7 @@ class ConvolutionConfig(ProductConfig):
 
     target = "aten.convolution.default"
     places = PLACES[target]
-    rules = (spatial_rank, batched, output_padding, *WEIGHTS, transposed_groups, depthwise)
+    rules = (spatial_rank, batched, flat_open_sizes, output_padding, *WEIGHTS, transposed_groups, depthwise)
 
 
 class AddmmConfig(ProductConfig):

@@ -51,9 +51,11 @@ def no_conversion(node: fx.Node, site: Site) -> str | None:
 def memory_format(node: fx.Node, site: Site) -> str | None:
     """the dimensions must keep their order in memory"""
     before, after = value(operand(node)), value(node)
-    if before is None or after is None or before.dim_order() == after.dim_order():
+    if before is None or after is None:
         return None
-    return f"order {before.dim_order()} to {after.dim_order()}"
+    # What is asked for decides: sizes of 1 have no order that could be read off the result.
+    asked = tuple(node.kwargs.get("dim_order") or after.dim_order())
+    return None if before.dim_order() == asked else f"order {before.dim_order()} to {asked}"
 
 
 @rule("static_shape")
@@ -84,6 +86,13 @@ def known_target(node: fx.Node, site: Site) -> str | None:
     """every dimension must be known ahead of time"""
     sizes = argument(node, 1, "size", ())
     return next((f"size {size} is computed" for size in sizes if is_open(size)), None)
+
+
+@rule("open_sizes")
+def open_sizes(node: fx.Node, site: Site) -> str | None:
+    """at most 1 size may be open"""
+    found = shape(operand(node))
+    return None if sum(map(is_open, found)) <= 1 else f"input of shape {size_text(found)}"
 
 
 @rule("static_output_size")

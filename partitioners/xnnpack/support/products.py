@@ -14,9 +14,10 @@ from partitioners.xnnpack.patterns import QuantisedWeight, code_range, is_quanti
 from partitioners.xnnpack.products import CONVOLUTION, LINEAR, groups, is_transposed, output_axis, output_count
 from partitioners.xnnpack.site import Site
 from partitioners.xnnpack.support.common import type_text
+from partitioners.xnnpack.support.movement import open_sizes
 
 GROUP_MULTIPLE = 32
-LARGEST_RESCALE = 256.0
+RESCALE_LIMIT = 256.0
 MAX_WEIGHT_RANK = 4
 
 
@@ -56,6 +57,12 @@ def spatial_rank(node: fx.Node, site: Site) -> str | None:
     """the weight must have rank 4 or less"""
     found = rank(site.product.weight) if site.product else 0
     return None if found <= MAX_WEIGHT_RANK else f"weight of rank {found}"
+
+
+@rule("open_sizes")
+def flat_open_sizes(node: fx.Node, site: Site) -> str | None:
+    """at most 1 size may be open: with one spatial dimension, the input is reshaped to have two"""
+    return open_sizes.check(node, site) if rank(node) == 3 else None
 
 
 @rule("rank")
@@ -275,7 +282,7 @@ def group_codes(node: fx.Node, site: Site) -> str | None:
 
 @rule("requant_scale")
 def requant_scale(node: fx.Node, site: Site) -> str | None:
-    """input scale * weight scale / output scale must be at most 256"""
+    """input scale * weight scale / output scale must be below 256"""
     found = site.product
     if found is None or found.precision is not ConfigPrecisionType.STATIC_QUANT or found.quantised is None:
         return None
@@ -286,4 +293,4 @@ def requant_scale(node: fx.Node, site: Site) -> str | None:
     single = torch.float32
     ratio = (torch.tensor(before.scale32, dtype=single) * scales) / torch.tensor(after.scale32, dtype=single)
     largest = float(ratio.max())
-    return None if largest <= LARGEST_RESCALE else f"{largest:.9g}"
+    return None if largest < RESCALE_LIMIT else f"{largest:.9g}"
