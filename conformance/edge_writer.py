@@ -37,7 +37,8 @@ from partitioners.exir.program import EdgeProgram
 
 Meta = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides, type
 _CPU = torch.device("cpu")
-_SYMBOLIC_IN_PYTHON = frozenset({"aten.slice_copy.Tensor"})  # torch's own shape function takes no open sizes
+# Operators whose shape function in C++ takes or gives no open sizes; torch has another one, in Python.
+_SYMBOLIC_IN_PYTHON = frozenset({"aten.slice_copy.Tensor", "aten.upsample_bilinear2d.vec"})
 OPEN_LIMIT = 2
 """Largest symbolic size, as a multiple of the size that the case runs with."""
 
@@ -47,6 +48,14 @@ class _Like:
     """Stands for a tensor argument of which only shape, strides and type matter."""
 
     meta: Meta
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A number, name or None as it was written: 1, 1.0 and True are equal but make tensors of different types."""
+
+    kind: type
+    value: Any
 
 
 def _meta(tensor: Tensor) -> Meta:
@@ -63,7 +72,7 @@ def _hashable(argument: Any) -> Any:
         return _Like(_meta(argument.meta["val"]))
     if isinstance(argument, list | tuple):
         return tuple(_hashable(item) for item in argument)
-    return argument
+    return _Constant(type(argument), argument)
 
 
 def _tensors(argument: Any) -> Any:
@@ -71,10 +80,10 @@ def _tensors(argument: Any) -> Any:
         return _empty(argument.meta)
     if isinstance(argument, tuple):
         return [_tensors(item) for item in argument]
-    return argument
+    return argument.value if isinstance(argument, _Constant) else argument
 
 
-@lru_cache(maxsize=16384, typed=True)
+@lru_cache(maxsize=16384)
 def _infer(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> tuple[bool, list[Meta]]:
     """Shape, strides and type of an operator's outputs, by running it on tensors without data.
 

@@ -28,13 +28,16 @@ def _sum(given: Given, step: float) -> Slack:
 
 
 def _products(given: Given, step: float) -> Slack:
-    """linear, convolution: the real bias is rounded to a step of the accumulator, per output channel."""
+    """linear, convolution: the real bias is rounded to a step of the accumulator, per output channel.
+
+    A transposed convolution has the scales of one group's outputs; all groups share them.
+    """
     x, weight, bias = given["input"], given["weight"], given["bias"]
     if bias is None:
         return 0.0
     scales = weight.scale if isinstance(weight.scale, tuple) else (weight.scale,)
-    halves = [0.5 * x.scale * scale / step for scale in scales]
-    if len(halves) == 1:
+    halves = [0.5 * x.scale * scale / step for scale in scales] * (given["groups"] if given.get("transposed") else 1)
+    if len(scales) == 1:
         return float(halves[0])
     rank = x.value.dim() - 2 if "transposed" in given else 0
     return torch.tensor(halves, dtype=torch.float64).reshape(-1, *[1] * rank)
