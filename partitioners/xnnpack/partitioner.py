@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
@@ -23,6 +23,7 @@ from partitioners.xnnpack.options import ConfigPrecisionType, Options, precision
 from partitioners.xnnpack.patterns import ANY_CHOOSE, ANY_DEQUANTIZE, ANY_QUANTIZE, leaves
 from partitioners.xnnpack.site import Program, Site
 
+LOGGER = logging.getLogger(__name__)
 BACKEND_ID = "XnnpackBackend"
 UNSUPPORTED = "the operator is not in the support table"
 ONLY_WITH_PRODUCT = "the operator is delegated only together with the product that it belongs to"
@@ -49,7 +50,7 @@ class XnnpackPartitioner(Partitioner):
     configs: the operators to delegate, as config classes (see `partitioners.xnnpack.configs`); default: all.
     config_precisions: delegate only operators whose config supports one of these; default: all.
     per_op_mode: one delegate for every operator, with what belongs to it.
-    verbose: print the delegates and the reasons of rejections to stderr.
+    verbose: log the delegates and the reasons of rejections, at the level DEBUG of this module's logger.
     force_non_static_weights_for_f32_linear: float matrix products may take weight and bias as inputs.
     enable_bf16: matrix products may be bfloat16.
 
@@ -68,6 +69,8 @@ class XnnpackPartitioner(Partitioner):
     ) -> None:
         super().__init__()
         refuse_unknown(unknown, OPTIONS, type(self).__name__)
+        if verbose:
+            LOGGER.setLevel(logging.DEBUG)
         self.options = Options(
             precisions(config_precisions), per_op_mode, verbose, force_non_static_weights_for_f32_linear, enable_bf16
         )
@@ -89,7 +92,7 @@ class XnnpackPartitioner(Partitioner):
         tagged = frozenset(node for nodes in partitions.values() for node in reach.members(nodes))
         self.rejections = list(ordered_rejections(graph, reasons, tagged))
         if self.options.verbose:
-            self._print(reach, partitions)
+            self._log(reach, partitions)
         return PartitionResult(exported_program, tags)
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
@@ -147,14 +150,11 @@ class XnnpackPartitioner(Partitioner):
         partitions = dict(enumerate(groups.in_order())) if self.options.per_op_mode else merged(groups.proposed())
         return partitions, _circular(reach, partitions.values(), accepted)
 
-    def _print(self, reach: Reach, partitions: Mapping[int, NodeSet]) -> None:
+    def _log(self, reach: Reach, partitions: Mapping[int, NodeSet]) -> None:
         for number, nodes in partitions.items():
-            print(f"tag{number}: {' '.join(node.name for node in reach.members(nodes))}", file=sys.stderr)
-        for reason in self.rejections:
-            print(
-                f"{reason.node} ({reason.target}) [{reason.code}]: {reason.sentence}; found {reason.found}",
-                file=sys.stderr,
-            )
+            LOGGER.debug("tag%d: %s", number, " ".join(node.name for node in reach.members(nodes)))
+        for r in self.rejections:
+            LOGGER.debug("%s (%s) [%s]: %s; found %s", r.node, r.target, r.code, r.sentence, r.found)
 
 
 def _circular(reach: Reach, partitions: Iterable[NodeSet], accepted: Sequence[Site]) -> Reasons:
