@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from conformance import __version__
-from conformance.backends import load_backend, needed_path, source_files, target
+from conformance.backends import installed_tools, load_backend, needed_path, source_files, target
 from conformance.certificate import SCHEMA, Certificate, Selection, conclude
 from conformance.environment import digest_files, environment, suite_sources
 from conformance.execution import Job, Pool, run_all
@@ -35,7 +35,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """What `assay certify` was asked for. table: name or path, None for the backend's own."""
+    """What `assay certify` was asked for. table: name or path, None for the backend's own. tools: its blob checks."""
 
     backend: str
     table: str | None
@@ -44,6 +44,7 @@ class Request:
     folder: Path
     waivers: tuple[Waiver, ...] = ()
     pool: Pool | None = None
+    tools: tuple[str, ...] = ()
 
 
 def assay(request: Request, progress: Progress, today: Callable[[], datetime.date]) -> Report:
@@ -52,7 +53,8 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     Raises BackendSpecError, TableError, SelectionError or PackageError before any case runs.
     """
     backend = load_backend(request.backend)
-    job = Job(request.backend, request.table or backend.table)
+    tools = installed_tools(backend, request.tools)
+    job = Job(request.backend, request.table or backend.table, request.tools)
     table = load_table(job.table)
     cases = _cases(request.selection, table)
     with journal(request.folder) as written:
@@ -63,7 +65,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
             results.append(result)
             progress.finished(result)
     results.sort(key=lambda result: result.case)
-    certificate = _certificate(request, backend.name, table, cases, results, today())
+    certificate = _certificate(request, backend.name, tools, table, cases, results, today())
     report = make_report(certificate, table, results, cases, needed_path(request.backend))
     texts = {RESULTS: results_text(results), TABLE: table_path(job.table).read_bytes().decode(), **reports(report)}
     write_package(request.folder, texts, certificate)
@@ -82,6 +84,7 @@ def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
 def _certificate(
     request: Request,
     name: str,
+    tools: Mapping[str, str],
     table: Table,
     cases: Sequence[Case],
     results: Sequence[CaseResult],
@@ -91,9 +94,14 @@ def _certificate(
     return Certificate(
         schema=SCHEMA,
         suite={"name": DISTRIBUTION, "version": __version__, "sources": suite_sources()},
-        backend={"name": name, "spec": request.backend, "sources": backend_sources(request.backend)},
+        backend={
+            "name": name,
+            "spec": request.backend,
+            "sources": backend_sources(request.backend),
+            "tools": list(request.tools),
+        },
         table={"name": table.name, "version": table.version, "path": request.table, "sha256": table.sha256},
-        environment=environment(),
+        environment={**environment(), **tools},
         made=today.isoformat(),
         selection=request.selection,
         waivers=request.waivers,

@@ -6,7 +6,8 @@ import importlib
 import os
 import sys
 import traceback
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,23 @@ def load_backend(spec: str) -> Backend:
     if not isinstance(found, Backend):
         raise BackendSpecError(f"backend {spec!r}: {attribute} is a {type(found).__name__}, expected a Backend")
     return found
+
+
+def installed_tools(backend: Backend, names: Sequence[str]) -> dict[str, str]:
+    """The versions of what the backend's blob checks of these names need, by distribution.
+
+    Raises BackendSpecError for a check that the backend does not have, or that is not installed.
+    """
+    versions = {}
+    for name in names:
+        if name not in backend.blob_checks:
+            raise BackendSpecError(f"backend {backend.name!r}: --with-{name}: it has no such check")
+        distribution = backend.blob_checks[name].distribution
+        try:
+            versions[distribution] = version(distribution)
+        except PackageNotFoundError:
+            raise BackendSpecError(f"--with-{name}: {distribution} is not installed (pip install it)") from None
+    return versions
 
 
 def target(spec: str) -> str:

@@ -20,7 +20,7 @@ DIGESTS = {OF_ANY_KEY: str}
 SHAPE = {
     "schema": int,
     "suite": {"name": str, "version": str, "sources": DIGESTS},
-    "backend": {"name": str, "spec": str, "sources": DIGESTS},
+    "backend": {"name": str, "spec": str, "sources": DIGESTS, "tools": [str]},
     "table": {"name": str, "version": str, "path": (str, None), "sha256": str},
     "environment": {OF_ANY_KEY: str},
     "made": str,
@@ -72,6 +72,7 @@ class Certificate:
     """What a finished run states. Digests are sha256 in hexadecimal.
 
     suite, backend: name, version or spec, and `sources`, the digest of each source file by path.
+    The backend's `tools` are those of its blob checks that took part; their versions are in `environment`.
     table: name, version, path (None: the backend's own), sha256.
     made: date of the run (UTC), with which the waivers' expiry is compared.
     """

@@ -52,11 +52,14 @@ class _Observation:
         self.failures.append(Failure(check, message))
 
 
-def run_case(case: Case, backend: Backend, table: Table) -> CaseResult:
-    """Everything that one case shows about a backend. Never raises: a crash is a failure of the case."""
+def run_case(case: Case, backend: Backend, table: Table, tools: Sequence[str] = ()) -> CaseResult:
+    """Everything that one case shows about a backend. Never raises: a crash is a failure of the case.
+
+    tools: those of the backend's blob checks that every delegate must pass as well.
+    """
     seen = _Observation()
     try:
-        _observe(case, backend, table, seen)
+        _observe(case, backend, table, tools, seen)
     except Exception as error:  # noqa: BLE001  (a backend may raise anything; the report says what and where)
         seen.fail("crash", f"{seen.stage}: {describe(error)}")
     return _result(case, seen)
@@ -97,7 +100,7 @@ def _result(case: Case, seen: _Observation) -> CaseResult:
     )
 
 
-def _observe(case: Case, backend: Backend, table: Table, seen: _Observation) -> None:
+def _observe(case: Case, backend: Backend, table: Table, tools: Sequence[str], seen: _Observation) -> None:
     inputs = model_inputs(case.graph)
     seen.stage = "passes"
     program = prepare(case, backend, table)
@@ -113,6 +116,12 @@ def _observe(case: Case, backend: Backend, table: Table, seen: _Observation) -> 
     seen.stage = "compile again"
     for delegate in delegates(lowered):
         _check_delegate(backend, delegate, working(table), seen)
+    for tool in tools:
+        seen.stage = tool
+        for delegate in delegates(lowered):
+            refusal = backend.blob_checks[tool].refusal(delegate.processed_bytes, delegate.compile_specs)
+            if refusal:
+                seen.fail("tool", f"{tool}: {refusal}")
 
 
 def _lower(

@@ -62,6 +62,7 @@ def show(backend: str, operator: str, table: str | None) -> None:
 @click.option("--smoke", is_flag=True, help="The first case of every constraint and side. Never certifies.")
 @click.option("--waivers", metavar="FILE", type=click.Path(path_type=Path), help="Known failures, see the docs.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
+@click.option("--with-vela", is_flag=True, help="Arm's Vela must compile every delegate (needs ethos-u-vela).")
 def certify(
     backend: str,
     expression: str | None,
@@ -71,6 +72,7 @@ def certify(
     smoke: bool,
     waivers: Path | None,
     dask: str | None,
+    with_vela: bool,
 ) -> None:
     """Run the cases; write certificate, results and reports.
 
@@ -97,6 +99,7 @@ def certify(
             folder,
             () if waivers is None else load_waivers(waivers),
             None if dask is None else dask_pool(dask),
+            ("vela",) if with_vela else (),
         )
         try:
             with progress(console) as shown:

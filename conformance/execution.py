@@ -43,10 +43,11 @@ Pool = Callable[[int], AbstractContextManager[Executor]]
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to know: a backend (name or module:attribute) and a table (name or path)."""
+    """What a worker needs to know: a backend (name or module:attribute), a table (name or path), blob checks' names."""
 
     backend: str
     table: str
+    tools: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=1)
@@ -62,7 +63,7 @@ def _context(job: Job) -> tuple[Backend, Table, dict[str, Case]]:
 def run_chunk(job: Job, ids: Chunk) -> list[CaseResult]:
     """Run some cases in this process."""
     backend, table, cases = _context(job)
-    return [run_case(cases[name], backend, table) for name in ids]
+    return [run_case(cases[name], backend, table, job.tools) for name in ids]
 
 
 def run_all(job: Job, ids: Sequence[str], workers: int, pool: Pool | None = None) -> Iterator[CaseResult]:

@@ -28,6 +28,7 @@ from partitioners.exir import (
     PreprocessResult,
     Rejection,
 )
+from partitioners.exir.backend import BlobCheck
 from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 from reference.affine import Affine
 from reference.int8.elementwise import abs_, sub
@@ -233,6 +234,11 @@ class Dequantises:
         return [inputs[0].to(torch.float32)]
 
 
+def refusal(blob: bytes, compile_specs: Sequence[CompileSpec]) -> str:
+    """What a further compiler has against every neg."""
+    return "found neg, expected abs" if b"neg" in blob else ""
+
+
 refuses = replace(backend, partitioner=Refuses)
 crashes = replace(backend, partitioner=Crashes)
 dies = replace(backend, partitioner=Dies)
@@ -244,3 +250,5 @@ unsteady = replace(backend, details=Unsteady)
 hollow = replace(backend, partitioner=Hollow, details=Copies, runtime=Dequantises())
 misfiles = replace(backend, details=Misfiles)
 garbles = replace(backend, runtime=Garbles())
+checked = replace(backend, blob_checks={"vela": BlobCheck("pytest", refusal)})
+uncheckable = replace(backend, blob_checks={"vela": BlobCheck("no-such-compiler", refusal)})

@@ -65,6 +65,13 @@ def test_the_verdict_is_known_even_when_compiling_fails() -> None:
     assert run(NEG, fake_backend.crashes).verdict == "error"
 
 
+def test_what_a_further_compiler_refuses_fails_only_where_it_is_asked() -> None:
+    assert run(NEG, fake_backend.checked).failures == ()
+    assert run_case(CASES[ABS], fake_backend.checked, TABLE, ["vela"]).failures == ()
+    (failure,) = run_case(CASES[NEG], fake_backend.checked, TABLE, ["vela"]).failures
+    assert failure == Failure("tool", "vela: found neg, expected abs")
+
+
 def test_a_rejection_for_another_reason_fails() -> None:
     name = next(name for name, case in CASES.items() if case.row == "aten.neg.default" and case.reason == "quantized")
     assert run(name, fake_backend.backend).status == "pass"

@@ -251,3 +251,22 @@ def _seconds(command: str) -> float:
 
 def test_the_fake_backends_table_is_not_shipped() -> None:
     assert "fake" not in assay("list")[1] and Path(fake_backend.TABLE).is_file()
+
+
+def test_a_further_compiler_is_part_of_the_certificate(tmp_path: Path) -> None:
+    run = ("-k", NEG, "-n", "1", "--out", str(tmp_path), "--with-vela")
+    code, text = assay("certify", "fake_backend:checked", *run)
+    assert code == 1
+    assert "Refused by a further compiler" in text and "vela: found neg, expected abs" in text
+    assert "--with-vela" in text.partition("again")[2]
+    certificate = json.loads((tmp_path / CERTIFICATE).read_text())
+    assert certificate["backend"]["tools"] == ["vela"] and "pytest" in certificate["environment"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "problem"), [("backend", "it has no such check"), ("uncheckable", "no-such-compiler is not installed")]
+)
+def test_a_further_compiler_that_is_not_there_is_a_usage_error(tmp_path: Path, backend: str, problem: str) -> None:
+    code, text = assay("certify", f"fake_backend:{backend}", "--with-vela", "--out", str(tmp_path / "out"))
+    assert code == 2 and problem in text
+    assert not (tmp_path / "out").exists()

@@ -27,6 +27,7 @@ CHECKS = {
     "crash": "an error, or a process that died",
     "determinism": "the same input gives the same tags and bytes",
     "empty": "a partition that computes nothing",
+    "tool": "a further compiler takes what was compiled (--with-vela)",
     "mutation": "inputs are left as they were",
     "outputs": "count, shape, dtype and grid of the outputs",
     "not_constant": "outputs vary where the golden does",
@@ -136,6 +137,7 @@ def cells(results: Sequence[CaseResult]) -> dict[tuple[str, str], Tally]:
 def command(certificate: Certificate, case: str, path: str = "") -> str:
     """The shell command that runs one case again."""
     words = ["assay", "certify", str(certificate.backend["spec"]), "-k", case, "-n", "1"]
+    words += [f"--with-{tool}" for tool in certificate.backend["tools"]]
     table = certificate.table.get("path")
     line = shlex.join([*words, "--table", str(table)] if table else words)
     return f"PYTHONPATH={shlex.quote(path)} {line}" if path else line

@@ -73,6 +73,7 @@ _OTHER = {
     ),
     "mutation": Symptom("The runtime changes its inputs", "operations that work in place", traits=True),
     "empty": Symptom("A partition that computes nothing", "how the partitioner drops such partitions", traits=True),
+    "tool": Symptom("Refused by a further compiler", "limits of the hardware in the partitioner", traits=True),
     "determinism": Symptom(
         "Other tags or bytes the second time",
         "sets, dictionaries or counters whose order or value outlives a call",

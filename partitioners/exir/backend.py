@@ -66,6 +66,17 @@ class ConstantPass(ABC):
         """Edit the module. `constants` holds parameters and buffers that are never written, by placeholder name."""
 
 
+@dataclass(frozen=True)
+class BlobCheck:
+    """A tool besides the suite that can refuse a compiled blob, such as the vendor's own compiler.
+
+    distribution: what must be installed for it. refusal: why it does not take a blob, or "" when it does.
+    """
+
+    distribution: str
+    refusal: Callable[[bytes, Sequence[CompileSpec]], str]
+
+
 Pass = Callable[[torch.fx.GraphModule], Any] | ConstantPass
 
 
@@ -78,6 +89,7 @@ class Backend:
     the suite checks the reasons as well.
     `passes` are the edge passes that the vendor's flow runs before partitioning; they must keep
     the program's meaning and copy `node.meta` to the nodes that replace a node.
+    `blob_checks` are tools, by name, that a run can ask for (`assay certify --with-NAME`).
     """
 
     name: str
@@ -87,3 +99,4 @@ class Backend:
     runtime: Runtime
     quantizer: Callable[[], Any] | None = None
     passes: Sequence[Pass] = field(default=())
+    blob_checks: Mapping[str, BlobCheck] = field(default_factory=dict)
