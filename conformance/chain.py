@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ from conformance.exact import (
     with_moved_quants,
 )
 from conformance.graph import Graph, Quant, Ref, Step, Value
+from conformance.memory import remember
 from conformance.programs import materialise
 from partitioners.exir.ops import DEQUANTIZE, QUANTIZE
 from reference import golden, integer, onnx_golden
@@ -121,7 +122,7 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
     return torch.promote_types(joined, torch.float32) if real and not joined.is_floating_point else joined
 
 
-@lru_cache(maxsize=512)
+@remember(512)
 def _value_node(value: Value) -> _Node:
     """A model input or constant. Shared between walks: nothing writes to it."""
     numbers, quant = materialise(value), value.quant

@@ -10,7 +10,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from torch.export import ExportedProgram
 from conformance.edge_form import Emit, Output, aten_form, returns_many
 from conformance.edge_writer import EdgeWriter
 from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from conformance.memory import remember
 from partitioners.exir.ops import (
     CHOOSE_QPARAMS_PER_TENSOR,
     CHOOSE_QPARAMS_PER_TOKEN,
@@ -65,7 +65,7 @@ EPSILON = 2.0**-12
 # ------------------------------------------------------------------------------------ numbers
 
 
-@lru_cache(maxsize=512)
+@remember(512)
 def materialise(value: Value) -> Tensor:
     """The numbers of a value: integer codes of `value.quant.dtype`, or `value.dtype` when it is not quantised.
 

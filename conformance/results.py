@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
 from conformance.graph import Case, Graph
@@ -93,7 +92,6 @@ def rounded(value: float | int | None) -> Number:
     return float(f"{value:.{DIGITS}g}")
 
 
-@lru_cache(maxsize=8192)
 def program_sha256(graph: Graph) -> str:
     """Digest of a case's graph: values, fills, steps, outputs."""
     return hashlib.sha256(repr(graph).encode()).hexdigest()

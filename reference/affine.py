@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,11 +34,9 @@ class Affine:
         return float32(self.scale)
 
 
-@lru_cache(maxsize=4096)
 def float32(value: float) -> float:
-    """`value` rounded to the nearest float32, ties to even; infinite when it is too large."""
-    with np.errstate(over="ignore"):
-        return float(np.float32(value))
+    """`value` rounded to the nearest float32, ties to even; infinite when it is too large, and -0.0 stays -0.0."""
+    return ctypes.c_float(value).value
 
 
 def check_scale(scale: float, where: str) -> None:

@@ -1,0 +1,35 @@
+"""Remembering what a function returned, without confusing records that are equal and yet not the same."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+
+Record = TypeVar("Record")
+Result = TypeVar("Result")
+
+
+def remember(size: int) -> Callable[[Callable[[Record], Result]], Callable[[Record], Result]]:
+    """As `functools.lru_cache(size)` for a function of one immutable record, which is told by its identity.
+
+    0.0 equals -0.0, and 1 equals 1.0 and True: a cache that compares records hands the one's result to the other,
+    whichever came first, so that what a case shows would depend on the cases that ran before it.
+    """
+
+    def decorate(function: Callable[[Record], Result]) -> Callable[[Record], Result]:
+        known: OrderedDict[int, tuple[Record, Result]] = OrderedDict()  # with the record, so that its id stays its own
+
+        @wraps(function)
+        def remembering(record: Record) -> Result:
+            key = id(record)
+            if key not in known:
+                known[key] = record, function(record)
+                if len(known) > size:
+                    known.popitem(last=False)
+            return known[key][1]
+
+        return remembering
+
+    return decorate

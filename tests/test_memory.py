@@ -1,0 +1,62 @@
+"""What is remembered does not depend on what was asked before: equal records may still differ."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from conformance.edge_writer import EdgeWriter
+from conformance.graph import Fill, Graph, Value
+from conformance.memory import remember
+from conformance.programs import materialise
+from conformance.results import program_sha256
+from reference.affine import float32
+
+
+@dataclass(frozen=True)
+class Number:
+    value: float
+
+
+def test_a_record_is_answered_once() -> None:
+    asked: list[Number] = []
+    remembering = remember(2)(asked.append)
+    one, two, three = (Number(value) for value in (1, 2, 3))
+    for record in (one, one, two, three, two, one):
+        remembering(record)
+    assert asked == [one, two, three, one]
+
+
+def test_equal_records_are_not_confused() -> None:
+    sign = remember(8)(lambda record: math.copysign(1.0, record.value))
+    assert Number(0.0) == Number(-0.0)
+    assert [sign(Number(value)) for value in (0.0, -0.0, 0.0)] == [1, -1, 1]
+
+
+def test_zeros_keep_their_signs() -> None:
+    def signs(*zeros: float) -> list[bool]:
+        value = Value("x", (2,), None, Fill("list", values=zeros))
+        return torch.signbit(materialise(value)).tolist()
+
+    assert signs(0.0, 0.0) == [False, False]
+    assert signs(-0.0, 0.0) == [True, False]
+    assert [math.copysign(1.0, float32(zero)) for zero in (0.0, -0.0, 0.0)] == [1, -1, 1]
+
+
+def test_programs_that_differ_by_a_sign_have_different_digests() -> None:
+    first, second = (Graph((Value("x", (1,), None, Fill("list", values=(zero,))),), (), ()) for zero in (0.0, -0.0))
+    assert first == second and program_sha256(first) != program_sha256(second)
+
+
+def test_whole_numbers_and_reals_give_results_of_different_types() -> None:
+    def written(number: float) -> Tensor:
+        writer = EdgeWriter()
+        x = writer.user_input("x", (2,), torch.int64)
+        value = writer.emit("aten.clamp.default", (x, number), {}).meta["val"]
+        assert isinstance(value, Tensor)
+        return value
+
+    assert [written(number).dtype for number in (1, 1.0, 1)] == [torch.int64, torch.float32, torch.int64]
