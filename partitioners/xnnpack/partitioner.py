@@ -15,10 +15,11 @@ from partitioners.exir.constants import constant_values
 from partitioners.exir.nodes import operand
 from partitioners.exir.ops import GETITEM, target_name
 from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
+from partitioners.exir.reach import NodeSet, Reach, in_a_circle
 from partitioners.exir.rules import rejection
 from partitioners.xnnpack.config import PartitionerConfig
 from partitioners.xnnpack.configs import ALL_CONFIGS
-from partitioners.xnnpack.grouping import Groups, NodeSet, Reach, in_a_circle, merged
+from partitioners.xnnpack.grouping import Groups, merged
 from partitioners.xnnpack.options import ConfigPrecisionType, Options, precisions, refuse_unknown
 from partitioners.xnnpack.patterns import ANY_CHOOSE, ANY_DEQUANTIZE, ANY_QUANTIZE, leaves
 from partitioners.xnnpack.site import Program, Site

@@ -1,0 +1,1 @@
+"""What Ethos-U can run, as one predicate per limit."""

@@ -1,0 +1,315 @@
+"""Rules that hold for every operator, and what several operators' rules share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import fx
+
+from partitioners.ethosu.support.rule import Context, Rule, limit
+from partitioners.exir.nodes import argument, operand, size_text, value
+from partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, QUANTIZE, QUANTIZE_PER_TENSOR, target_name
+from partitioners.exir.qdq import qparams
+
+ANY_QUANTIZE = QUANTIZE | {"quantized_decomposed.quantize_per_tensor.tensor"}
+ANY_DEQUANTIZE = DEQUANTIZE | {"quantized_decomposed.dequantize_per_tensor.tensor"}
+MARK = "_arm_annotation_info"
+"""The key in `node.meta["custom"]` under which the quantizer says whether it quantised the node."""
+
+ARGMAX = "aten.argmax.default"
+CONVERT = "dim_order_ops._to_dim_order_copy.default"
+CONVOLUTION = "aten.convolution.default"
+LINEAR = "aten.linear.default"
+RELU = "aten.relu.default"
+HARDTANH = "aten.hardtanh.default"
+MAX_POOL_WITH_INDICES = "aten.max_pool2d_with_indices.default"
+COMPUTED_AHEAD = frozenset(
+    {
+        "aten.arange.start_step",
+        "aten.eye.default",
+        "aten.full.default",
+        "aten.linspace.default",
+        "aten.scalar_tensor.default",
+    }
+)
+"""Operators without operands: constants."""
+MAX_RANK = 6
+MAX_SIZE = 65536
+REFUSED_DTYPES = (
+    torch.float64,
+    torch.complex32,
+    torch.complex64,
+    torch.complex128,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+)
+
+
+def is_quantize(node: fx.Node) -> bool:
+    """Whether the node quantises, with parameters that are constant or computed."""
+    return node.op == "call_function" and target_name(node.target) in ANY_QUANTIZE
+
+
+def is_dequantize(node: fx.Node) -> bool:
+    """Whether the node dequantises, with parameters that are constant or computed."""
+    return node.op == "call_function" and target_name(node.target) in ANY_DEQUANTIZE
+
+
+def is_qdq(node: fx.Node) -> bool:
+    """Whether the node converts between codes and real numbers."""
+    return is_quantize(node) or is_dequantize(node)
+
+
+def is_named(node: fx.Node, *names: str) -> bool:
+    """Whether the node applies one of these operators."""
+    return node.op == "call_function" and target_name(node.target) in names
+
+
+def dtype_of(node: fx.Node) -> torch.dtype | None:
+    """Type of the node's (first) result; None when it is no tensor."""
+    found = value(node)
+    return None if found is None else found.dtype
+
+
+def is_integer(dtype: torch.dtype | None) -> bool:
+    """Whether the type holds integers or booleans."""
+    return dtype is not None and not dtype.is_floating_point and not dtype.is_complex
+
+
+def type_text(dtype: torch.dtype | None) -> str:
+    """`float32` for torch.float32."""
+    return str(dtype).removeprefix("torch.")
+
+
+def results(node: fx.Node) -> tuple[torch.Tensor, ...]:
+    """All tensors that the node gives."""
+    found = node.meta.get("val")
+    several = found if isinstance(found, (list, tuple)) else (found,)
+    return tuple(one for one in several if isinstance(one, torch.Tensor))
+
+
+def inputs(node: fx.Node) -> Iterator[tuple[fx.Node, torch.Tensor]]:
+    """The tensors that the node takes; of several results of one operator the first."""
+    for source in node.all_input_nodes:
+        found = value(source)
+        if found is not None and source.op != "get_attr":
+            yield source, found
+
+
+def tensors(node: fx.Node) -> Iterator[tuple[fx.Node, torch.Tensor]]:
+    """What the node takes and gives."""
+    yield from inputs(node)
+    for found in results(node):
+        yield node, found
+
+
+def is_open(size: object) -> bool:
+    """Whether the program leaves a size open."""
+    return not isinstance(size, int)
+
+
+# ------------------------------------------------------------------------------------ every node
+
+
+@limit("max_rank", MAX_RANK)
+def max_rank(node: fx.Node, context: Context) -> str | None:
+    """TOSA's level 8K."""
+    found = ((member, tensor.dim()) for member, tensor in tensors(node))
+    return next((f"{member.name} has rank {count}" for member, count in found if count > MAX_RANK), None)
+
+
+@limit("dtype")
+def dtype(node: fx.Node, context: Context) -> str | None:
+    """Real numbers stand between dequantize and quantize nodes only, where float16 and float32 mean the same."""
+    found = ((member, tensor.dtype) for member, tensor in tensors(node))
+    return next((f"{member.name} is {type_text(kind)}" for member, kind in found if kind in REFUSED_DTYPES), None)
+
+
+@limit("no_bool")
+def no_bool(node: fx.Node, context: Context) -> str | None:
+    """Ethos-U55 and Ethos-U65 have no boolean tensors."""
+    if not context.is_u55:
+        return None
+    return next((f"{member.name} is bool" for member, tensor in tensors(node) if tensor.dtype == torch.bool), None)
+
+
+@limit("static_shape")
+def static_shape(node: fx.Node, context: Context) -> str | None:
+    """Vela compiles fixed sizes."""
+    if is_qdq(node):
+        return None
+    for source in node.all_input_nodes:
+        if isinstance(source.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return f"argument {source.name} is computed"
+    for member, tensor in tensors(node):
+        if any(map(is_open, tensor.shape)):
+            return f"{member.name} has shape {size_text(tuple(tensor.shape))}"
+    return None
+
+
+# ------------------------------------------------------------------------------------ 64-bit integers
+
+
+def turns_into_int32(node: fx.Node) -> bool:
+    """Whether the node converts to int32."""
+    return is_named(node, CONVERT) and node.kwargs.get("dtype") == torch.int32
+
+
+def is_argmax_for_int32(node: fx.Node) -> bool:
+    """Whether the node is an argmax whose indices everybody turns into int32."""
+    return is_named(node, ARGMAX) and bool(node.users) and all(map(turns_into_int32, node.users))
+
+
+@limit("no_int64")
+def no_int64(node: fx.Node, context: Context) -> str | None:
+    """Vela has 32 bits; argmax gives 32-bit indices where everybody wants them so."""
+    return int64_result(node) or next(
+        (
+            f"{source.name} is int64"
+            for source, tensor in inputs(node)
+            if tensor.dtype == torch.int64 and not _may_be_int64(source, node, context)
+        ),
+        None,
+    )
+
+
+def int64_result(node: fx.Node) -> str | None:
+    """What is wrong with a 64-bit result."""
+    if is_named(node, ARGMAX) or all(tensor.dtype != torch.int64 for tensor in results(node)):
+        return None
+    unread = all(dtype_of(user) not in (torch.int64, None) for user in node.users)
+    if is_named(node, *COMPUTED_AHEAD) and unread:
+        return _beyond_int32(node)
+    selected = all(is_named(user, "getitem") for user in node.users)
+    return None if unread and selected else f"{node.name} is int64"
+
+
+def _beyond_int32(node: fx.Node) -> str | None:
+    """What does not fit into 32 bits in a constant that the node computes, without computing it."""
+    info = torch.iinfo(torch.int32)
+    numbers = [n for n in _numbers(node.args) if isinstance(n, (int, float))]
+    wrong = [n for n in numbers if not info.min <= n <= info.max]
+    return f"{wrong[0]} in {node.name}" if wrong else None
+
+
+def _numbers(found: object) -> Iterator[object]:
+    if isinstance(found, (list, tuple)):
+        for one in found:
+            yield from _numbers(one)
+    else:
+        yield found
+
+
+def _may_be_int64(source: fx.Node, node: fx.Node, context: Context) -> bool:
+    """Whether a 64-bit operand is a constant, or indices on their way to int32."""
+    if is_argmax_for_int32(source) and turns_into_int32(node):
+        return True
+    if source.op != "call_function":
+        return context.is_constant(source)
+    return is_named(source, *COMPUTED_AHEAD) and int64_result(source) is None
+
+
+# ------------------------------------------------------------------------------------ quantisation
+
+
+@limit("quantized")
+def quantized(node: fx.Node, context: Context) -> str | None:
+    """The quantizer's mark survives export; operators without operands count when all users quantise them."""
+    if is_qdq(node) or _computes_integers(node) or _is_quantised_constant(node):
+        return None
+    mark = node.meta.get("custom", {}).get(MARK)
+    return None if mark is not None and mark["quantized"] else "not marked"
+
+
+def _computes_integers(node: fx.Node) -> bool:
+    operands = [value(source) for source in node.all_input_nodes]
+    return is_integer(dtype_of(node)) and all(found is not None and is_integer(found.dtype) for found in operands)
+
+
+def _is_quantised_constant(node: fx.Node) -> bool:
+    if not is_named(node, "aten.full_like.default", *COMPUTED_AHEAD) or not node.users:
+        return False
+    if all(map(is_quantize, node.users)):
+        return True
+    return all(is_named(user, CONVERT) and is_integer(dtype_of(user)) for user in node.users)
+
+
+def is_fusing(node: fx.Node) -> bool:
+    """Whether an activation behind the node may become part of it."""
+    return is_named(node, CONVOLUTION, LINEAR) and len(node.users) == 1
+
+
+def is_fused(node: fx.Node) -> bool:
+    """Whether the node is a relu, or a hardtanh from 0 to the largest code, in front of one per-tensor quantize."""
+    user = next(iter(node.users), None)
+    if user is None or len(node.users) != 1 or not is_named(user, QUANTIZE_PER_TENSOR):
+        return False
+    params = qparams(user)
+    if is_named(node, RELU):
+        return params is not None
+    if not is_named(node, HARDTANH) or params is None or argument(node, 1, "min_val", -1) != 0:
+        return False
+    largest = torch.tensor(argument(node, 2, "max_val", 1), dtype=torch.float32)
+    code = torch.clamp(torch.round(largest / params.scale) + params.zero_point, params.qmin, params.qmax)
+    return int(code) == params.qmax
+
+
+@limit("quantized_inputs")
+def quantized_inputs(node: fx.Node, context: Context) -> str | None:
+    """Of an activation that becomes part of a product, the product counts."""
+    source = operand(node)
+    if is_fused(node) and source is not None and is_fusing(source):
+        return None
+    for source in node.all_input_nodes:
+        if not is_dequantize(source) and not is_integer(dtype_of(source)):
+            return f"{source.name} is {type_text(dtype_of(source))}"
+    return None
+
+
+@limit("quantized_outputs")
+def quantized_outputs(node: fx.Node, context: Context) -> str | None:
+    """Of a product that takes an activation in, the activation's result counts."""
+    if is_named(node, MAX_POOL_WITH_INDICES):
+        readers = [user for item in node.users for user in (item.users if is_named(item, "getitem") else (item,))]
+    elif is_fusing(node) and is_fused(next(iter(node.users))):
+        return None
+    else:
+        readers = list(node.users)
+    if is_integer(dtype_of(node)):
+        return None
+    return next((f"{user.name} uses the real numbers" for user in readers if not is_quantize(user)), None)
+
+
+SURROUNDED = (quantized_inputs, quantized_outputs)
+"""Of operators that are computed from their neighbours' parameters."""
+
+EVERY_NODE: tuple[Rule, ...] = (max_rank, dtype, no_bool, no_int64, static_shape, quantized)
+"""What holds for all operators, conversions between codes and real numbers included."""
+
+
+# ------------------------------------------------------------------------------------ types of codes
+
+
+def code_type(node: fx.Node | None) -> torch.dtype | None:
+    """The integers behind a value: its own type, or that of the dequantize or the first quantize next to it."""
+    found = None if node is None else dtype_of(node)
+    if node is None or not (found is None or found.is_floating_point):
+        return found
+    if is_named(node, DEQUANTIZE_PER_TENSOR):
+        return dtype_of(node.all_input_nodes[0])
+    params = qparams(next(iter(node.users), None))
+    return None if params is None or not is_quantize(next(iter(node.users))) else params.dtype
+
+
+def code_dtype(*allowed: torch.dtype) -> Rule:
+    """On Ethos-U55 and Ethos-U65, the values must be of one of these types; unknown ones count as allowed."""
+    names = " or ".join(map(type_text, allowed))
+
+    @limit("code_dtype", names)
+    def check(node: fx.Node, context: Context) -> str | None:
+        found = code_type(node) if context.is_u55 else None
+        return None if found is None or found in allowed else f"{node.name} is {type_text(found)}"
+
+    return check

@@ -1,0 +1,134 @@
+"""Rules of operators that compute element by element."""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from partitioners.ethosu.support.common import (
+    COMPUTED_AHEAD,
+    CONVERT,
+    SURROUNDED,
+    code_dtype,
+    dtype_of,
+    is_named,
+    type_text,
+)
+from partitioners.ethosu.support.products import on_u55
+from partitioners.ethosu.support.quantisation import same_qparams
+from partitioners.ethosu.support.rule import Context, Rule, limit
+from partitioners.exir.nodes import argument
+from partitioners.exir.ops import QUANTIZE_PER_TENSOR
+from partitioners.exir.qdq import qparams
+
+TABULATED = tuple(
+    f"aten.{name}"
+    for name in (
+        "acos.default", "acosh.default", "asin.default", "asinh.default", "atan.default", "atanh.default",
+        "ceil.default", "cos.default", "cosh.default", "elu.default", "erf.default", "erfinv.default",
+        "exp.default", "expm1.default", "floor.default", "gelu.default", "hardsigmoid.default", "hardswish.default",
+        "leaky_relu.default", "log.default", "log10.default", "log1p.default", "pow.Tensor_Scalar",
+        "reciprocal.default", "remainder.Scalar", "round.default", "rsqrt.default", "sigmoid.default",
+        "silu.default", "sin.default", "sinh.default", "tan.default", "tanh.default",
+    )
+)  # fmt: skip
+"""Functions of one number, looked up."""
+ALSO_TABULATED = ("aten.celu.default", "aten.selu.default", "aten.sign.default")
+"""The same, though 1.5.1 does not ask for their quantisation."""
+LOGICAL = tuple(f"aten.logical_{name}.default" for name in ("and", "not", "or", "xor"))
+BITWISE = (
+    *(f"aten.bitwise_{name}.{kind}" for name in ("and", "or", "xor") for kind in ("Tensor", "Scalar")),
+    "aten.bitwise_not.default",
+)
+COMPARISONS = tuple(f"aten.{name}.{kind}" for name in ("eq", "ge", "gt", "le", "lt") for kind in ("Tensor", "Scalar"))
+SHIFTS = (
+    "aten.__lshift__.Scalar",
+    "aten.__rshift__.Scalar",
+    "aten.bitwise_left_shift.Tensor",
+    "aten.bitwise_right_shift.Tensor",
+)
+CONVERTIBLE = (torch.bool, torch.int8, torch.int16, torch.int32)
+
+
+@limit("alpha", 1)
+def alpha_is_one(node: fx.Node, context: Context) -> str | None:
+    """The quantizer makes a product of every other alpha."""
+    found = node.kwargs.get("alpha", 1)
+    return None if found == 1 else f"alpha = {found}"
+
+
+@limit("code_dtype", "int8, int16 or int32")
+def arithmetic_dtype(node: fx.Node, context: Context) -> str | None:
+    """Of operators on integers; narrower ones would have to be widened, and wrap around."""
+    found = [dtype_of(member) for member in (*node.all_input_nodes, node)]
+    wrong = [kind for kind in found if kind in (torch.uint8, torch.bool, torch.int64)]
+    return type_text(wrong[0]) if wrong else None
+
+
+@on_u55
+@limit("code_dtype", "int32")
+def shift_dtype(node: fx.Node, context: Context) -> str | None:
+    """Of numbers that are shifted."""
+    found = dtype_of(node)
+    return None if found == torch.int32 else type_text(found)
+
+
+@limit("conversion")
+def conversion(node: fx.Node, context: Context) -> str | None:
+    """A real number becomes an integer where it is quantised with scale 1 and zero point 0."""
+    before, after = dtype_of(node.all_input_nodes[0]), dtype_of(node)
+    if before in (*CONVERTIBLE, torch.int64) and after in CONVERTIBLE:
+        return None
+    if before in (*CONVERTIBLE, torch.int64) and all(map(_quantises_one_to_one, node.users)):
+        return None
+    return f"{type_text(before)} to {type_text(after)}"
+
+
+def _quantises_one_to_one(node: fx.Node) -> bool:
+    params = qparams(node)
+    exact = params is not None and (params.scale, params.zero_point) == (1.0, 0)
+    return is_named(node, QUANTIZE_PER_TENSOR) and exact
+
+
+@on_u55
+@limit("code_dtype", "int8 or int16, or stay as they are")
+def narrowing(node: fx.Node, context: Context) -> str | None:
+    """CAST from int32, and to and from booleans, is missing."""
+    before, after = dtype_of(node.all_input_nodes[0]), dtype_of(node)
+    if before == after or (before not in (torch.bool, torch.int32) and after != torch.bool):
+        return None
+    return f"{type_text(before)} to {type_text(after)}"
+
+
+@limit("bounds")
+def some_bound(node: fx.Node, context: Context) -> str | None:
+    """A clamp without bounds is none."""
+    return None if any(argument(node, i, name) is not None for i, name in ((1, "min"), (2, "max"))) else "no bounds"
+
+
+_TABLE: tuple[Rule, ...] = (*SURROUNDED, code_dtype(torch.int8))
+_SUM: tuple[Rule, ...] = (*SURROUNDED, alpha_is_one)
+_CLAMP: tuple[Rule, ...] = (same_qparams,)
+RULES: dict[str, tuple[Rule, ...]] = {
+    **dict.fromkeys((*TABULATED, *ALSO_TABULATED), _TABLE),
+    **dict.fromkeys((*LOGICAL, *BITWISE, *COMPARISONS), ()),
+    **dict.fromkeys(SHIFTS, (shift_dtype,)),
+    **dict.fromkeys(COMPUTED_AHEAD - {"aten.full.default", "aten.scalar_tensor.default"}, ()),
+    "aten.full.default": SURROUNDED,
+    "aten.full_like.default": SURROUNDED,
+    "aten.scalar_tensor.default": SURROUNDED,
+    "aten.abs.default": (),
+    "aten.add.Tensor": _SUM,
+    "aten.sub.Tensor": _SUM,
+    "aten.mul.Tensor": SURROUNDED,
+    "aten.neg.default": (*SURROUNDED, same_qparams),
+    "aten.maximum.default": (),
+    "aten.minimum.default": (),
+    "aten.clamp.default": (*_CLAMP, some_bound),
+    "aten.clamp.Tensor": (*_CLAMP, some_bound),
+    "aten.hardtanh.default": (*SURROUNDED, *_CLAMP),
+    "aten.relu.default": (*SURROUNDED, *_CLAMP),
+    "aten.div.Tensor_mode": (code_dtype(torch.int8),),
+    "aten.remainder.Tensor": (code_dtype(torch.int8),),
+    CONVERT: (conversion, narrowing),
+}

@@ -1,0 +1,123 @@
+"""Rules of operators that select by index or by condition; Ethos-U85 alone has them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import fx
+
+from partitioners.ethosu.support.common import dtype_of, is_dequantize, type_text
+from partitioners.ethosu.support.quantisation import same_qparams
+from partitioners.ethosu.support.rule import Context, Rule, limit
+from partitioners.exir.nodes import argument, operand, rank, shape, size_text
+
+MAX_ELEMENTS = 2**31 - 1
+SELECTED = (torch.bool, torch.int8, torch.int16, torch.int32)
+
+
+def _is_mask(index: object) -> bool:
+    return isinstance(index, fx.Node) and dtype_of(index) == torch.bool
+
+
+def index_dtype(position: int, wanted: str = "int32") -> Rule:
+    """The indices, an argument by position, must be 32 bits wide."""
+
+    @limit("index_dtype", wanted)
+    def check(node: fx.Node, context: Context) -> str | None:
+        index = operand(node, position)
+        found = None if index is None else dtype_of(index)
+        return None if found == torch.int32 else type_text(found)
+
+    return check
+
+
+@limit("index_shape")
+def gathered_shape(node: fx.Node, context: Context) -> str | None:
+    """GATHER takes rows out of each batch."""
+    sizes, chosen = shape(operand(node)), shape(node.args[2])
+    fits = len(sizes) in (2, 3) and len(chosen) in (2, 3) and sizes[0] == chosen[0]
+    if fits and (len(chosen) == 2 or sizes[-1] == chosen[-1]):
+        return None
+    return f"{size_text(sizes)}, indices {size_text(chosen)}"
+
+
+@limit("dims", 1)
+def gathered_dim(node: fx.Node, context: Context) -> str | None:
+    """The dimension behind the batch."""
+    count = rank(operand(node))
+    found = argument(node, 1, "dim")
+    return None if count and found % count == 1 else f"dimension {found}"
+
+
+@limit("min_rank", 1)
+def no_scalar(node: fx.Node, context: Context) -> str | None:
+    """There must be something to select from."""
+    return "a scalar" if rank(operand(node)) == 0 else None
+
+
+@limit("rank", "1, of the indices")
+def list_of_indices(node: fx.Node, context: Context) -> str | None:
+    """Indices of one dimension."""
+    found = rank(node.args[2])
+    return None if found == 1 else f"indices of rank {found}"
+
+
+@limit("explicit_indices")
+def explicit_indices(node: fx.Node, context: Context) -> str | None:
+    """Flat indices are computed from all of them."""
+    found = argument(node, 1, "indices")
+    return f"{list(found)}" if any(index is None for index in found) else None
+
+
+@limit("max_elements", MAX_ELEMENTS)
+def few_elements(node: fx.Node, context: Context) -> str | None:
+    """Flat indices have 32 bits."""
+    found = math.prod(shape(operand(node)))
+    return None if found <= MAX_ELEMENTS else f"{found} elements"
+
+
+@limit("mask_alone")
+def mask_alone(node: fx.Node, context: Context) -> str | None:
+    """A mask is a condition, not an index."""
+    given = [index for index in argument(node, 1, "indices") if index is not None]
+    if not any(map(_is_mask, given)):
+        return None
+    values = math.prod(shape(node.args[2]))
+    fine = len(given) == 1 and values == 1 and not argument(node, 3, "accumulate", False)
+    return None if fine else f"{len(given)} indices, {values} values"
+
+
+@limit("distinct_inputs")
+def distinct_inputs(node: fx.Node, context: Context) -> str | None:
+    """1.5.1 takes no node twice."""
+    found = len(node.all_input_nodes)
+    return None if found == 3 else f"{found} different"
+
+
+@limit("condition_dtype")
+def condition_dtype(node: fx.Node, context: Context) -> str | None:
+    """Of what decides between two values."""
+    found = dtype_of(node.all_input_nodes[0])
+    return None if found == torch.bool else type_text(found)
+
+
+@limit("code_dtype", "booleans, integers of up to 32 bits or dequantized")
+def chosen_dtype(node: fx.Node, context: Context) -> str | None:
+    """Of the two values."""
+    for source in node.all_input_nodes[1:]:
+        found = dtype_of(source)
+        if found not in SELECTED and not (found == torch.float32 and is_dequantize(source)):
+            return f"{source.name} is {type_text(found)}"
+    return None
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "aten.embedding.default": (index_dtype(1), same_qparams),
+    "aten.gather.default": (index_dtype(2), gathered_dim, gathered_shape, same_qparams),
+    "aten.index_select.default": (no_scalar, index_dtype(2), list_of_indices, same_qparams),
+    "aten.index.Tensor": (explicit_indices, few_elements, same_qparams),
+    "aten.index_put.default": (mask_alone, same_qparams),
+    "aten.masked_fill.Scalar": (same_qparams,),
+    "aten.where.self": (distinct_inputs, condition_dtype, chosen_dtype, same_qparams),
+}

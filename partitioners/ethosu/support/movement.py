@@ -1,0 +1,162 @@
+"""Rules of operators that move values and compute nothing."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import fx
+
+from partitioners.ethosu.support.common import MAX_SIZE, code_dtype, code_type, dtype_of, type_text
+from partitioners.ethosu.support.products import on_u55
+from partitioners.ethosu.support.quantisation import same_qparams
+from partitioners.ethosu.support.rule import Context, Rule, limit
+from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
+from partitioners.exir.ops import GETITEM
+
+MAX_WINDOWS = 16
+ANY_INTEGER = (torch.int8, torch.int16, torch.int32)
+
+
+# ------------------------------------------------------------------------------------ slices and windows
+
+
+@limit("range_arguments")
+def range_arguments(node: fx.Node, context: Context) -> str | None:
+    """In the arguments' places."""
+    return None if len(node.args) in (4, 5) else f"{len(node.args)} arguments"
+
+
+@limit("step", "1 or more")
+def positive_step(node: fx.Node, context: Context) -> str | None:
+    """Strided slices are reshaped to whole steps."""
+    found = argument(node, 4, "step", 1)
+    return None if found > 0 else f"step {found}"
+
+
+@limit("window_within")
+def window_within(node: fx.Node, context: Context) -> str | None:
+    """Of windows along a dimension."""
+    size, step, sizes = argument(node, 2, "size"), argument(node, 3, "step"), shape(operand(node))
+    length = sizes[non_negative(argument(node, 1, "dimension"), len(sizes))] if sizes else 0
+    return None if size > 0 and step > 0 and length >= size else f"size {size}, step {step} of {length}"
+
+
+@on_u55
+@limit("windows", MAX_WINDOWS)
+def few_windows(node: fx.Node, context: Context) -> str | None:
+    """One slice for each."""
+    size, step, sizes = argument(node, 2, "size"), argument(node, 3, "step"), shape(operand(node))
+    length = sizes[non_negative(argument(node, 1, "dimension"), len(sizes))] if sizes else 0
+    count = (length - size) // step + 1 if step > 0 else 0
+    return None if count <= MAX_WINDOWS else f"{count} windows"
+
+
+@limit("contiguous")
+def contiguous(node: fx.Node, context: Context) -> str | None:
+    """The operator is a reshape then."""
+    sizes, steps = argument(node, 1, "size"), argument(node, 2, "stride")
+    offset = argument(node, 3, "storage_offset") or 0
+    found = f"size {list(sizes)}, stride {list(steps)}, offset {offset}"
+    if offset or len(sizes) != len(steps) or any(step < 0 for step in steps):
+        return found
+    expected = [math.prod(sizes[at + 1 :]) for at in range(len(sizes))]
+    last = len(sizes) - 1
+    for at, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+        fits = step >= expected[at] if at == last else size == 1 or step == expected[at]
+        if not fits:
+            return found
+    return None
+
+
+@limit("contiguous")
+def within_storage(node: fx.Node, context: Context) -> str | None:
+    """Nothing outside the input may be read."""
+    before, after = math.prod(shape(operand(node))), math.prod(shape(node))
+    return None if before == after else f"{after} of {before} elements"
+
+
+@limit("no_conversion")
+def no_conversion(node: fx.Node, context: Context) -> str | None:
+    """Of copies."""
+    before, after = dtype_of(node.all_input_nodes[0]), dtype_of(node)
+    return None if before == after else f"{type_text(before)} to {type_text(after)}"
+
+
+@on_u55
+@limit("dims", "one of [1], [2], of rank 4")
+def reversed_dim(node: fx.Node, context: Context) -> str | None:
+    """REVERSE of width or height, as the device has them."""
+    dims, count = list(argument(node, 1, "dims", [])), rank(operand(node))
+    return None if count == 4 and len(dims) == 1 and dims[0] % count in (1, 2) else f"{dims} of rank {count}"
+
+
+# ------------------------------------------------------------------------------------ transposition
+
+
+@on_u55
+@limit("transposition")
+def transposition(node: fx.Node, context: Context) -> str | None:
+    """What Vela says of TRANSPOSE."""
+    before = shape(operand(node))
+    order = [non_negative(dim, len(before)) for dim in argument(node, 1, "dims", [])]
+    fits = _fits_32_bits if code_type(node) == torch.int32 else _fits_codes
+    return None if order == sorted(order) or fits(before, order) else f"{size_text(before)} by {order}"
+
+
+def _four(sizes: tuple[int, ...], order: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes and order of the same transposition with four dimensions, as N, H, W, C."""
+    more = 4 - len(sizes)
+    return (1,) * more + tuple(sizes), tuple(range(more)) + tuple(dim + more for dim in order)
+
+
+def _fits_codes(sizes: tuple[int, ...], order: list[int]) -> bool:
+    """Of int8 and int16: images kept apart, or any two dimensions small together."""
+    if len(sizes) <= 4:
+        four, moved = _four(sizes, order)
+        if moved[0] == 0 or moved == (0, 1, 2, 3):
+            return max(four[1:]) <= MAX_SIZE
+    return all(one * other <= MAX_SIZE for at, one in enumerate(sizes) for other in sizes[at + 1 :])
+
+
+def _fits_32_bits(sizes: tuple[int, ...], order: list[int]) -> bool:
+    """Of int32: rank 4 at most, and some orders only."""
+    if len(sizes) > 4:
+        return False
+    (batch, height, width, channels), moved = _four(sizes, order)
+    if moved in ((0, 2, 1, 3), (0, 3, 2, 1)):
+        return batch == 1 and height <= MAX_SIZE and width <= MAX_SIZE and channels <= MAX_SIZE // 4
+    if moved == (0, 1, 3, 2):
+        return max(batch * height, width, channels) <= MAX_SIZE
+    return False
+
+
+_MOVED: tuple[Rule, ...] = (same_qparams,)
+_TILED: tuple[Rule, ...] = (same_qparams, code_dtype(*ANY_INTEGER))
+RULES: dict[str, tuple[Rule, ...]] = {
+    **dict.fromkeys(
+        (
+            "aten.alias_copy.default",
+            "aten.copy.default",
+            "aten.detach_copy.default",
+            "aten.select_copy.int",
+            "aten.split_copy.Tensor",
+            "aten.split_with_sizes_copy.default",
+            "aten.squeeze_copy.dims",
+            "aten.unsqueeze_copy.default",
+            "aten.view_copy.default",
+            "aten.pad.default",
+            GETITEM,
+        ),
+        _MOVED,
+    ),
+    **dict.fromkeys(
+        ("aten.cat.default", "aten.constant_pad_nd.default", "aten.expand_copy.default", "aten.repeat.default"), _TILED
+    ),
+    "aten.as_strided_copy.default": (contiguous, within_storage, *_MOVED),
+    "aten.flip.default": (reversed_dim, *_MOVED),
+    "aten.permute_copy.default": (transposition, *_TILED),
+    "aten.slice_copy.Tensor": (range_arguments, positive_step, *_MOVED),
+    "aten.unfold_copy.default": (window_within, few_windows, *_MOVED),
+    "dim_order_ops._clone_dim_order.default": (no_conversion, *_MOVED),
+}

@@ -1,0 +1,196 @@
+"""Rules of pooling."""
+
+from __future__ import annotations
+
+from torch import fx
+
+from partitioners.ethosu.support.common import MAX_POOL_WITH_INDICES, MAX_SIZE, SURROUNDED
+from partitioners.ethosu.support.products import image_size, on_u55
+from partitioners.ethosu.support.quantisation import same_qparams
+from partitioners.ethosu.support.rule import Context, Rule, limit
+from partitioners.exir.nodes import argument, operand, pair, rank, shape, size_text
+from partitioners.exir.ops import GETITEM, target_name
+
+MAX_KERNEL_HEIGHT = 256
+MAX_PADDED_KERNEL = 8
+MAX_STRIDE = 3
+
+
+def kernel(node: fx.Node) -> tuple[int, int]:
+    """Height and width of the window."""
+    return pair(argument(node, 1, "kernel_size")) or (1, 1)
+
+
+def strides(node: fx.Node) -> tuple[int, int]:
+    """Vertical and horizontal stride; the window when left out."""
+    return pair(argument(node, 2, "stride")) or kernel(node)
+
+
+def padding(node: fx.Node) -> tuple[int, int]:
+    """Rows and columns added on either side."""
+    return pair(argument(node, 3, "padding")) or (0, 0)
+
+
+def dilation(node: fx.Node) -> tuple[int, int]:
+    """Of max pools; 1 for average pools."""
+    return (pair(argument(node, 4, "dilation")) or (1, 1)) if "max_pool" in target_name(node.target) else (1, 1)
+
+
+def window_text(node: fx.Node) -> str:
+    """The window as messages print it."""
+    return f"kernel {size_text(kernel(node))}, stride {size_text(strides(node))}"
+
+
+@limit("rank", "3 or 4")
+def image(node: fx.Node, context: Context) -> str | None:
+    """One image with channels, or several."""
+    found = rank(operand(node))
+    return None if found in (3, 4) else f"rank {found}"
+
+
+@limit("dilation_stride")
+def dilation_stride(node: fx.Node, context: Context) -> str | None:
+    """Dilated max pools are taken apart into pools of every so many-th pixel."""
+    if shape(node)[-2:] == (1, 1):
+        return None
+    for step, spread in zip(strides(node), dilation(node), strict=True):
+        if spread > 1 and step != 1:
+            return f"dilation {dilation(node)}, stride {strides(node)}"
+    return None
+
+
+@limit("indices_unused")
+def indices_unused(node: fx.Node, context: Context) -> str | None:
+    """MAX_POOL2D has no indices."""
+    for user in node.users:
+        if target_name(user.target) == GETITEM and user.args[1] != 0:
+            return f"{user.name} selects the indices"
+    return None
+
+
+@on_u55
+@limit("kernel_height", MAX_KERNEL_HEIGHT)
+def kernel_height(node: fx.Node, context: Context) -> str | None:
+    """1.5.1 looks at the width."""
+    return None if 1 <= kernel(node)[0] <= MAX_KERNEL_HEIGHT else window_text(node)
+
+
+@on_u55
+@limit("kernel_area", MAX_SIZE)
+def kernel_area(node: fx.Node, context: Context) -> str | None:
+    """Of one channel."""
+    return None if 1 <= kernel(node)[0] * kernel(node)[1] <= MAX_SIZE else window_text(node)
+
+
+@on_u55
+@limit("stride", "1 to 3")
+def stride(node: fx.Node, context: Context) -> str | None:
+    """Vertically and horizontally."""
+    return None if all(1 <= step <= MAX_STRIDE for step in strides(node)) else window_text(node)
+
+
+@on_u55
+@limit("stride_or_window")
+def stride_or_window(node: fx.Node, context: Context) -> str | None:
+    """Windows side by side are reduced one dimension after the other."""
+    fine = all(1 <= step <= MAX_STRIDE for step in strides(node)) or _is_side_by_side(node)
+    return None if fine else window_text(node)
+
+
+def _is_side_by_side(node: fx.Node) -> bool:
+    """Whether the windows tile the image, and what they are reshaped to is within the device's limits."""
+    sizes = shape(operand(node))[-3:]
+    (height, width), ceil_mode = kernel(node), bool(argument(node, 5, "ceil_mode", False))
+    if strides(node) != (height, width) or padding(node) != (0, 0) or dilation(node) != (1, 1) or ceil_mode:
+        return False
+    if len(sizes) != 3 or sizes[1] < height or sizes[2] < width or max(height, width) > MAX_KERNEL_HEIGHT:
+        return False
+    rows, columns = sizes[1] // height, sizes[2] // width
+    return all(1 <= size <= MAX_SIZE for size in (sizes[0], rows * columns * height, rows * columns))
+
+
+@on_u55
+@limit("batch", 1)
+def single_image(node: fx.Node, context: Context) -> str | None:
+    """Of average pools."""
+    sizes = shape(operand(node))
+    return f"batch size {sizes[0]}" if len(sizes) == 4 and sizes[0] != 1 else None
+
+
+@on_u55
+@limit("padded_kernel", MAX_PADDED_KERNEL)
+def padded_kernel(node: fx.Node, context: Context) -> str | None:
+    """Of average pools that leave the padding out of the average; otherwise it is added before."""
+    if all(1 <= size <= MAX_PADDED_KERNEL for size in kernel(node)) or not any(tosa_padding(node)):
+        return None
+    return f"{window_text(node)}, padding {tosa_padding(node)}"
+
+
+def tosa_padding(node: fx.Node) -> tuple[int, ...]:
+    """Rows and columns that AVG_POOL2D adds itself: top, bottom, left, right. Negative ones are cut off before."""
+    if argument(node, 5, "count_include_pad", True) or argument(node, 6, "divisor_override") is not None:
+        return (0, 0, 0, 0)
+    before, after = shape(operand(node))[-2:], shape(node)[-2:]
+    found: list[int] = []
+    for size, out, window, step, pad in zip(before, after, kernel(node), strides(node), padding(node), strict=True):
+        found += [pad, (out - 1) * step - size + window - pad]
+    return tuple(found)
+
+
+def largest_window(node: fx.Node) -> tuple[int, int]:
+    """Height and width of the largest window of an adaptive pool."""
+    found = []
+    for size, out in zip(shape(operand(node))[-2:], shape(node)[-2:], strict=True):
+        windows = (-(-(i + 1) * size // out) - i * size // out for i in range(out))
+        found.append(max(windows, default=1))
+    return found[0], found[1]
+
+
+@on_u55
+@limit("kernel_height", MAX_KERNEL_HEIGHT)
+def adaptive_height(node: fx.Node, context: Context) -> str | None:
+    """Of adaptive pools."""
+    height, width = largest_window(node)
+    return None if height <= MAX_KERNEL_HEIGHT else f"window {height}x{width}"
+
+
+@on_u55
+@limit("kernel_area", MAX_SIZE)
+def adaptive_area(node: fx.Node, context: Context) -> str | None:
+    """Of adaptive pools."""
+    height, width = largest_window(node)
+    return None if height * width <= MAX_SIZE else f"window {height}x{width}"
+
+
+_MAX_POOL: tuple[Rule, ...] = (
+    image,
+    dilation_stride,
+    kernel_height,
+    kernel_area,
+    image_size,
+    stride_or_window,
+    same_qparams,
+)
+RULES: dict[str, tuple[Rule, ...]] = {
+    "aten.avg_pool2d.default": (
+        *SURROUNDED,
+        image,
+        padded_kernel,
+        kernel_height,
+        kernel_area,
+        image_size,
+        stride,
+        single_image,
+        same_qparams,
+    ),
+    "aten._adaptive_avg_pool2d.default": (
+        image,
+        adaptive_height,
+        adaptive_area,
+        image_size,
+        single_image,
+        same_qparams,
+    ),
+    "aten.max_pool2d.default": _MAX_POOL,
+    MAX_POOL_WITH_INDICES: (*_MAX_POOL, indices_unused),
+}

@@ -1,0 +1,357 @@
+"""Rules of convolutions and matrix products."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import fx
+
+from partitioners.ethosu.support.common import (
+    CONVOLUTION,
+    LINEAR,
+    MAX_SIZE,
+    SURROUNDED,
+    code_dtype,
+    dtype_of,
+    is_named,
+    type_text,
+)
+from partitioners.ethosu.support.quantisation import operand_params
+from partitioners.ethosu.support.rule import Context, Rule, limit
+from partitioners.exir.nodes import argument, operand, rank, shape, size_text
+from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
+from partitioners.exir.qdq import input_qparams, is_dequantize, qparams
+
+PRODUCTS = frozenset({CONVOLUTION, LINEAR})
+MAX_KERNEL_HEIGHT = 64
+MAX_KERNEL_AREA = 4096
+MAX_WEIGHT_SUM = 127 * 65536
+MAX_WEIGHT = 128
+# Products of scales are rounded to float32, so equal ones may differ in the last bits.
+SCALE_TOLERANCE = 1e-5
+
+
+# ------------------------------------------------------------------------------------ reading
+
+
+def is_transposed(node: fx.Node) -> bool:
+    """Whether the node is a transposed convolution."""
+    return is_named(node, CONVOLUTION) and bool(argument(node, 6, "transposed", False))
+
+
+def groups(node: fx.Node) -> int:
+    """The number of groups; 1 for a linear layer."""
+    return int(argument(node, 8, "groups", 1)) if is_named(node, CONVOLUTION) else 1
+
+
+def per_axis(node: fx.Node, position: int, name: str) -> list[int]:
+    """A convolution's argument with one number per spatial axis, which may be written once for all."""
+    found = list(argument(node, position, name, []) or [])
+    return found * (rank(operand(node, 1)) - 2) if len(found) == 1 else found
+
+
+def plane(node: fx.Node) -> tuple[int, int]:
+    """Height and width of a convolution's kernel; 1 high where there is one spatial axis."""
+    sizes = shape(operand(node, 1))[2:]
+    return (1, sizes[0]) if len(sizes) == 1 else (sizes[-2], sizes[-1])
+
+
+def output_axis(node: fx.Node) -> int:
+    """The axis of the weight that runs over the outputs."""
+    return 1 if is_transposed(node) else 0
+
+
+def weight_codes(node: fx.Node, context: Context) -> torch.Tensor | None:
+    """The integers of the weight; None when they are not known."""
+    weight = operand(node, 1)
+    return None if weight is None or not is_dequantize(weight) else context.data(weight.args[0])
+
+
+def weight_scales(node: fx.Node, context: Context) -> torch.Tensor | None:
+    """Scales of the weight as float64: one, or one per output; None when they are not known."""
+    weight = operand(node, 1)
+    return None if weight is None else scales_of(weight, context)
+
+
+def scales_of(source: fx.Node, context: Context) -> torch.Tensor | None:
+    """The scales that a dequantize uses, as float64; None when they are not known."""
+    params = qparams(source)
+    if params is not None:
+        return torch.tensor([params.scale], dtype=torch.float64)
+    data = context.data(source.args[1]) if is_named(source, DEQUANTIZE_PER_CHANNEL) else None
+    return None if data is None or not data.numel() else data.to(torch.float64)
+
+
+def largest_sum(node: fx.Node, largest: int, context: Context) -> int:
+    """A bound for the accumulators, for inputs of that distance from their zero point."""
+    codes, weight = weight_codes(node, context), operand(node, 1)
+    if codes is None:
+        outputs = shape(weight)[output_axis(node)]
+        return largest * MAX_WEIGHT * (math.prod(shape(weight)) // max(outputs, 1))
+    bias = operand(node, 2)
+    data = context.data(bias.args[0]) if bias is not None and is_dequantize(bias) else None
+    offset = 0 if data is None or not data.numel() else int(data.to(torch.int64).abs().max())
+    return largest * int(weight_sums(node, codes).max()) + offset if codes.numel() else 0
+
+
+def weight_sums(node: fx.Node, codes: torch.Tensor) -> torch.Tensor:
+    """For each output (of each group together, if transposed) the sum of absolute weights."""
+    return codes.to(torch.int64).abs().transpose(0, output_axis(node)).flatten(1).sum(1)
+
+
+# ------------------------------------------------------------------------------------ constants
+
+
+@limit("static_weights")
+def static_weights(node: fx.Node, context: Context) -> str | None:
+    """Vela encodes weights ahead of time."""
+    for name, position in (("weight", 1), ("bias", 2)):
+        source = operand(node, position)
+        if source is not None and not context.is_constant(source):
+            return f"{name} {source.name} is computed"
+    return None
+
+
+@limit("weight_dtype", "int8")
+def weight_dtype(node: fx.Node, context: Context) -> str | None:
+    """Of 4-bit weights the codes are in 8 bits."""
+    weight = operand(node, 1)
+    if weight is None or not is_dequantize(weight):
+        return None
+    found = dtype_of(weight.all_input_nodes[0])
+    return None if found == torch.int8 else f"weight is {type_text(found)}"
+
+
+@limit("weight_zero_point")
+def weight_zero_point(node: fx.Node, context: Context) -> str | None:
+    """The quantizer makes no others."""
+    weight = operand(node, 1)
+    params = qparams(weight)
+    if params is not None:
+        return f"zero point {params.zero_point}" if params.zero_point else None
+    per_channel = weight is not None and is_named(weight, DEQUANTIZE_PER_CHANNEL)
+    data = context.data(weight.args[2]) if weight is not None and per_channel else None
+    return f"zero points {sorted(set(data.tolist()))}" if data is not None and bool(data.any()) else None
+
+
+@limit("weight_axis")
+def weight_axis(node: fx.Node, context: Context) -> str | None:
+    """RESCALE multiplies channel by channel of the output."""
+    weight = operand(node, 1)
+    if weight is None or not is_named(weight, DEQUANTIZE_PER_CHANNEL):
+        return None
+    axis = int(argument(weight, 3, "axis", 0)) % max(rank(weight), 1)
+    return None if axis == output_axis(node) else f"scales along axis {axis}"
+
+
+@limit("weight_sum", MAX_WEIGHT_SUM)
+def weight_sum(node: fx.Node, context: Context) -> str | None:
+    """Ethos-U55's accumulators."""
+    codes = weight_codes(node, context) if context.is_u55 else None
+    largest = 0 if codes is None or not codes.numel() else int(weight_sums(node, codes).max())
+    return None if largest <= MAX_WEIGHT_SUM else f"{largest}"
+
+
+@limit("static_bias")
+def static_bias(node: fx.Node, context: Context) -> str | None:
+    """The accumulator starts with the bias as it is."""
+    bias = operand(node, 2)
+    if bias is None:
+        return None
+    if not is_dequantize(bias):
+        return f"{bias.name} is not quantised"
+    found = dtype_of(bias.all_input_nodes[0])
+    if found != torch.int32:
+        return f"{bias.name} is {type_text(found)}"
+    return _bias_defect(node, bias, context)
+
+
+def _bias_defect(node: fx.Node, bias: fx.Node, context: Context) -> str | None:
+    """Silent when a scale's data is not known."""
+    params = qparams(bias)
+    if params is not None and params.zero_point:
+        return f"zero point {params.zero_point}"
+    x, weight, found = input_qparams(node), weight_scales(node, context), scales_of(bias, context)
+    if x is None or weight is None or found is None:
+        return None
+    expected = weight * x.scale
+    if found.numel() not in (1, expected.numel()) and expected.numel() != 1:
+        return f"{found.numel()} bias scales and {expected.numel()} weight scales"
+    wrong = (found - expected).abs() > SCALE_TOLERANCE * expected
+    at = int(wrong.nonzero()[0]) if bool(wrong.any()) else None
+    if at is None:
+        return None
+    one, other = (t[at if t.numel() > 1 else 0].item() for t in (found, expected))
+    return f"bias scale {one:.9g}, expected {other:.9g} (output {at})"
+
+
+# ------------------------------------------------------------------------------------ convolutions
+
+
+@limit("spatial_rank", 4)
+def flat_kernel(node: fx.Node, context: Context) -> str | None:
+    """Of transposed convolutions; others may have one, two or three spatial axes."""
+    found = rank(operand(node, 1))
+    return f"rank {found}" if is_transposed(node) and found != 4 else None
+
+
+@limit("output_padding", 0)
+def output_padding(node: fx.Node, context: Context) -> str | None:
+    """Of ordinary convolutions it means nothing."""
+    found = per_axis(node, 7, "output_padding")
+    return f"output_padding {found}" if not is_transposed(node) and any(found) else None
+
+
+@limit("dilation", 1)
+def transposed_dilation(node: fx.Node, context: Context) -> str | None:
+    """Of transposed convolutions."""
+    found = per_axis(node, 5, "dilation")
+    return f"dilation {found}" if is_transposed(node) and any(d != 1 for d in found) else None
+
+
+@limit("transposed_padding")
+def transposed_padding(node: fx.Node, context: Context) -> str | None:
+    """TRANSPOSE_CONV2D crops less than its kernel."""
+    if not is_transposed(node):
+        return None
+    pads, extra = per_axis(node, 4, "padding"), per_axis(node, 7, "output_padding")
+    kernel = shape(operand(node, 1))[2:]
+    if any(pad >= size or pad - more >= size for pad, more, size in zip(pads, extra, kernel, strict=True)):
+        return f"padding {pads}, kernel {size_text(kernel)}"
+    return None
+
+
+@limit("transposed_groups", 1)
+def transposed_groups(node: fx.Node, context: Context) -> str | None:
+    """Each group would need its own scales."""
+    weight = operand(node, 1)
+    per_channel = weight is not None and is_named(weight, DEQUANTIZE_PER_CHANNEL)
+    return f"{groups(node)} groups" if is_transposed(node) and per_channel and groups(node) != 1 else None
+
+
+def on_u55(rule: Rule) -> Rule:
+    """The rule where the limits of Ethos-U55 and Ethos-U65 hold."""
+
+    def check(node: fx.Node, context: Context) -> str | None:
+        return rule.check(node, context) if context.is_u55 else None
+
+    return Rule(rule.code, rule.sentence, check)
+
+
+@on_u55
+@limit("max_size", MAX_SIZE)
+def image_size(node: fx.Node, context: Context) -> str | None:
+    """Of every image, as its channels are moved to the end and back."""
+    for member in (operand(node), node):
+        if any(not 1 <= size <= MAX_SIZE for size in shape(member)[1:]):
+            return f"shape {size_text(shape(member))}"
+    return None
+
+
+@on_u55
+@limit("kernel_depth", 1)
+def kernel_depth(node: fx.Node, context: Context) -> str | None:
+    """Of three-dimensional convolutions."""
+    sizes = shape(operand(node, 1))
+    return f"kernel {size_text(sizes[2:])}" if len(sizes) == 5 and sizes[2] != 1 else None
+
+
+@on_u55
+@limit("kernel_height", MAX_KERNEL_HEIGHT)
+def kernel_height(node: fx.Node, context: Context) -> str | None:
+    """1.5.1 looks at the width."""
+    height, width = plane(node)
+    return None if 1 <= height <= MAX_KERNEL_HEIGHT else f"kernel {height}x{width}"
+
+
+@on_u55
+@limit("kernel_area", MAX_KERNEL_AREA)
+def kernel_area(node: fx.Node, context: Context) -> str | None:
+    """Of one input channel."""
+    height, width = plane(node)
+    return None if 1 <= height * width <= MAX_KERNEL_AREA else f"kernel {height}x{width}"
+
+
+@on_u55
+@limit("stride_or_whole")
+def stride(node: fx.Node, context: Context) -> str | None:
+    """Larger strides are possible where windows are apart from each other and from the border."""
+    if is_transposed(node):
+        return None
+    steps, dilations = per_axis(node, 3, "stride")[-2:], per_axis(node, 5, "dilation")[-2:]
+    padded = any(pad > 0 for pad in per_axis(node, 4, "padding"))
+    for step, dilation in zip(steps, dilations, strict=True):
+        if not 1 <= step <= 3 and (padded or dilation != 1):
+            return f"stride {steps}, dilation {dilations}{', padded' if padded else ''}"
+    return None
+
+
+@on_u55
+@limit("transposed_stride")
+def transposed_stride(node: fx.Node, context: Context) -> str | None:
+    """Of transposed convolutions."""
+    if not is_transposed(node) or rank(operand(node, 1)) != 4:
+        return None
+    sizes, (height, width) = shape(operand(node)), plane(node)
+    found = tuple(per_axis(node, 3, "stride"))
+    single_row, single_column = sizes[-2] == height == 1, sizes[-1] == width == 1
+    fine = found in ((1, 1), (2, 2)) or (found == (1, 2) and single_row) or (found == (2, 1) and single_column)
+    return None if fine else f"stride {found} of {size_text(sizes[-2:])} with kernel {height}x{width}"
+
+
+@on_u55
+@limit("rank", 4)
+def transposed_rank(node: fx.Node, context: Context) -> str | None:
+    """Of transposed convolutions."""
+    found = rank(operand(node))
+    return f"rank {found}" if is_transposed(node) and found != 4 else None
+
+
+# ------------------------------------------------------------------------------------ matrix products
+
+
+@on_u55
+@limit("max_size", MAX_SIZE)
+def matrix_size(node: fx.Node, context: Context) -> str | None:
+    """Columns of either matrix and of the result."""
+    for member in (operand(node), operand(node, 1), node):
+        if any(not 1 <= size <= MAX_SIZE for size in shape(member)[-2:]):
+            return f"shape {size_text(shape(member))}"
+    return None
+
+
+@on_u55
+@limit("code_dtype", "int8")
+def matrix_dtype(node: fx.Node, context: Context) -> str | None:
+    """Of both matrices."""
+    found = [type_text(params.dtype) for params in operand_params(node) if params.dtype != torch.int8]
+    found += [type_text(dtype_of(s)) for s in node.all_input_nodes if dtype_of(s) in (torch.int16, torch.int32)]
+    return found[0] if found else None
+
+
+_CONSTANTS = (static_weights, weight_dtype, weight_zero_point, weight_axis, weight_sum, static_bias)
+_MATRICES = (*SURROUNDED, matrix_dtype, matrix_size)
+_CONVOLUTION = (
+    *SURROUNDED,
+    flat_kernel,
+    output_padding,
+    transposed_dilation,
+    transposed_padding,
+    transposed_groups,
+    transposed_rank,
+    transposed_stride,
+    stride,
+    kernel_depth,
+    kernel_height,
+    kernel_area,
+    image_size,
+    *_CONSTANTS,
+    code_dtype(torch.int8, torch.int16),
+)
+RULES = {
+    CONVOLUTION: _CONVOLUTION,
+    LINEAR: (*SURROUNDED, *_CONSTANTS),
+    "aten.bmm.default": _MATRICES,
+    "aten.mm.default": _MATRICES,
+}

@@ -1,0 +1,161 @@
+"""Rules about scales, zero points and the types of codes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import fx
+
+from partitioners.ethosu.support.common import (
+    dtype_of,
+    is_dequantize,
+    is_integer,
+    is_named,
+    is_qdq,
+    is_quantize,
+    quantized_inputs,
+    quantized_outputs,
+    type_text,
+)
+from partitioners.ethosu.support.rule import Context, Rule, limit
+from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, GETITEM, QUANTIZE_PER_CHANNEL
+from partitioners.exir.qdq import QParams, qparams
+
+CODES = (torch.int8, torch.int16)
+CONSTANT_CODES = (torch.int8, torch.int16, torch.int32)
+SMALLEST_NORMAL = 2.0**-126
+SPLITS = ("aten.split_with_sizes_copy.default", "aten.split_copy.Tensor", "aten.max_pool2d_with_indices.default")
+
+
+def readers(node: fx.Node) -> Iterator[fx.Node]:
+    """What reads the node's results, looking through the selection of one of several."""
+    for user in node.users:
+        if is_named(user, GETITEM):
+            yield from user.users
+        else:
+            yield user
+
+
+def origin(node: fx.Node) -> fx.Node:
+    """The operator that gives the value, looking back through the selection of one of several results."""
+    return node.all_input_nodes[0] if is_named(node, GETITEM) else node
+
+
+def operand_params(node: fx.Node) -> list[QParams]:
+    """How the node's operands are quantised, per tensor, in order."""
+    found = (qparams(source) for source in origin(node).all_input_nodes if is_dequantize(source))
+    return [params for params in found if params is not None]
+
+
+def result_params(node: fx.Node) -> list[QParams]:
+    """How the node's results are quantised, per tensor, each way once."""
+    found = (qparams(user) for user in readers(node) if is_quantize(user))
+    return list(dict.fromkeys(params for params in found if params is not None))
+
+
+# ------------------------------------------------------------------------------------ conversions alone
+
+
+def codes_of(node: fx.Node) -> torch.dtype | None:
+    """The type of the integers on one side of a conversion."""
+    return dtype_of(node) if is_quantize(node) else dtype_of(node.all_input_nodes[0])
+
+
+@limit("io_dtype")
+def conversion_dtype(node: fx.Node, context: Context) -> str | None:
+    """TOSA tells unsigned numbers by flags of single operators; here there are none."""
+    constant = is_dequantize(node) and context.is_constant(node)
+    found = codes_of(node)
+    return None if found in (CONSTANT_CODES if constant else CODES) else f"{node.name} has {type_text(found)}"
+
+
+@limit("scalar_qparams")
+def conversion_params(node: fx.Node, context: Context) -> str | None:
+    """RESCALE takes positive multipliers; no operator on int16 has a zero point."""
+    params = qparams(node)
+    return None if params is None else _defect(node, params)
+
+
+def _defect(node: fx.Node, params: QParams) -> str | None:
+    if not (math.isfinite(params.scale32) and params.scale32 >= SMALLEST_NORMAL):
+        return f"{node.name} has scale {params.scale}"
+    info = torch.iinfo(params.dtype)
+    low, high = (info.min, info.max) if info.bits == 8 else (0, 0)
+    return None if low <= params.zero_point <= high else f"{node.name} has zero point {params.zero_point}"
+
+
+@limit("per_tensor")
+def conversion_per_tensor(node: fx.Node, context: Context) -> str | None:
+    """RESCALE has channels in the last dimension only, and no activation has them elsewhere."""
+    per_channel = is_named(node, QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL)
+    return f"{node.name}" if per_channel and not context.is_constant(node) else None
+
+
+CONVERSION = (conversion_dtype, conversion_params, conversion_per_tensor)
+"""Rules of quantize and dequantize nodes."""
+
+
+# ------------------------------------------------------------------------------------ around an operator
+
+
+def neighbours(node: fx.Node) -> Iterator[fx.Node]:
+    """The dequantize nodes before an operator and the quantize nodes behind it."""
+    yield from filter(is_dequantize, node.all_input_nodes)
+    yield from filter(is_quantize, readers(node))
+
+
+def _around(rule: Rule) -> Rule:
+    """The rule of a conversion, asked of the conversions around an operator."""
+
+    def check(node: fx.Node, context: Context) -> str | None:
+        found = (rule.check(member, context) for member in neighbours(node))
+        return next((text for text in found if text is not None), None)
+
+    return Rule(rule.code, rule.sentence, check)
+
+
+@limit("mixed_dtype")
+def mixed_dtype(node: fx.Node, context: Context) -> str | None:
+    """Activations are int8 or int16 throughout."""
+    members = [member for member in neighbours(node) if not context.is_constant(member)]
+    found = list(dict.fromkeys(type_text(codes_of(member)) for member in members))
+    return " and ".join(found) if len(found) > 1 else None
+
+
+@limit("quantized_outputs")
+def one_result(node: fx.Node, context: Context) -> str | None:
+    """One operator writes one value."""
+    return "quantised in several ways" if len(result_params(node)) > 1 and not is_named(node, *SPLITS) else None
+
+
+@limit("quantized_inputs")
+def real_inputs(node: fx.Node, context: Context) -> str | None:
+    """Also of operators that need not know their neighbours' parameters."""
+    return None if is_named(node, GETITEM) else quantized_inputs.check(node, context)
+
+
+@limit("quantized_outputs")
+def real_outputs(node: fx.Node, context: Context) -> str | None:
+    """Also of operators that need not know their neighbours' parameters."""
+    if is_named(node, *SPLITS):
+        strange = (user for user in readers(node) if not is_quantize(user) and not is_integer(dtype_of(node)))
+        return next((f"{user.name} uses the real numbers" for user in strange), None)
+    return quantized_outputs.check(node, context) or one_result.check(node, context)
+
+
+AROUND: tuple[Rule, ...] = (real_inputs, real_outputs, *map(_around, CONVERSION), mixed_dtype)
+"""Rules of all operators: real numbers exist between one dequantize and one quantize node only."""
+
+
+@limit("same_qparams")
+def same_qparams(node: fx.Node, context: Context) -> str | None:
+    """Codes move as they are: what quantises them differently is an operator of its own."""
+    before, after = operand_params(node), result_params(node)
+    if not after or is_qdq(node):
+        return None
+    wrong = [params for params in (*before, *after[1:]) if not params.same_values(after[0])]
+    if not wrong:
+        return None
+    return f"({wrong[0].scale:.9g}, {wrong[0].zero_point}) and ({after[0].scale:.9g}, {after[0].zero_point})"

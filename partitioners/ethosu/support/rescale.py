@@ -1,0 +1,164 @@
+"""The rule that every RESCALE of an operator has a multiplier, a shift and an operand within their ranges.
+
+RESCALE computes (v * m + 2**(s-1)) >> s with 2 <= s <= 62 and wants |v| < 2**(s-1) (TOSA 1.0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from partitioners.ethosu.support.common import is_dequantize, is_named, is_qdq, is_quantize
+from partitioners.ethosu.support.products import PRODUCTS, largest_sum, weight_scales
+from partitioners.ethosu.support.quantisation import operand_params, result_params
+from partitioners.ethosu.support.reduction import reduced_count
+from partitioners.ethosu.support.rule import Context, limit
+from partitioners.exir.nodes import operand, shape
+from partitioners.exir.qdq import QParams, input_qparams, qparams
+
+INT32 = 2**31
+INT48 = 2**47
+SUMS = frozenset({"aten.add.Tensor", "aten.sub.Tensor"})
+COMPARED = frozenset(f"aten.{name}.Tensor" for name in ("eq", "ge", "gt", "le", "lt")) | {
+    "aten.maximum.default",
+    "aten.minimum.default",
+    "aten.abs.default",
+}
+REDUCED = frozenset({"aten.sum.dim_IntList", "aten.mean.dim", "aten.cumsum.default"})
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """One RESCALE: the ratio of scales, and the largest absolute value that it may get."""
+
+    ratio: float
+    largest: int
+    is_wide: bool = False
+    """Whether the operand has 48 bits, and the multiplier 16."""
+
+    def defect(self) -> str | None:
+        """What does not fit, or None."""
+        limit_, bits = (INT48, 15) if self.is_wide else (INT32, 31)
+        if self.largest >= limit_:
+            return f"sums up to {self.largest}"
+        if not (math.isfinite(self.ratio) and self.ratio > 0):
+            return f"ratio {self.ratio}"
+        shift = bits - math.frexp(self.ratio)[1]
+        if shift < 2 or self.largest >= 2 ** (min(shift, 62) - 1):
+            return f"ratio {self.ratio:.9g} of numbers up to {self.largest}"
+        return None
+
+
+def span(params: QParams) -> int:
+    """The largest distance of a code from the zero point."""
+    info = torch.iinfo(params.dtype)
+    return max(params.zero_point - info.min, info.max - params.zero_point)
+
+
+def _sum(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    """Both operands on a common scale of 20 (int8) or 12 (int16) more bits, added, rescaled."""
+    params, after = operand_params(node), result_params(node)
+    if not params or not after:
+        return
+    bits = 20 if params[0].dtype == torch.int8 else 12
+    common = 2 * max(one.scale for one in params) / (1 << bits)
+    total = 0
+    for one in params:
+        yield Scaling(one.scale / common, span(one))
+        total += math.ceil(span(one) * (one.scale / common))
+    yield Scaling(common / after[0].scale, total * (2 if len(params) == 1 else 1))
+
+
+def _product(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    params, after = operand_params(node), result_params(node)
+    if not params or not after:
+        return
+    first, second = params[0], params[-1]
+    yield Scaling(first.scale * second.scale / after[0].scale, span(first) * span(second))
+
+
+def _compared(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    """Every operand on the smallest scale, compared, rescaled."""
+    params, after = operand_params(node), result_params(node)
+    smallest = min((one.scale for one in params), default=1.0)
+    largest = 0
+    for one in params:
+        yield Scaling(one.scale / smallest, span(one))
+        largest = max(largest, math.ceil(span(one) * (one.scale / smallest)))
+    for one in after:
+        yield Scaling(smallest / one.scale, largest)
+
+
+def _reduced(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    params, after = operand_params(node), result_params(node)
+    count = reduced_count(node)
+    if not params or not after:
+        return
+    divisor = count if is_named(node, "aten.mean.dim") else 1
+    yield Scaling(params[0].scale / (max(divisor, 1) * after[0].scale), count * span(params[0]))
+
+
+def _weighted(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    """Every channel of a product with weights."""
+    x, after = input_qparams(node), result_params(_end(node))
+    scales = weight_scales(node, context)
+    if x is None or not after or scales is None:
+        return
+    largest = largest_sum(node, span(x), context)
+    for scale in (float(scales.max()), float(scales.min())):
+        yield Scaling(x.scale * scale / after[0].scale, largest, is_wide=x.dtype == torch.int16)
+
+
+def _end(node: fx.Node) -> fx.Node:
+    """The operator whose result is quantised: the product, or the activation behind it."""
+    user = next(iter(node.users), node)
+    return user if len(node.users) == 1 and not is_quantize(user) else node
+
+
+def _matrices(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    params, after = operand_params(node), result_params(node)
+    if not params or not after:
+        return
+    first, second, depth = params[0], params[-1], shape(operand(node))[-1]
+    wide = first.dtype == torch.int16
+    yield Scaling(first.scale * second.scale / after[0].scale, depth * span(first) * span(second), wide)
+
+
+def _converted(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    """A dequantize node right in front of a quantize node."""
+    source = node.all_input_nodes[0]
+    before, after = qparams(source), qparams(node)
+    if is_quantize(node) and is_dequantize(source) and before is not None and after is not None:
+        yield Scaling(before.scale / after.scale, span(before))
+
+
+def scalings(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    """Every RESCALE that the operator needs and whose parameters are known."""
+    found: Callable[[fx.Node, Context], Iterator[Scaling]] | None = None
+    if is_qdq(node):
+        found = _converted
+    elif is_named(node, *SUMS):
+        found = _sum
+    elif is_named(node, "aten.mul.Tensor"):
+        found = _product
+    elif is_named(node, *COMPARED):
+        found = _compared
+    elif is_named(node, *REDUCED):
+        found = _reduced
+    elif is_named(node, *PRODUCTS):
+        found = _weighted
+    elif is_named(node, "aten.mm.default", "aten.bmm.default"):
+        found = _matrices
+    return iter(()) if found is None else found(node, context)
+
+
+@limit("rescale")
+def rescale(node: fx.Node, context: Context) -> str | None:
+    """The device's results are unpredictable elsewhere."""
+    if any(not 0 < one.scale < math.inf for one in (*operand_params(node), *result_params(node))):
+        return None
+    return next((text for one in scalings(node, context) if (text := one.defect()) is not None), None)

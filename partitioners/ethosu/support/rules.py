@@ -1,0 +1,74 @@
+"""All rules, by operator, and the judgement of one node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import fx
+
+from partitioners.ethosu.support import elementwise, indexing, movement, pooling, products, reduction, resizing
+from partitioners.ethosu.support.common import ANY_DEQUANTIZE, ANY_QUANTIZE, EVERY_NODE, static_shape
+from partitioners.ethosu.support.quantisation import AROUND, CONVERSION
+from partitioners.ethosu.support.rescale import rescale
+from partitioners.ethosu.support.rule import Context, Rule, sentence
+from partitioners.exir.backend import Rejection
+from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+from partitioners.exir.rules import rejection
+
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    **elementwise.RULES,
+    **indexing.RULES,
+    **movement.RULES,
+    **pooling.RULES,
+    **products.RULES,
+    **reduction.RULES,
+    **resizing.RULES,
+    **dict.fromkeys(QUANTIZE | DEQUANTIZE, CONVERSION),
+}
+"""Ethos-U85's operators."""
+ABSENT_ON_U55 = frozenset(
+    {
+        *elementwise.LOGICAL,
+        *elementwise.BITWISE,
+        *elementwise.COMPARISONS,
+        *indexing.RULES,
+        "aten.any.default",
+        "aten.any.dim",
+        "aten.any.dims",
+        resizing.BILINEAR,
+    }
+)
+"""What Ethos-U55 and Ethos-U65 have not: comparisons, logic, selection, and interpolation."""
+CONTROL_FLOW = frozenset({"cond", "while_loop"})
+
+
+def supported_operators(is_u55: bool) -> frozenset[str]:
+    """The names of the operators that the target has."""
+    return frozenset(RULES) - (ABSENT_ON_U55 if is_u55 else frozenset())
+
+
+def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
+    """Every reason why `node` alone cannot be delegated; empty when it can.
+
+    A shape that is not known leaves nothing else to judge than what holds for every operator.
+    """
+    name = target_name(node.target)
+    if name in CONTROL_FLOW:
+        return (rejection(node, "control_flow", name, sentence("control_flow")),)
+    if name not in supported_operators(context.is_u55):
+        return (rejection(node, "unsupported", name, sentence("unsupported")),)
+    found = _broken(node, context, EVERY_NODE)
+    if any(rejected.code == static_shape.code for rejected in found):
+        return found
+    around = () if name in ANY_QUANTIZE | ANY_DEQUANTIZE else AROUND
+    return found + _once(found, _broken(node, context, (*RULES[name], *around, rescale)))
+
+
+def _broken(node: fx.Node, context: Context, rules: tuple[Rule, ...]) -> tuple[Rejection, ...]:
+    found = (one(node, context) for one in rules)
+    return tuple(rejected for rejected in found if rejected is not None)
+
+
+def _once(before: tuple[Rejection, ...], found: tuple[Rejection, ...]) -> tuple[Rejection, ...]:
+    """The rejections that say something new."""
+    return tuple(one for one in dict.fromkeys(found) if one not in before)
