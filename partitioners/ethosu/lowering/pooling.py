@@ -1,0 +1,215 @@
+"""Pools over images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from partitioners.ethosu.lowering.model import LIMITS
+from partitioners.ethosu.lowering.operation import Operation
+from partitioners.ethosu.lowering.values import Value
+from partitioners.ethosu.lowering.windows import NHWC, as_image, fitted, spread
+from partitioners.exir.qdq import QParams
+
+Pair = tuple[int, int]
+LARGEST_U55_STRIDE = 3
+
+
+def _window(operation: Operation) -> tuple[Any, Any, Any]:
+    """(kernel, stride, padding) of a pool; no stride means the kernel."""
+    bound = operation.arguments
+    kernel = spread(bound["kernel_size"], 2)
+    stride = spread(bound["stride"], 2) if bound["stride"] else kernel
+    return kernel, stride, spread(bound["padding"], 2)
+
+
+def _sizes(operation: Operation) -> Pair:
+    """Height and width of the result."""
+    return operation.shape[-2], operation.shape[-1]
+
+
+def avg_pool2d(operation: Operation) -> Value:
+    """aten.avg_pool2d -> AVG_POOL2D, which leaves padding out of the average: PAD where it counts.
+
+    With a divisor of its own it is a sum: a depthwise convolution with weights 1.
+    """
+    bound, (kernel, stride, padding) = operation.arguments, _window(operation)
+    image, outputs = as_image(operation.first), _sizes(operation)
+    quant, tensor = operation.quant_of(image), operation.tensor(image, NHWC)
+    if bound["divisor_override"] is not None:
+        return _summed(operation, image, (kernel, stride, padding), int(bound["divisor_override"]))
+    if bound["count_include_pad"] and any(padding):
+        amounts = [(0, 0), (padding[0], padding[0]), (padding[1], padding[1]), (0, 0)]
+        tensor, padding = (
+            operation.model.pad(tensor, amounts, quant.zero_point, f"{operation.node.name}_padded"),
+            (0, 0),
+        )
+    tensor, pads = fitted(operation, tensor, outputs, kernel, stride, padding)
+    made = average(operation, tensor, outputs, kernel, stride, pads, quant)
+    return operation.held((*image.shape[:2], *outputs), made, NHWC, quant)
+
+
+def average(
+    operation: Operation,
+    tensor: str,
+    outputs: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    pads: Sequence[int],
+    quant: QParams,
+) -> str:
+    """AVG_POOL2D between codes of one quantisation."""
+    model = operation.model
+    zero, sizes = model.number(quant.zero_point, model.dtype(tensor)), model.shape(tensor)
+    attributes = {"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pads), "acc_type": "INT32"}
+    shape = (sizes[0], *outputs, sizes[3])
+    return operation.emit("AVG_POOL2D", [tensor, zero, zero], shape, model.dtype(tensor), **attributes)
+
+
+def _summed(operation: Operation, image: Value, window: tuple[Any, Any, Any], divisor: int) -> Value:
+    kernel, stride, padding = window
+    quant, outputs = operation.quant_of(image), _sizes(operation)
+    operation.require(divisor > 0, "divisor_override", divisor, "a positive number")
+    tensor, pads = fitted(operation, operation.tensor(image, NHWC), outputs, kernel, stride, padding)
+    made = sum_windows(operation, tensor, outputs, kernel, stride, pads, quant)
+    codes = operation.narrowed(made, (quant.scale / (divisor * operation.y.scale),))
+    return operation.held((*image.shape[:2], *outputs), codes, NHWC, operation.y)
+
+
+def sum_windows(
+    operation: Operation,
+    tensor: str,
+    outputs: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    pads: Sequence[int],
+    quant: QParams,
+) -> str:
+    """The sum of each window and channel without zero points: a depthwise convolution with weights 1."""
+    model = operation.model
+    sizes, dtype = model.shape(tensor), model.dtype(tensor)
+    wide = "INT32" if dtype == "INT8" else "INT48"
+    operands = [
+        tensor,
+        model.constant("ones", np.ones((*kernel, sizes[3], 1)), "INT8"),
+        model.constant("zeros", np.zeros(sizes[3]), wide),
+        model.number(quant.zero_point, dtype),
+        model.number(0, "INT8"),
+    ]
+    attributes = {"pad": tuple(pads), "stride": tuple(stride), "dilation": (1, 1), "acc_type": wide}
+    return operation.emit("DEPTHWISE_CONV2D", operands, (sizes[0], *outputs, sizes[3]), wide, **attributes)
+
+
+def max_pool2d(operation: Operation) -> Value:
+    """aten.max_pool2d(_with_indices) -> MAX_POOL2D; no indices."""
+    kernel, stride, padding = _window(operation)
+    dilation, outputs = spread(operation.arguments["dilation"], 2), _sizes(operation)
+    image = as_image(operation.first)
+    tensor = operation.tensor(image, NHWC)
+    if dilation != (1, 1):
+        made = _max_dilated(operation, tensor, kernel, stride, padding, dilation)
+    elif operation.ctx.is_u55 and max(stride) > LARGEST_U55_STRIDE:
+        made = _max_by_axis(operation, tensor, kernel, stride, padding)
+    else:
+        tensor, pads = fitted(operation, tensor, outputs, kernel, stride, padding)
+        made = _maxima(operation, tensor, outputs, kernel, stride, pads)
+    quant = None if image.quant is None else operation.quant_of(image)
+    return operation.held((*image.shape[:2], *outputs), made, NHWC, quant)
+
+
+def _maxima(
+    operation: Operation,
+    tensor: str,
+    outputs: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    pads: Sequence[int],
+) -> str:
+    sizes, dtype = operation.model.shape(tensor), operation.model.dtype(tensor)
+    operation.require(dtype in ("INT8", "INT16"), "type of the input", dtype, "8 or 16 bits")
+    attributes = {"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pads), "nan_mode": "PROPAGATE"}
+    return operation.emit("MAX_POOL2D", [tensor], (sizes[0], *outputs, sizes[3]), dtype, **attributes)
+
+
+def _max_by_axis(operation: Operation, tensor: str, kernel: Pair, stride: Pair, padding: Pair) -> str:
+    """Windows that do not overlap, one axis after the other, each window an image of its own."""
+    model, name = operation.model, operation.node.name
+    fits = kernel == stride and padding == (0, 0)
+    operation.require(fits, "stride above 3", f"kernel {kernel}, padding {padding}", f"kernel {stride}, no padding")
+    batch, channels, (high, wide) = model.shape(tensor)[0], model.shape(tensor)[3], _sizes(operation)
+    tensor, _ = fitted(operation, tensor, (high, wide), kernel, stride, padding)
+    rows = model.reshape(tensor, (batch * high, kernel[0], wide * kernel[1], channels), f"{name}_rows")
+    tops = _maxima(operation, rows, (1, wide * kernel[1]), (kernel[0], 1), (1, 1), (0, 0, 0, 0))
+    parts = model.reshape(tops, (batch * high * wide, 1, kernel[1], channels), f"{name}_parts")
+    made = _maxima(operation, parts, (1, 1), (1, kernel[1]), (1, 1), (0, 0, 0, 0))
+    return model.reshape(made, (batch, high, wide, channels), name)
+
+
+def _max_dilated(operation: Operation, tensor: str, kernel: Pair, stride: Pair, padding: Pair, gaps: Pair) -> str:
+    """Every `gap`-th row and column is an image of its own, which is pooled without gaps, with stride 1."""
+    model, name, outputs = operation.model, operation.node.name, _sizes(operation)
+    steps = [step if count > 1 else 1 for step, count in zip(stride, outputs, strict=True)]
+    dense = all(gap == 1 or step == 1 for gap, step in zip(gaps, steps, strict=True))
+    operation.require(dense, "stride of a dilated pool", stride, "1 where the dilation is not")
+    reach = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
+    tensor, pads = fitted(operation, tensor, outputs, reach, steps, padding)
+    more = [
+        -(size + sum(pads[2 * i : 2 * i + 2])) % gap
+        for i, (size, gap) in enumerate(zip(model.shape(tensor)[1:3], gaps, strict=True))
+    ]
+    amounts = [(0, 0), (pads[0], pads[1] + more[0]), (pads[2], pads[3] + more[1]), (0, 0)]
+    lowest = LIMITS[model.dtype(tensor)][0]
+    tensor = model.pad(tensor, amounts, lowest, f"{name}_padded")
+    batch, high, wide, channels = model.shape(tensor)
+    count = (high // gaps[0], wide // gaps[1])
+    split = model.reshape(tensor, (batch, count[0], gaps[0], count[1], gaps[1], channels), f"{name}_split")
+    apart = model.transpose(split, (2, 4, 0, 1, 3, 5), f"{name}_apart")
+    images = model.reshape(apart, (gaps[0] * gaps[1] * batch, *count, channels), f"{name}_images")
+    pooled = [(length - k) // step + 1 for length, k, step in zip(count, kernel, steps, strict=True)]
+    images, _ = fitted(operation, images, pooled, kernel, steps, (0, 0))
+    made = _maxima(operation, images, pooled, kernel, steps, (0, 0, 0, 0))
+    back = model.reshape(made, (*gaps, batch, *pooled, channels), f"{name}_back")
+    joined = model.transpose(back, (2, 3, 0, 4, 1, 5), f"{name}_joined")
+    whole = model.reshape(joined, (batch, pooled[0] * gaps[0], pooled[1] * gaps[1], channels), f"{name}_whole")
+    return model.slice(whole, (0, 0, 0, 0), (batch, *outputs, channels), name)
+
+
+def adaptive_avg_pool2d(operation: Operation) -> Value:
+    """aten._adaptive_avg_pool2d -> one AVG_POOL2D where the windows are regular, else one per output, joined."""
+    image, outputs = as_image(operation.first), _sizes(operation)
+    quant, tensor = operation.quant_of(image), operation.tensor(image, NHWC)
+    regular = [_regular(size, count) for size, count in zip(image.shape[2:], outputs, strict=True)]
+    if all(found is not None for found in regular):
+        kernel, stride = ([found[i] for found in regular if found is not None] for i in range(2))
+        made = average(operation, tensor, outputs, kernel, stride, (0, 0, 0, 0), quant)
+    else:
+        made = _averages(operation, tensor, outputs, quant)
+    return operation.held((*image.shape[:2], *outputs), made, NHWC, quant)
+
+
+def _regular(size: int, count: int) -> Pair | None:
+    """(kernel, stride) when windows of one size and distance, of at most 3, give the outputs; one may be of any."""
+    stride, rest = divmod(size, count)
+    if count == 1:
+        return size, 1
+    return (stride + rest, stride) if rest in (0, 1) and 1 <= stride <= 3 else None
+
+
+def _averages(operation: Operation, tensor: str, outputs: Sequence[int], quant: QParams) -> str:
+    high, wide = operation.model.shape(tensor)[1:3]
+    rows = []
+    for top, bottom in _spans(high, outputs[0]):
+        row, parts = operation.slice(tensor, 1, top, bottom - top), []
+        for left, right in _spans(wide, outputs[1]):
+            part = operation.slice(row, 2, left, right - left)
+            size = (bottom - top, right - left)
+            parts.append(average(operation, part, (1, 1), size, (1, 1), (0, 0, 0, 0), quant))
+        rows.append(operation.model.concat(parts, 2, f"{operation.node.name}_row"))
+    return operation.model.concat(rows, 1, operation.node.name)
+
+
+def _spans(size: int, count: int) -> list[Pair]:
+    """Start and end of each of the windows that cover an axis."""
+    return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]

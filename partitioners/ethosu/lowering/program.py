@@ -1,0 +1,103 @@
+"""A delegated edge program as a TOSA graph."""
+
+from __future__ import annotations
+
+import math
+
+from torch import fx
+from torch.export import ExportedProgram
+
+from partitioners.ethosu.lowering.context import Context
+from partitioners.ethosu.lowering.operation import Operation
+from partitioners.ethosu.lowering.registry import LOWERINGS
+from partitioners.ethosu.lowering.values import DTYPES, FLOAT, Value, tensor_of
+from partitioners.ethosu.tosa_model import TModel
+from partitioners.exir.compiling import bind, refusal, require
+from partitioners.exir.constants import constant_values
+from partitioners.exir.layout import identity
+from partitioners.exir.nodes import value as value_of
+from partitioners.exir.ops import DEQUANTIZE, QUANTIZE_PER_TENSOR, target_name
+from partitioners.exir.qdq import output_qparams
+
+FUSING = frozenset({"aten.convolution.default", "aten.linear.default"})
+"""Operators that take a relu or hardtanh behind them along."""
+
+
+def lower(program: ExportedProgram, *, is_u55: bool) -> TModel:
+    """The graph of a delegated program, whose inputs and outputs are integers. Raises CompileError."""
+    constants = constant_values(program)
+    ctx = Context(constants, is_u55=is_u55)
+    inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name not in constants]
+    for node in inputs:
+        ctx.values[node] = _input(ctx, node)
+    for node in program.graph.nodes:
+        if node.op == "call_function":
+            if node not in ctx.values:
+                _visit(ctx, node)
+        elif node.op not in ("placeholder", "output"):
+            raise refusal(node, "node", node.op, "a function call")
+    names = [tensor_of(ctx.model, ctx.values[node]) for node in inputs]
+    return ctx.model.model(names, _outputs(ctx, program.graph.output_node(), set(names)))
+
+
+def _input(ctx: Context, node: fx.Node) -> Value:
+    """An argument of the delegate: codes or plain integers."""
+    found = value_of(node)
+    dtype = None if found is None else found.dtype
+    fits = dtype in DTYPES and str(dtype) != "torch.int64"
+    require(fits, node, "type of an input", dtype, "bool, int8, int16 or int32")
+    assert found is not None
+    shape = tuple(found.shape)
+    require(all(isinstance(size, int) for size in shape), node, "sizes of an input", shape, "numbers")
+    tensor = ctx.model.tensor(node.name, shape, DTYPES[found.dtype])
+    return Value(node.name, shape, DTYPES[found.dtype], None, {identity(len(shape)): tensor})
+
+
+def _visit(ctx: Context, node: fx.Node) -> None:
+    """Define the value of one node, writing what it needs."""
+    name = target_name(node.target)
+    if name in DEQUANTIZE:
+        ctx.values[node] = ctx.numbers(node, name)
+    elif name == QUANTIZE_PER_TENSOR:
+        ctx.values[node] = ctx.codes(node)
+    elif name in LOWERINGS:
+        activation = _fused_activation(node) if name in FUSING else None
+        quant = output_qparams(node if activation is None else activation)
+        limits = None if activation is None else _limits(activation)
+        result = LOWERINGS[name](Operation(ctx, node, quant, limits))
+        ctx.values[node] = result
+        if activation is not None:
+            ctx.values[activation] = result
+    else:
+        raise refusal(node, "operator", name, "one that the compiler knows")
+
+
+def _fused_activation(node: fx.Node) -> fx.Node | None:
+    """The relu or hardtanh that alone uses the result."""
+    user = next(iter(node.users)) if len(node.users) == 1 else None
+    fits = user is not None and target_name(user.target) in ("aten.relu.default", "aten.hardtanh.default")
+    return user if fits else None
+
+
+def _limits(activation: fx.Node) -> tuple[float, float]:
+    if target_name(activation.target) == "aten.relu.default":
+        return (0.0, math.inf)
+    arguments = bind(activation)
+    return (float(arguments["min_val"]), float(arguments["max_val"]))
+
+
+def _outputs(ctx: Context, output: fx.Node, taken: set[str]) -> list[str]:
+    """A tensor of its own for every output: inputs, constants and outputs given before are copied."""
+    returned = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
+    require(bool(returned), output, "outputs", "none", "one or more")
+    outputs = []
+    for node in returned:
+        value = ctx.value(node, output)
+        require(value.quant is None and value.dtype != FLOAT, output, "output", node, "codes or integers")
+        require(str(value_of(node).dtype) != "torch.int64", output, "type of an output", "int64", "int32")  # type: ignore[union-attr]
+        tensor = tensor_of(ctx.model, value, identity(value.rank))
+        if tensor in taken or ctx.model.tensors[tensor].data is not None:
+            tensor = ctx.model.copied(tensor, f"{value.name}_copy")
+        taken.add(tensor)
+        outputs.append(tensor)
+    return outputs

@@ -1,0 +1,86 @@
+"""Functions of one number -> TABLE: torch itself computes the entries, in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from partitioners.ethosu.lowering.context import CODES
+from partitioners.ethosu.lowering.operation import Operation
+from partitioners.ethosu.lowering.scaling import dequantised, quantised
+from partitioners.ethosu.lowering.values import FLOAT, Value, mapped
+from partitioners.ethosu.tosa_model import Array
+from partitioners.exir.qdq import QParams
+
+FRACTION_BITS = 7
+"""Bits below a code that the result of a 16-bit TABLE has."""
+
+
+def table(operation: Operation) -> Value:
+    """Any function of the first argument whose other arguments are numbers."""
+    return tabulated(operation, operation.node.args[1:], operation.node.kwargs)
+
+
+def table_of_two(operation: Operation) -> Value:
+    """A function of two tensors of which the second is a constant of one element."""
+    return tabulated(operation, (_number(operation), *operation.node.args[2:]), operation.node.kwargs)
+
+
+def _number(operation: Operation) -> torch.Tensor:
+    """The second argument, a constant number."""
+    value = operation.operand(operation.node.args[1])
+    single = value.data is not None and value.data.size == 1
+    operation.require(single, "second operand", f"{value.name}, a tensor", "a constant of one element")
+    data = torch.from_numpy(value.data).reshape(())
+    if value.dtype == FLOAT:
+        return data
+    return dequantised(data, operation.quant_of(value))
+
+
+def tabulated(operation: Operation, args: Any, kwargs: Any) -> Value:
+    """The node's function with these arguments behind the first."""
+    x, y = operation.first, operation.y
+    quant = operation.quant_of(x)
+    operation.require(x.shape == operation.shape, "result's shape", operation.shape, x.shape)
+    target: Any = operation.node.target
+
+    def function(numbers: torch.Tensor) -> torch.Tensor:
+        return quantised(target(numbers, *args, **kwargs), y)
+
+    if quant.dtype == torch.int8:
+        operation.require(y.dtype == torch.int8, "result's type", y.dtype, "int8, as the operand's")
+        entries = function(dequantised(_all_codes(quant), quant)).numpy()
+        return mapped(operation.model, x, operation.node.name, lambda t: _look_up(operation, t, entries), y)
+    entries = _coarse(quant, function)
+    return mapped(operation.model, x, operation.node.name, lambda t: _look_up_wide(operation, t, entries), y)
+
+
+def _all_codes(quant: QParams) -> torch.Tensor:
+    """Every int8 code in order, limited to those that the quantisation names."""
+    return torch.arange(-128, 128).clamp(quant.qmin, quant.qmax).to(torch.int8)
+
+
+def _look_up(operation: Operation, tensor: str, entries: Array) -> str:
+    table = operation.model.constant(f"{operation.node.name}_table", entries, "INT8")
+    return operation.emit("TABLE", [tensor, table], operation.model.shape(tensor), "INT8")
+
+
+def _coarse(quant: QParams, function: Callable[[torch.Tensor], torch.Tensor]) -> Array:
+    """513 int16 entries: one for every 128th code, and one behind the last."""
+    codes = torch.linspace(quant.qmin, quant.qmax + 1, 513, dtype=torch.int32).clamp(quant.qmin, quant.qmax) & ~127
+    numbers = dequantised(codes.to(torch.int16), replace(quant, qmin=-(2**15)))
+    if quant.qmax == 2**15 - 1:
+        numbers[-1] = (2**15 - quant.zero_point) * quant.scale
+    entries: Array = function(numbers).to(torch.int16).numpy()
+    return entries
+
+
+def _look_up_wide(operation: Operation, tensor: str, entries: Array) -> str:
+    """TABLE between the entries, whose result has FRACTION_BITS bits more than a code."""
+    table = operation.model.constant(f"{operation.node.name}_table", entries, "INT16")
+    made = operation.emit("TABLE", [tensor, table], operation.model.shape(tensor), "INT32")
+    codes = operation.rescale(made, (2.0**-FRACTION_BITS,), CODES[operation.y.dtype])
+    return operation.ctx.limited(codes, operation.y, operation.node)
