@@ -1,13 +1,14 @@
 """The cases as pytest tests: a case per test, and the tags of each operator as a reviewable snapshot.
 
-Load it with `pytest_plugins = ["conformance.plugin"]`; it needs syrupy. A test that takes the fixture
-`assay_case` runs for every case, one that takes `assay_row` for every operator of the table. The
-backend comes from `--assay-backend` or the ini option `assay_backend`.
+Load it with `pytest_plugins = ["conformance.plugin"]`; it needs syrupy. A test that takes the argument
+`assay_target` runs for every backend; one that takes `assay_case`, too, for each of its cases, one that
+takes `assay_row` for each operator of its table. The backends are those of the ini option `assay_backends`,
+or the one of `--assay-backend`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,29 +44,36 @@ class Target:
         return tuple(case for case in self.cases if case.row == row.name)
 
     @property
+    def name(self) -> str:
+        """The table's name and version: the first part of the names of tests."""
+        return f"{self.table.name}@{self.table.version}"
+
+    @property
     def folder(self) -> str:
         """Where the table's snapshots are, from the root folder."""
-        return f"{FOLDER}/{self.table.name}@{self.table.version}"
+        return f"{FOLDER}/{self.name}"
 
 
-TARGET = pytest.StashKey[Target]()
+TARGETS = pytest.StashKey[tuple[Target, ...]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("assay")
     group.addoption("--assay-backend", metavar="BACKEND", help="an installed backend, or module:attribute")
     group.addoption("--assay-table", metavar="TABLE", help="a table's name or file, else the backend's own")
-    parser.addini("assay_backend", "the backend that the cases run against")
+    parser.addini("assay_backends", "the backends that the cases run against", type="linelist")
 
 
-def target(config: pytest.Config) -> Target:
-    """The backend that the options name, loaded once. Raises pytest.UsageError when there is none."""
-    if TARGET not in config.stash:
-        config.stash[TARGET] = _load(config)
-    return config.stash[TARGET]
+def targets(config: pytest.Config) -> tuple[Target, ...]:
+    """The backends that the options name, loaded once. Raises pytest.UsageError for one that does not load."""
+    if TARGETS not in config.stash:
+        named = config.getoption("--assay-backend")
+        backends = [named] if named else config.getini("assay_backends")
+        config.stash[TARGETS] = tuple(_load(each, config.getoption("--assay-table")) for each in backends)
+    return config.stash[TARGETS]
 
 
-def _load(config: pytest.Config) -> Target:
+def _load(spec: str, named: str | None) -> Target:
     import torch
 
     from conformance.backends import BackendSpecError, load_backend
@@ -73,26 +81,30 @@ def _load(config: pytest.Config) -> Target:
 
     torch.set_num_threads(1)
     try:
-        backend = load_backend(config.getoption("--assay-backend") or config.getini("assay_backend"))
-        table = load_table(config.getoption("--assay-table") or backend.table)
+        backend = load_backend(spec)
+        table = load_table(named or backend.table)
         return Target(backend, table, all_cases(table))
     except (BackendSpecError, ValueError) as error:
         raise pytest.UsageError(str(error)) from error
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "assay_target" not in metafunc.fixturenames:
+        return
+    each = targets(metafunc.config)
     if "assay_case" in metafunc.fixturenames:
-        cases = target(metafunc.config).cases
-        metafunc.parametrize("assay_case", cases, ids=[case.id for case in cases])
-    if "assay_row" in metafunc.fixturenames:
-        rows = target(metafunc.config).table.rows
-        metafunc.parametrize("assay_row", rows, ids=[row.name for row in rows])
+        parts = [(target, case, f"{target.name}/{case.id}") for target in each for case in target.cases]
+        _parametrize(metafunc, "assay_case", parts)
+    elif "assay_row" in metafunc.fixturenames:
+        parts = [(target, row, f"{target.name}/{row.name}") for target in each for row in target.table.rows]
+        _parametrize(metafunc, "assay_row", parts)
+    else:
+        metafunc.parametrize("assay_target", each, ids=[target.name for target in each])
 
 
-@pytest.fixture(scope="session")
-def assay_target(pytestconfig: pytest.Config) -> Target:
-    """The backend under test with its table and cases."""
-    return target(pytestconfig)
+def _parametrize(metafunc: pytest.Metafunc, name: str, parts: Sequence[tuple[Target, Any, str]]) -> None:
+    pairs = [(target, item) for target, item, _ in parts]
+    metafunc.parametrize(("assay_target", name), pairs, ids=[label for _, _, label in parts])
 
 
 class TagSnapshot(SingleFileSnapshotExtension):
@@ -103,26 +115,33 @@ class TagSnapshot(SingleFileSnapshotExtension):
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:
-        config = test_location.item.config
-        return str(Path(config.rootpath) / target(config).folder)
+        return str(Path(test_location.item.config.rootpath) / FOLDER / _parameter(test_location).partition("/")[0])
 
     @classmethod
     def get_file_basename(cls, *, test_location: PyTestLocation, index: SnapshotIndex) -> str:
-        """The operator: what the test is parametrised with."""
-        return test_location.item.name.removeprefix(f"{TEST}[").removesuffix("]")
+        """The operator, behind the table in what the test is parametrised with."""
+        return _parameter(test_location).partition("/")[2]
 
     def read_snapshot_collection(self, *, snapshot_location: str) -> SnapshotCollection:
         """The one snapshot of a file, under the name of the test that owns it."""
         collection = SnapshotCollection(location=snapshot_location)
-        collection.add(Snapshot(name=f"{TEST}[{Path(snapshot_location).stem}]"))
+        collection.add(Snapshot(name=_test_of(Path(snapshot_location))))
         return collection
 
     @classmethod
     def matches_test_location(cls, *, test_location: PyTestLocation, snapshot_location: str) -> bool:
         """A file belongs to the test that is parametrised with its name."""
-        path = Path(snapshot_location)
-        here = str(path.parent) == cls.dirname(test_location=test_location)
-        return here and test_location.item.name == f"{TEST}[{path.stem}]"
+        return test_location.item.name == _test_of(Path(snapshot_location))
+
+
+def _parameter(test_location: PyTestLocation) -> str:
+    """Table and operator, as in the name of a test."""
+    return test_location.item.name.removeprefix(f"{TEST}[").removesuffix("]")
+
+
+def _test_of(path: Path) -> str:
+    """The test that owns a file."""
+    return f"{TEST}[{path.parent.name}/{path.stem}]"
 
 
 @pytest.fixture
