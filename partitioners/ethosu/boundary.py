@@ -1,0 +1,132 @@
+"""From proposed partitions to delegates: codes at the border, no cycles, work inside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import torch
+from torch import fx
+
+from partitioners.ethosu.no_ops import is_no_op
+from partitioners.ethosu.support.common import dtype_of, is_dequantize, is_qdq, is_quantize, type_text
+from partitioners.ethosu.support.rule import sentence
+from partitioners.exir.backend import Rejection
+from partitioners.exir.ops import GETITEM, target_name
+from partitioners.exir.reach import Reach, in_a_circle
+from partitioners.exir.rules import rejection
+
+Nodes = frozenset[fx.Node]
+Reasons = dict[fx.Node, tuple[Rejection, ...]]
+
+
+def with_codes_at_border(nodes: Nodes, graph: fx.Graph) -> tuple[Nodes, Reasons]:
+    """A partition without what would make it take or give real numbers, and the operators that fell out.
+
+    One sweep in graph order, so that an operator falls out after what feeds it. Conversions fall out silently:
+    they stay with the CPU, and nothing else is asked of it.
+    """
+    left = set(nodes)
+    refused: Reasons = {}
+    for node in graph.nodes:
+        if node not in left:
+            continue
+        if is_quantize(node):
+            leaves = node.all_input_nodes[0] not in left
+        elif is_dequantize(node):
+            leaves = any(user not in left for user in node.users)
+        else:
+            source = _real_input(node, left)
+            leaves = source is not None
+            if source is not None:
+                found = f"{source.name} is {type_text(dtype_of(source))}"
+                refused[node] = (rejection(node, "real_input", found, sentence("real_input")),)
+        if leaves:
+            left.remove(node)
+    return frozenset(left), refused
+
+
+def _real_input(node: fx.Node, nodes: Collection[fx.Node]) -> fx.Node | None:
+    """An operand from outside that is a real number."""
+    for source in node.all_input_nodes:
+        kind = dtype_of(source)
+        if source not in nodes and kind is not None and kind.is_floating_point:
+            return source
+    return None
+
+
+# ------------------------------------------------------------------------------------ cycles
+
+
+def without_cycles(nodes: Nodes, reach: Reach) -> list[Nodes]:
+    """The partition, or the pieces of it that can each be one delegate, in graph order.
+
+    Pieces are what hangs together. Where even these wait for themselves or for each other, each is cut at the
+    ways that lead out of the partition and back in.
+    """
+    if not nodes or reach.of(nodes).is_convex:
+        return [nodes] if nodes else []
+    pieces = connected(reach, nodes)
+    sets = [reach.of(piece) for piece in pieces]
+    if all(found.is_convex for found in sets) and not in_a_circle(sets):
+        return pieces
+    level = _levels(nodes, reach)
+    return [
+        piece
+        for wanted in sorted({level[node] for node in nodes})
+        for piece in connected(reach, frozenset(node for node in nodes if level[node] == wanted))
+    ]
+
+
+def connected(reach: Reach, nodes: Nodes) -> list[Nodes]:
+    """The parts of a set that no edge within the set connects, by their first nodes."""
+    left, found = set(nodes), []
+    for start in reach.members(reach.of(nodes)):
+        if start not in left:
+            continue
+        piece, waiting = set[fx.Node](), [start]
+        while waiting:
+            node = waiting.pop()
+            if node in left:
+                left.remove(node)
+                piece.add(node)
+                waiting += [*node.all_input_nodes, *node.users]
+        found.append(frozenset(piece))
+    return found
+
+
+def _levels(nodes: Nodes, reach: Reach) -> Mapping[fx.Node, int]:
+    """How often a way to the node leaves the set and comes back, at most."""
+    level: dict[fx.Node, int] = {}
+    for node in reach.nodes:
+        inside = node in nodes
+        sources = node.all_input_nodes
+        level[node] = max((level[s] + (s in nodes and not inside) for s in sources), default=0)
+    return level
+
+
+# ------------------------------------------------------------------------------------ whole partitions
+
+
+def partition_rejections(nodes: Nodes, graph: fx.Graph) -> Reasons:
+    """Why a whole partition is refused, for each of its operators; empty when it is not."""
+    ordered = [node for node in graph.nodes if node in nodes]
+    unsigned = next(filter(_holds_uint8, ordered), None)
+    if unsigned is not None:
+        return dict(_each(ordered, "uint8", f"{unsigned.name} is uint8"))
+    if all(map(is_no_op, ordered)):
+        operators = sum(not is_qdq(node) for node in ordered)
+        found = "alone in its partition" if operators == 1 else f"one of {operators} that compute nothing"
+        return dict(_each(ordered, "not_alone", found))
+    return {}
+
+
+def _holds_uint8(node: fx.Node) -> bool:
+    if dtype_of(node) != torch.uint8 or is_qdq(node):
+        return False
+    selected = target_name(node.target) == GETITEM
+    return not (selected and node.users and all(user.op == "output" for user in node.users))
+
+
+def _each(nodes: Sequence[fx.Node], code: str, found: str) -> Iterator[tuple[fx.Node, tuple[Rejection, ...]]]:
+    for node in nodes:
+        yield node, (rejection(node, code, found, sentence(code)),)

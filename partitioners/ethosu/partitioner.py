@@ -1,0 +1,163 @@
+"""Which nodes of an edge program go to an Ethos-U NPU, which of them together, and why the rest does not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from partitioners.ethosu.boundary import Nodes, Reasons, partition_rejections, with_codes_at_border, without_cycles
+from partitioners.ethosu.compile_spec import EthosUCompileSpec
+from partitioners.ethosu.preservation import is_preserved, preserved_operators
+from partitioners.ethosu.report import rejection_report
+from partitioners.ethosu.support.rule import Context, sentence
+from partitioners.ethosu.support.rules import node_rejections
+from partitioners.exir.backend import Rejection
+from partitioners.exir.constants import constant_values, tag_constant_data
+from partitioners.exir.nodes import operand
+from partitioners.exir.ops import GETITEM, target_name
+from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
+from partitioners.exir.reach import Reach
+from partitioners.exir.rules import rejection
+
+BACKEND_ID = "EthosUBackend"
+REPORT_FILE = "partition_report.txt"
+UNDECIDED = frozenset({"unsupported", "control_flow"})
+
+logger = logging.getLogger(__name__)
+
+
+class EthosUPartitioner(Partitioner):
+    """Tags the nodes that an Ethos-U can run. After `partition`, `rejections` says why the others stay out.
+
+    compile_spec: what to compile for.
+    additional_checks: further conditions; a node must be supported by each of them.
+
+    Logs a table of the reasons at level INFO; it is also in the folder of
+    `compile_spec.dump_intermediate_artifacts_to`, when that is given.
+    """
+
+    def __init__(
+        self, compile_spec: EthosUCompileSpec, additional_checks: Sequence[OperatorSupportBase] | None = None
+    ) -> None:
+        super().__init__()
+        if not isinstance(compile_spec, EthosUCompileSpec):
+            raise TypeError(f"compile_spec is a {type(compile_spec).__name__}, expected an EthosUCompileSpec")
+        self.compile_spec = compile_spec
+        self.delegation_spec = DelegationSpec(BACKEND_ID, compile_spec.to_list())
+        self.additional_checks = tuple(additional_checks or ())
+        self.rejections: list[Rejection] = []
+        self._custom: dict[str, OpOverload] = {}
+
+    def register_custom_partition_op(self, op: OpOverload) -> None:
+        """Delegate that operator, and keep it whole, whatever the rules say."""
+        self._custom[target_name(op)] = op
+
+    def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
+        """The operators that are delegated whole, and a filter that keeps the nodes that are quantised so."""
+        custom = frozenset(self._custom)
+        operators = preserved_operators(self.compile_spec.tosa_spec.is_u55_subset)
+        return [*operators, *self._custom.values()], lambda node: is_preserved(node, custom)
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag what can be delegated; constants get the tag of their users. Changes nothing else."""
+        logger.info("Partitioning for %s: %s", BACKEND_ID, self.compile_spec.tosa_spec)
+        module, graph = exported_program.graph_module, exported_program.graph
+        reasons = self._own_reasons(exported_program)
+        partitions = _settled(module, frozenset(node for node, found in reasons.items() if not found), reasons)
+        for tag, nodes in partitions.items():
+            for node in nodes:
+                node.meta[DELEGATION_TAG] = tag
+        tag_constant_data(exported_program)
+        self.rejections = _ordered(graph, reasons, frozenset[fx.Node]().union(*partitions.values()))
+        self._report()
+        return PartitionResult(exported_program, dict.fromkeys(partitions, self.delegation_spec))
+
+    def report(self) -> str:
+        """The reasons of the last `partition` as a table of at most 80 columns, grouped by reason."""
+        return rejection_report(self.rejections)
+
+    def _own_reasons(self, program: ExportedProgram) -> Reasons:
+        context = Context(self.compile_spec.tosa_spec.is_u55_subset, constant_values(program))
+        modules = dict(program.graph_module.named_modules())
+        reasons: Reasons = {}
+        for node in program.graph.nodes:
+            if node.op == "call_function":
+                custom = target_name(node.target) in self._custom
+                reasons[node] = () if custom else self._all_rejections(node, context, modules)
+        return reasons
+
+    def _all_rejections(
+        self, node: fx.Node, context: Context, modules: Mapping[str, torch.nn.Module]
+    ) -> tuple[Rejection, ...]:
+        found = node_rejections(node, context)
+        if any(one.code in UNDECIDED for one in found):
+            return found
+        refusing = (c for c in self.additional_checks if not c.is_node_supported(modules, node))
+        text = sentence("additional_check")
+        return found + tuple(rejection(node, "additional_check", type(check).__name__, text) for check in refusing)
+
+    def _report(self) -> None:
+        folder = self.compile_spec.path_for_intermediates
+        if not folder and not logger.isEnabledFor(logging.INFO):
+            return
+        title, table = f"Nodes rejected for {self.compile_spec.tosa_spec}:", self.report()
+        logger.info("%s\n%s\n(Placeholders and outputs are not listed.)", title, table)
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            Path(folder, REPORT_FILE).write_text(f"{title}\n{table}\n", encoding="utf-8")
+
+
+class _Supported(OperatorSupportBase):
+    """The nodes that may be in a partition."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
+        """Whether the node is one of them."""
+        return node in self.nodes
+
+
+def _settled(module: fx.GraphModule, supported: Nodes, reasons: Reasons) -> dict[str, Nodes]:
+    """The delegates by tag, in the order in which they were proposed. Adds what falls out to `reasons`."""
+    if not supported:
+        return {}
+    partitioner = CapabilityBasedPartitioner(module, _Supported(supported), allows_single_node_partition=True)
+    reach, numbers = Reach(module.graph), count()
+    found: dict[str, Nodes] = {}
+    for proposed in partitioner.propose_partitions():
+        tag = f"tag{next(numbers)}"
+        nodes, refused = with_codes_at_border(frozenset(proposed.nodes), module.graph)
+        reasons.update(refused)
+        pieces = without_cycles(nodes, reach)
+        tags = [tag] if len(pieces) <= 1 else [f"tag{next(numbers)}" for _ in pieces]
+        for name, piece in zip(tags, pieces, strict=False):
+            whole = partition_rejections(piece, module.graph)
+            reasons.update(whole)
+            if not whole:
+                found[name] = piece
+    return found
+
+
+def _ordered(graph: fx.Graph, reasons: Reasons, tagged: Nodes) -> list[Rejection]:
+    """The reasons of every operator outside all delegates, in graph order; a selected result has its operator's."""
+    found: list[Rejection] = []
+    for node in graph.nodes:
+        if node in tagged or node not in reasons:
+            continue
+        source = operand(node)
+        follows = target_name(node.target) == GETITEM and source in reasons and not reasons[node]
+        decisive = source if follows and source is not None else node
+        for one in reasons[decisive]:
+            text = one.found if decisive is node else f"{decisive.name}: {one.found}"
+            found.append(rejection(node, one.code, text, one.sentence))
+    return found
