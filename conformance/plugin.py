@@ -91,20 +91,18 @@ def _load(spec: str, named: str | None) -> Target:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "assay_target" not in metafunc.fixturenames:
         return
-    each = targets(metafunc.config)
+    chosen = targets(metafunc.config)
     if "assay_case" in metafunc.fixturenames:
-        parts = [(target, case, f"{target.name}/{case.id}") for target in each for case in target.cases]
-        _parametrize(metafunc, "assay_case", parts)
+        _parametrize(metafunc, "assay_case", [(each, case, case.id) for each in chosen for case in each.cases])
     elif "assay_row" in metafunc.fixturenames:
-        parts = [(target, row, f"{target.name}/{row.name}") for target in each for row in target.table.rows]
-        _parametrize(metafunc, "assay_row", parts)
+        _parametrize(metafunc, "assay_row", [(each, row, row.name) for each in chosen for row in each.table.rows])
     else:
-        metafunc.parametrize("assay_target", each, ids=[target.name for target in each])
+        metafunc.parametrize("assay_target", chosen, ids=[each.name for each in chosen])
 
 
 def _parametrize(metafunc: pytest.Metafunc, name: str, parts: Sequence[tuple[Target, Any, str]]) -> None:
     pairs = [(target, item) for target, item, _ in parts]
-    metafunc.parametrize(("assay_target", name), pairs, ids=[label for _, _, label in parts])
+    metafunc.parametrize(("assay_target", name), pairs, ids=[f"{target.name}/{label}" for target, _, label in parts])
 
 
 class TagSnapshot(SingleFileSnapshotExtension):
