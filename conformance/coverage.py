@@ -1,4 +1,4 @@
-"""How well the cases cover a table: per row and constraint, what stands inside, at and outside the limit.
+"""How well the cases cover a table: per row, precision and constraint, what stands inside, at and outside the limit.
 
 A constraint without a case at its limit, or without one outside it, is a hole. A hole is a failure
 unless `KNOWN_HOLES` says why no such case can exist.
@@ -13,19 +13,30 @@ from dataclasses import dataclass
 from conformance.graph import Case
 from conformance.table import Table
 
-# (row, constraint) -> why nothing can stand outside the limit.
+_EVERY_PRECISION = "the operator's config supports every precision, and in floats it takes any of them"
+
+# (row, or row and precision as in case ids; constraint) -> why nothing can stand outside the limit.
 KNOWN_HOLES: Mapping[tuple[str, str], str] = {
     ("aten.addmm.default", "rank"): "addmm takes matrices only: torch refuses every other rank",
     ("aten.mm.default", "rank"): "mm takes matrices only: torch refuses every other rank",
     ("aten.bmm.default", "rank"): "bmm takes batches of matrices only: torch refuses every other rank",
     ("aten.upsample_nearest2d.vec", "static_shape"): "torch 2.13 fails on empty inputs (its check takes no int)",
     ("aten.mean.dim", "rescale"): "input and output scales are equal, so only 2**24 elements or more would overflow",
+    ("aten.linear.default", "precision"): _EVERY_PRECISION,
+    ("aten.conv1d.default/fp32", "precision"): _EVERY_PRECISION,
+    ("aten.conv1d.default/fp16", "precision"): _EVERY_PRECISION,
+    ("aten.conv2d.default/fp32", "precision"): _EVERY_PRECISION,
+    ("aten.conv2d.default/fp16", "precision"): _EVERY_PRECISION,
+    ("aten.avg_pool2d.default/static_int8", "dtype"): "the pool is computed in floats, whatever the codes around it",
 }
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Counts for one constraint of one row. `contexts` counts cases about it whose verdict is open."""
+    """Counts for one constraint of one row in one precision. `contexts` counts cases whose verdict is open.
+
+    row: its name, and the precision where the table has several, as in case ids.
+    """
 
     row: str
     constraint: str
@@ -48,18 +59,31 @@ class Coverage:
 
 
 def coverage(table: Table, cases: Iterable[Case], known: Mapping[tuple[str, str], str] = KNOWN_HOLES) -> list[Coverage]:
-    """One record per row and constraint (the common ones included), in the table's order."""
-    counts = Counter((case.row, case.constraint, case.side) for case in cases)
+    """One record per row, precision and constraint (the common ones included), in the table's order."""
+    counts = Counter((_place(case.row, case.precision), case.constraint, case.side) for case in cases)
     return [
-        _record(row.name, code, counts, known.get((row.name, code))) for row in table.rows for code in table.codes(row)
+        _record(_place(row.name, precision), code, counts, known.get((row.name, code)), known)
+        for row in table.rows
+        for precision in row.precisions or (None,)
+        for code in table.codes(row, precision)
     ]
 
 
-def _record(row: str, code: str, counts: Counter[tuple[str, str, str]], known: str | None) -> Coverage:
+def _place(row: str, precision: str | None) -> str:
+    return row if precision is None else f"{row}/{precision}"
+
+
+def _record(
+    place: str,
+    code: str,
+    counts: Counter[tuple[str, str, str]],
+    of_row: str | None,
+    known: Mapping[tuple[str, str], str],
+) -> Coverage:
     inside, at_limit, outside, open_ = (
-        counts[row, code, side] for side in ("accept", "at_limit", "outside", "context")
+        counts[place, code, side] for side in ("accept", "at_limit", "outside", "context")
     )
-    return Coverage(row, code, inside, at_limit, outside, open_, known)
+    return Coverage(place, code, inside, at_limit, outside, open_, known.get((place, code), of_row))
 
 
 def failures(records: Iterable[Coverage]) -> list[str]:
@@ -75,7 +99,7 @@ def _sentence(record: Coverage) -> str:
 
 
 def report(table: Table, cases: Iterable[Case]) -> str:
-    """The coverage as a text table: one line per row and constraint, holes with their reason."""
+    """The coverage as a text table: one line per row, precision and constraint, holes with their reason."""
     everything = list(cases)
     records = coverage(table, everything)
     width = max(len(record.row) for record in records)

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import pytest
+
 from conformance.cases import cases_for
 from conformance.coverage import KNOWN_HOLES, coverage, failures, report
-from conformance.table import load_table
+from conformance.table import Table, load_table
 
-TABLE = load_table("neutron@1.3")
+TABLES = tuple(load_table(name) for name in ("neutron@1.3", "xnnpack@1.5"))
+TABLE, TYPED = TABLES
 CASES = cases_for(TABLE)
 RELU, ALONE = "aten.relu.default", "alone_channels_multiple_of"
 
 
-def test_every_constraint_has_both_sides() -> None:
-    assert failures(coverage(TABLE, CASES)) == []
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_constraint_has_both_sides_in_every_precision(table: Table) -> None:
+    assert failures(coverage(table, cases_for(table))) == []
+
+
+def test_a_side_that_is_missing_in_one_precision_is_a_failure() -> None:
+    cut = [case for case in cases_for(TYPED) if not case.id.startswith("aten.mean.dim/static_int8/dims/outside/")]
+    assert failures(coverage(TYPED, cut)) == ["aten.mean.dim/static_int8: dims: no case outside"]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_precision_of_a_row_has_accepted_cases_contexts_and_values(table: Table) -> None:
+    found = {(case.row, case.precision, case.side) for case in cases_for(table)}
+    pairs = {(row.name, precision) for row in table.rows for precision in row.precisions or (None,)}
+    assert {(*pair, side) for pair in pairs for side in ("accept", "context", "value")} - found == set()
 
 
 def test_a_missing_side_is_a_failure() -> None:
@@ -34,7 +50,8 @@ def test_a_reason_for_a_hole_that_is_none_is_a_failure() -> None:
 
 
 def test_known_holes_name_constraints_of_the_table() -> None:
-    assert KNOWN_HOLES.keys() <= {(record.row, record.constraint) for record in coverage(TABLE, CASES)}
+    records = [record for table in TABLES for record in coverage(table, cases_for(table))]
+    assert KNOWN_HOLES.keys() <= {(place, r.constraint) for r in records for place in (r.row, r.row.partition("/")[0])}
 
 
 def test_report_has_a_line_per_constraint_and_a_total() -> None:

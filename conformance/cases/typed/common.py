@@ -188,6 +188,7 @@ def number_types(subject: Subject, u: Use, precision: str) -> Iterator[Draft]:
             yield outside("dtype", "int32", model(retyped(u, "int32")))
     else:
         yield limit("dtype", "float32", model(with_x(u, fill=Fill("ramp"))))
+        yield outside("dtype", "bfloat16", model(with_x(u, dtype="bfloat16")))
 
 
 def quantised_neighbours(subject: Subject, u: Use, precision: str) -> Iterator[Draft]:
