@@ -63,8 +63,8 @@ class CaseResult:
     verdict: accept or reject; partial when only some nodes of the subject were tagged, absent when
     the passes removed it, error when the partitioner did not answer.
     reasons: of the rejection, as the partitioner gave them; None when it never gives any. metrics: see
-    METRICS, None where a gate did not apply. partitions: delegates in the lowered program. blobs: sha256
-    of each.
+    METRICS, None where a gate did not apply, and of a passing case that torch computed (in part).
+    partitions: delegates in the lowered program. blobs: sha256 of each.
     """
 
     case: str

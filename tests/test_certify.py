@@ -152,6 +152,13 @@ def test_metrics_are_rounded_to_six_digits() -> None:
     assert rounded(None) is None and rounded(3) == 3
 
 
+def test_what_torch_computed_right_is_not_measured() -> None:
+    name = next(name for name, case in CASES.items() if case.expect == "reject")
+    assert set(run(name, fake_backend.backend).metrics.values()) == {None}
+    assert run(ABS, fake_backend.backend).metrics["max_lsb"] == 0
+    assert run(NEG, fake_backend.drifts).metrics["max_lsb"] != 0
+
+
 def test_a_reason_is_part_of_the_record() -> None:
     assert run(NEG, fake_backend.refuses).reasons == (Reason("mood", "a bad one", "the mood must be good"),)
 

@@ -31,7 +31,10 @@ def test_a_record_is_answered_once() -> None:
 
 
 def test_equal_records_are_not_confused() -> None:
-    sign = remember(8)(lambda record: math.copysign(1.0, record.value))
+    @remember(8)
+    def sign(number: Number) -> float:
+        return math.copysign(1.0, number.value)
+
     assert Number(0.0) == Number(-0.0)
     assert [sign(Number(value)) for value in (0.0, -0.0, 0.0)] == [1, -1, 1]
 

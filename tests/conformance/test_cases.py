@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recorded
 
 from conformance.certify import run_case
 from conformance.graph import Case
 from conformance.plugin import Target, tags_text
+from conformance.results import to_line
 from conformance.table import Row
 from conformance.tagging import prepare, tag
 
@@ -19,6 +21,9 @@ def test_case(assay_case: Case, assay_target: Target) -> None:
     if result.failures:
         messages = [f"{f.message} [{assay_target.backend.name} {assay_case.id}, {f.check}]" for f in result.failures]
         pytest.fail("\n".join(messages), pytrace=False)
+    known = recorded.recorded(f"{assay_target.table.name}@{assay_target.table.version}")
+    if known is not None and known.get(assay_case.id) != recorded.digest(to_line(result)):
+        pytest.fail(f"not the recorded result: {to_line(result)}\n{recorded.UPDATE}", pytrace=False)
 
 
 def test_tags(assay_row: Row, assay_target: Target, tag_snapshot: Any) -> None:
@@ -31,7 +36,7 @@ def test_tags(assay_row: Row, assay_target: Target, tag_snapshot: Any) -> None:
 def test_every_snapshot_belongs_to_an_operator(assay_target: Target, pytestconfig: pytest.Config) -> None:
     folder = Path(pytestconfig.rootpath) / assay_target.folder
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    orphans = sorted(found - {f"{row.name}.txt" for row in assay_target.table.rows})
+    orphans = sorted(found - {f"{row.name}.txt" for row in assay_target.table.rows} - {recorded.NAME})
     assert not orphans, f"{folder}: {orphans} belong to no operator; delete them"
 
 
