@@ -553,10 +553,10 @@ def random_graph(seed: int) -> Graph:
     for family in random.choices(families, weights, k=random.randint(1, 8)):
         family(draw)
         draw.nodes = [node for node in draw.nodes if math.prod(node.shape) <= LARGEST]
-    return Graph(tuple(draw.values), tuple(draw.steps), _returned(draw))
+    return Graph(tuple(draw.values), tuple(draw.steps), returned(draw))
 
 
-def _returned(draw: Draw) -> tuple[Ref, ...]:
+def returned(draw: Draw) -> tuple[Ref, ...]:
     """Every result that nothing takes (its first, where none of several is taken), and some that something does."""
     taken = {ref for step in draw.steps for ref in _references(step.args)}
     names = {ref.name for ref in taken}

@@ -54,8 +54,9 @@ def memory_format(node: fx.Node, site: Site) -> str | None:
     if before is None or after is None:
         return None
     # What is asked for decides: sizes of 1 have no order that could be read off the result.
-    asked = tuple(node.kwargs.get("dim_order") or after.dim_order())
-    return None if before.dim_order() == asked else f"order {before.dim_order()} to {asked}"
+    asked = node.kwargs.get("dim_order")
+    order = tuple(asked) if isinstance(asked, (list, tuple)) else after.dim_order()
+    return None if before.dim_order() == order else f"order {before.dim_order()} to {order}"
 
 
 @rule("static_shape")
