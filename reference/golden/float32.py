@@ -63,6 +63,13 @@ ONE_ROUNDING = frozenset(
 """Operators that IEEE floats compute in one operation, correctly rounded (a sum with alpha = 1)."""
 
 
+WIDE = frozenset({"aten.mean.dim", "aten.avg_pool2d.default"})
+"""Operators whose kernels for float16, XNNPACK's and torch's, add up in float32; products may add up in float16."""
+
+_FEW = 3
+"""Roundings to float16 behind a sum in float32: of the sum and of its division; one more for their product."""
+
+
 def run_float32(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:
     """`run_float` in float32."""
     return run_float(op, args, kwargs, torch.float32)
@@ -81,6 +88,8 @@ def run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: tor
         return tuple(_rounded(result, 0, form) for result in run(op, args, kwargs))
     if canonical(op) in ONE_ROUNDING and kwargs.get("alpha", 1) == 1:
         return tuple(_rounded(result, 0, form) for result in run(op, _converted(args, dtype), kwargs))
+    if canonical(op) in WIDE and dtype == torch.float16:
+        return tuple(_more(result, _FEW, _FEW, form) for result in run_float32(op, args, kwargs))
     count = _terms(op, args)
     results = run(op, _perturbed(args, count, form), kwargs)
     if canonical(op) == "aten.upsample_bilinear2d.vec":
@@ -147,5 +156,10 @@ def _converted(argument: Any, dtype: torch.dtype) -> Any:
 
 def _rounded(result: Bounded, count: int, form: Format) -> Bounded:
     """The result with the roundings that are relative to itself: eight, and `count` for softmax's division."""
-    error = result.value.abs() * ((count + 8) * form.unit) + (count + 1) * form.tiny
+    return _more(result, count + 8, count + 1, form)
+
+
+def _more(result: Bounded, relative: int, absolute: int, form: Format) -> Bounded:
+    """The result with so many roundings relative to itself, and so many below the normal range."""
+    error = result.value.abs() * (relative * form.unit) + absolute * form.tiny
     return Bounded(result.value, result.error + error)

@@ -163,6 +163,10 @@ def _rescaled(u: Use, x: float, y: float) -> Use:
 
 def numbers(u: Use, precision: str) -> Iterator[Draft]:
     """Extremes, single numbers, and quantisations that tell roundings apart."""
+    if is_static(precision):
+        yield valued("ties", model(_tied(u)))
+    elif precision in FLOATS:
+        yield valued("large_then_small", model(_stagnating(u)))
     count = 1
     for size in u.values[0].shape:
         count *= size
@@ -176,10 +180,8 @@ def numbers(u: Use, precision: str) -> Iterator[Draft]:
             yield valued(f"zero_point_{zero}", model(replace(u, values=(x, *u.values[1:]), y=quant(0.11, -zero // 2))))
         yield valued("saturates", model(replace(u, y=quant(0.003, 11))))
         yield valued("coarse", model(replace(u, y=quant(3.0, -5))))
-        yield valued("ties", model(_tied(u)))
     elif precision in FLOATS:
         yield valued("telling", model(filled(u, Fill("list", values=TELLING))))
-        yield valued("large_then_small", model(_stagnating(u)))
 
 
 def _tied(u: Use) -> Use:
@@ -187,7 +189,7 @@ def _tied(u: Use) -> Use:
     q = u.values[weight_of(u)].quant
     assert q is not None
     scale: tuple[float, ...] | float = (2.0**-3,) * len(q.scale) if isinstance(q.scale, tuple) else 2.0**-3
-    few = Fill("list", values=(1, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0))
+    few = Fill("list", values=(1, 0, 0, 1, 0, -1, 0, 0, 0, 0, 0))
     x = replace(u.values[0], quant=quant(2.0**-2, 0), fill=few)
     tied = replace(u, values=(x, *u.values[1:]), y=quant(2.0**-4, 1))
     small = Fill("list", values=(3, -2, 5, 1, -7, 4, 0, 2, -1, 6, -4, 9, -5))
