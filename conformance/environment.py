@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 SUITE = ("conformance", "reference", "partitioners.exir")
-LIBRARIES = ("torch", "numpy", "onnx", "flatbuffers")
+LIBRARIES = ("torch", "numpy", "onnx")
 
 
 def environment() -> dict[str, str]:
