@@ -44,21 +44,23 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     return (0, 0) if shift < -31 or multiplier == 0 else (multiplier, shift)
 
 
-def tosa_multiplier(real: float) -> tuple[int, int]:
-    """(multiplier, shift) with real ~ multiplier * 2**-shift, for TOSA RESCALE with scale32.
+def tosa_multiplier(real: float, width: int = 32) -> tuple[int, int]:
+    """(multiplier, shift) with real ~ multiplier * 2**-shift, for TOSA RESCALE.
 
-    Raises ValueError for a ratio that needs a shift under 2, which RESCALE has not.
+    width: that of the multiplier's type, 32 with scale32 and else 16. Raises ValueError for a ratio that needs
+    a shift under 2, which RESCALE has not.
     """
     _check_ratio(real)
+    bits = width - 1
     fraction, exponent = math.frexp(real)
-    multiplier = round(fraction * 2**31)  # half to even
-    if multiplier == 2**31:
-        multiplier, exponent = 2**30, exponent + 1
-    shift = 31 - exponent
+    multiplier = round(fraction * 2**bits)  # half to even
+    if multiplier == 2**bits:
+        multiplier, exponent = 2 ** (bits - 1), exponent + 1
+    shift = bits - exponent
     if shift > 62:
         multiplier, shift = multiplier >> min(31, shift - 62), 62
     if shift < 2:
-        raise ValueError(f"rescale ratio: found {real!r}, expected less than 2**29 for TOSA RESCALE")
+        raise ValueError(f"rescale ratio: found {real!r}, expected less than 2**{bits - 2} for TOSA RESCALE")
     return multiplier, shift
 
 

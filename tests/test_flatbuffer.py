@@ -16,9 +16,11 @@ from partitioners.exir.flatbuffer import (
     Numbers,
     Scalar,
     String,
+    Strings,
     Table,
     Tables,
     Union,
+    in_order,
     read,
     write,
 )
@@ -37,6 +39,7 @@ ROOT = Table(
         "leaves": (6, Tables(LEAF)),
         "kind": (7, Scalar("uint8")),
         "body": (8, Union("kind", {1: LEAF, 2: OTHER})),
+        "names": (9, Strings()),
     },
 )
 VALUE: dict[str, Any] = {
@@ -49,6 +52,7 @@ VALUE: dict[str, Any] = {
     "leaves": [{"size": 1}, {}],
     "kind": 2,
     "body": {"text": "x"},
+    "names": ["a", "", "größe"],
 }
 TREE_FIELDS: dict[str, Any] = {}
 TREE = Table("Tree", TREE_FIELDS)
@@ -72,6 +76,11 @@ def test_what_is_absent_has_its_default_or_none() -> None:
     found = read(ROOT, write(ROOT, {}, b"TEST"), b"TEST")
     assert found["count"] == 7
     assert found["leaf"] is found["name"] is found["codes"] is found["leaves"] is found["body"] is None
+
+
+def test_fields_in_order_take_the_slots_one_by_one_and_a_union_two() -> None:
+    table = in_order("Both", name=String(), body=Union("kind", {1: LEAF}), size=Scalar("int32"))
+    assert {name: slot for name, (slot, _) in table.fields.items()} == {"name": 0, "kind": 1, "body": 2, "size": 3}
 
 
 def test_same_value_same_bytes() -> None:
@@ -102,8 +111,11 @@ def _child_by_builder(builder: Any, kind: Any, record: dict[str, Any], value: An
             builder.StartVector(array.itemsize, array.size, max(kind.align, array.itemsize))
             for number in reversed(array.tolist()):
                 builder.Place(number, getattr(flatbuffers.number_types, f"{kind.type.title()}Flags"))
-        case Tables():
-            places = [_by_builder(builder, kind.table, each) for each in value]
+        case Strings() | Tables():
+            places = [
+                builder.CreateString(each) if isinstance(kind, Strings) else _by_builder(builder, kind.table, each)
+                for each in value
+            ]
             builder.StartVector(4, len(places), 4)
             for place in reversed(places):
                 builder.PrependUOffsetTRelative(place)

@@ -67,6 +67,11 @@ class String:
 
 
 @dataclass(frozen=True)
+class Strings:
+    """A vector of strings."""
+
+
+@dataclass(frozen=True)
 class Numbers:
     """A vector of numbers whose first element starts at a multiple of `align` bytes (0: the number's size)."""
 
@@ -112,8 +117,21 @@ class Union:
     members: Mapping[int, Table]
 
 
-Kind = Scalar | String | Numbers | Nested | Tables | Union
+Kind = Scalar | String | Strings | Numbers | Nested | Tables | Union
 Record = dict[str, Any]
+
+
+def in_order(name: str, /, **kinds: Kind) -> Table:
+    """A table whose fields take the slots in order; a union takes two, the first for its tag."""
+    fields: dict[str, tuple[int, Kind]] = {}
+    slot = 0
+    for field, kind in kinds.items():
+        if isinstance(kind, Union):
+            fields[kind.tag] = (slot, Scalar("uint8"))
+            slot += 1
+        fields[field] = (slot, kind)
+        slot += 1
+    return Table(name, fields)
 
 
 # ------------------------------------------------------------------------------------------------ writing
@@ -217,10 +235,16 @@ class _Writer:
             case Union():
                 return self.table(kind.members[record[kind.tag]], value)
             case String():
-                text = value.encode()
-                return self.vector(text + b"\0", len(text), 1)
+                return self.text(value)
+            case Strings():
+                return self.offsets([self.text(each) for each in value])
             case Scalar():
                 raise AssertionError("scalars live in the table itself")
+
+    def text(self, text: str) -> int:
+        """Put a string and the zero behind it."""
+        raw = text.encode()
+        return self.vector(raw + b"\0", len(raw), 1)
 
     def offsets(self, places: Sequence[int]) -> int:
         """Put a vector of offsets."""
@@ -350,6 +374,8 @@ class _Reader:
                 return self.tables(kind, at, path, depth)
             case String():
                 return self.string(at, path)
+            case Strings():
+                return self.strings(at, path)
             case Numbers():
                 return self.numbers(kind, at, path)
             case Scalar():
@@ -380,11 +406,16 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise self.error("string", error.reason, "UTF-8", path, start + error.start) from error
 
+    def strings(self, at: int, path: _Path) -> list[str]:
+        return [self.string(place, where) for place, where in self.elements(at, path)]
+
     def tables(self, kind: Tables, at: int, path: _Path, depth: int) -> list[Record]:
+        return [self.table(kind.table, self.offset(p, q), q, depth + 1) for p, q in self.elements(at, path)]
+
+    def elements(self, at: int, path: _Path) -> list[tuple[int, _Path]]:
+        """Where the offsets of a vector of offsets lie, each with its path."""
         start, count = self.vector(at, 4, path)
-        places = range(start, start + 4 * count, 4)
-        paths = [(path, f"[{index}]") for index in range(count)]
-        return [self.table(kind.table, self.offset(p, q), q, depth + 1) for p, q in zip(places, paths, strict=True)]
+        return [(start + 4 * index, (path, f"[{index}]")) for index in range(count)]
 
 
 def _spelled(path: _Path) -> str:

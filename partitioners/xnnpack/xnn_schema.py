@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from partitioners.exir.flatbuffer import Kind, Nested, Numbers, Scalar, String, Table, Tables, Union
+from partitioners.exir.flatbuffer import Kind, Nested, Numbers, Scalar, String, Table, Tables, Union, in_order
 
 IDENTIFIER: Final = b"XN01"
 VERSION: Final = "0"
@@ -42,19 +42,6 @@ _UINT: Final = Scalar("uint32")
 _INT: Final = Scalar("int32")
 _FLOAT: Final = Scalar("float32")
 _UINTS: Final = Numbers("uint32")
-
-
-def _table(name: str, **kinds: Kind) -> Table:
-    """A table whose fields take the slots in order; a union takes two, the first for its type."""
-    fields: dict[str, tuple[int, Kind]] = {}
-    slot = 0
-    for field, kind in kinds.items():
-        if isinstance(kind, Union):
-            fields[kind.tag] = (slot, Scalar("uint8"))
-            slot += 1
-        fields[field] = (slot, kind)
-        slot += 1
-    return Table(name, fields)
 
 
 # ------------------------------------------------------------------------------------------------ operators
@@ -120,7 +107,7 @@ def _operator(
     flags: int = 0,
 ) -> Operator:
     """An operator whose table has the fields of `order`: numbers from 0, unless `kinds` says another kind."""
-    table = _table("XNode", **{name: kinds.get(name, _UINT) for name in order})
+    table = in_order("XNode", **{name: kinds.get(name, _UINT) for name in order})
     taken = {*inputs, *outputs, *derived, "flags", *_CAT_IDS}
     options = tuple(name for name in order if name not in taken)
     return Operator(number, table, inputs, outputs, options, derived, optional, clamped, flags)
@@ -212,12 +199,12 @@ PER_TOKEN: Final = 3
 PER_GROUP: Final = 4
 
 QUANTISATIONS: Final = {
-    PER_CHANNEL: _table(
+    PER_CHANNEL: in_order(
         "PerChannelQuant", scale=Numbers("float32"), channel_dim=_INT, scale_buffer_idx=_UINT, num_scales=_UINT
     ),
-    PER_TENSOR: _table("PerTensorQuant", scale=_FLOAT, zero_point=_INT),
-    PER_TOKEN: _table("PerTokenDynamicQuant", num_nonbatch_dims=_INT),
-    PER_GROUP: _table(
+    PER_TENSOR: in_order("PerTensorQuant", scale=_FLOAT, zero_point=_INT),
+    PER_TOKEN: in_order("PerTokenDynamicQuant", num_nonbatch_dims=_INT),
+    PER_GROUP: in_order(
         "PerChannelGroupQuant",
         scale=Numbers("float32"),
         channel_dim=_INT,
@@ -228,7 +215,7 @@ QUANTISATIONS: Final = {
     ),
 }
 
-TENSOR: Final = _table(
+TENSOR: Final = in_order(
     "XNNTensorValue",
     datatype=Scalar("int16"),
     num_dims=_UINT,
@@ -239,7 +226,7 @@ TENSOR: Final = _table(
     id_out=_UINT,
     dq_datatype=Scalar("int16"),
 )
-_QUANTISED_TENSOR: Final = _table(
+_QUANTISED_TENSOR: Final = in_order(
     "XNNQuantizedTensorValue", tensor_value=Nested(TENSOR), quant_params=Union("quant_params_type", QUANTISATIONS)
 )
 
@@ -248,18 +235,18 @@ QUANTISED_VALUE: Final = 2
 
 # ------------------------------------------------------------------------------------------------ the subgraph
 
-_NODE: Final = _table(
+_NODE: Final = in_order(
     "XNode",
     xnode_union=Union("xnode_union_type", {each.number: each.table for each in OPERATORS.values()}),
     debug_handle=_UINT,
-    output_min_max=Nested(_table("OutputMinMax", output_min=_FLOAT, output_max=_FLOAT)),
+    output_min_max=Nested(in_order("OutputMinMax", output_min=_FLOAT, output_max=_FLOAT)),
 )
-_VALUE: Final = _table(
+_VALUE: Final = in_order(
     "XValue", xvalue_union=Union("xvalue_union_type", {PLAIN_VALUE: TENSOR, QUANTISED_VALUE: _QUANTISED_TENSOR})
 )
-_CONSTANT: Final = _table("ConstantDataOffset", offset=Scalar("uint64"), size=Scalar("uint64"), named_key=String())
+_CONSTANT: Final = in_order("ConstantDataOffset", offset=Scalar("uint64"), size=Scalar("uint64"), named_key=String())
 
-GRAPH: Final = _table(
+GRAPH: Final = in_order(
     "XNNGraph",
     version=String(),
     xnodes=Tables(_NODE),
@@ -267,7 +254,7 @@ GRAPH: Final = _table(
     num_externs=_UINT,
     input_ids=_UINTS,
     output_ids=_UINTS,
-    constant_buffer=Tables(_table("Buffer", storage=Numbers("uint8", align=16))),
+    constant_buffer=Tables(in_order("Buffer", storage=Numbers("uint8", align=16))),
     mem_buffer_sizes=_UINTS,
     constant_data=Tables(_CONSTANT),
     channels_last_ids=_UINTS,

@@ -23,13 +23,14 @@ Padding = tuple[Pair, Pair]
 NO_PADDING: Padding = ((0, 0), (0, 0))
 
 
-def exact_dtype(bound: int) -> torch.dtype:
+def exact_dtype(bound: int, bits: int = 31) -> torch.dtype:
     """The narrowest float type in which integers up to `bound` in magnitude, and their sums, are exact.
 
-    Raises ValueError when the accumulator may leave int32, where the device's result is undefined.
+    Raises ValueError when the accumulator may need more than `bits` bits and a sign (at most 53): by default
+    when it may leave int32, where the device's result is undefined.
     """
-    if bound >= 1 << 31:
-        raise ValueError(f"accumulator: found magnitudes up to {bound}, expected less than 2**31")
+    if bound >= 1 << bits:
+        raise ValueError(f"accumulator: found magnitudes up to {bound}, expected less than 2**{bits}")
     return torch.float32 if bound < 1 << 24 else torch.float64
 
 
@@ -38,18 +39,18 @@ def largest_input(x: Affine) -> int:
     return max(x.qmax - x.zero_point, x.zero_point - x.qmin)
 
 
-def folded(weights: Tensor, bias: Tensor | None, x: Affine) -> tuple[Tensor, Tensor]:
+def folded(weights: Tensor, bias: Tensor | None, x: Affine, bits: int = 31) -> tuple[Tensor, Tensor]:
     """(weights, offset) with which the raw codes give the accumulator: sum(code * w) + (bias - zx * sum(w)).
 
     weights [rows, terms] and bias [rows] are integers; both results have the float type in which every
-    partial sum is exact.
+    partial sum is exact. Raises ValueError when one may need more than `bits` bits and a sign.
     """
     wide = weights.to(torch.int64)
     offset = wide.sum(dim=1) * -x.zero_point
     if bias is not None:
         offset += bias.to(torch.int64)
     bounds = wide.abs().sum(dim=1) * max(abs(x.qmin), abs(x.qmax)) + offset.abs()
-    dtype = exact_dtype(int(bounds.max()) if bounds.numel() else 0)
+    dtype = exact_dtype(int(bounds.max()) if bounds.numel() else 0, bits)
     return wide.to(dtype), offset.to(dtype)
 
 
