@@ -107,8 +107,8 @@ def _levels(nodes: Nodes, reach: Reach) -> Mapping[fx.Node, int]:
 # ------------------------------------------------------------------------------------ whole partitions
 
 
-def partition_rejections(nodes: Nodes, graph: fx.Graph) -> Reasons:
-    """Why a whole partition is refused, for each of its operators; empty when it is not."""
+def partition_rejections(nodes: Nodes, graph: fx.Graph) -> Reasons | None:
+    """Why a whole partition is refused, for each of its operators; None when it is not."""
     ordered = [node for node in graph.nodes if node in nodes]
     unsigned = next(filter(_holds_uint8, ordered), None)
     if unsigned is not None:
@@ -117,7 +117,7 @@ def partition_rejections(nodes: Nodes, graph: fx.Graph) -> Reasons:
         operators = sum(not is_qdq(node) for node in ordered)
         found = "alone in its partition" if operators == 1 else f"one of {operators} that compute nothing"
         return dict(_each(ordered, "not_alone", found))
-    return {}
+    return None
 
 
 def _holds_uint8(node: fx.Node) -> bool:
@@ -128,5 +128,7 @@ def _holds_uint8(node: fx.Node) -> bool:
 
 
 def _each(nodes: Sequence[fx.Node], code: str, found: str) -> Iterator[tuple[fx.Node, tuple[Rejection, ...]]]:
+    """The same rejection of each operator; conversions just stay with the CPU."""
     for node in nodes:
-        yield node, (rejection(node, code, found, sentence(code)),)
+        if not is_qdq(node):
+            yield node, (rejection(node, code, found, sentence(code)),)

@@ -142,9 +142,10 @@ def _settled(module: fx.GraphModule, supported: Nodes, reasons: Reasons) -> dict
         tags = [tag] if len(pieces) <= 1 else [f"tag{next(numbers)}" for _ in pieces]
         for name, piece in zip(tags, pieces, strict=False):
             whole = partition_rejections(piece, module.graph)
-            reasons.update(whole)
-            if not whole:
+            if whole is None:
                 found[name] = piece
+            else:
+                reasons.update(whole)
     return found
 
 

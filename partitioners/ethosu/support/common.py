@@ -9,7 +9,7 @@ from torch import fx
 
 from partitioners.ethosu.support.rule import Context, Rule, limit
 from partitioners.exir.nodes import argument, operand, size_text, value
-from partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, QUANTIZE, QUANTIZE_PER_TENSOR, target_name
+from partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE, QUANTIZE_PER_TENSOR, target_name
 from partitioners.exir.qdq import qparams
 
 ANY_QUANTIZE = QUANTIZE | {"quantized_decomposed.quantize_per_tensor.tensor"}
@@ -24,6 +24,7 @@ LINEAR = "aten.linear.default"
 RELU = "aten.relu.default"
 HARDTANH = "aten.hardtanh.default"
 MAX_POOL_WITH_INDICES = "aten.max_pool2d_with_indices.default"
+SEVERAL_RESULTS = ("aten.split_with_sizes_copy.default", "aten.split_copy.Tensor")
 COMPUTED_AHEAD = frozenset(
     {
         "aten.arange.start_step",
@@ -182,7 +183,7 @@ def int64_result(node: fx.Node) -> str | None:
     unread = all(dtype_of(user) not in (torch.int64, None) for user in node.users)
     if is_named(node, *COMPUTED_AHEAD) and unread:
         return _beyond_int32(node)
-    selected = all(is_named(user, "getitem") for user in node.users)
+    selected = all(is_named(user, GETITEM) for user in node.users)
     return None if unread and selected else f"{node.name} is int64"
 
 
@@ -258,8 +259,10 @@ def is_fused(node: fx.Node) -> bool:
 
 @limit("quantized_inputs")
 def quantized_inputs(node: fx.Node, context: Context) -> str | None:
-    """Of an activation that becomes part of a product, the product counts."""
+    """Of an activation that becomes part of a product, the product counts; of a selected result, its operator."""
     source = operand(node)
+    if is_named(node, GETITEM):
+        return None
     if is_fused(node) and source is not None and is_fusing(source):
         return None
     for source in node.all_input_nodes:
@@ -271,25 +274,34 @@ def quantized_inputs(node: fx.Node, context: Context) -> str | None:
 @limit("quantized_outputs")
 def quantized_outputs(node: fx.Node, context: Context) -> str | None:
     """Of a product that takes an activation in, the activation's result counts."""
-    if is_named(node, MAX_POOL_WITH_INDICES):
-        readers = [user for item in node.users for user in (item.users if is_named(item, "getitem") else (item,))]
-    elif is_fusing(node) and is_fused(next(iter(node.users))):
+    if is_integer(dtype_of(node)) or (is_fusing(node) and is_fused(next(iter(node.users)))):
         return None
-    else:
-        readers = list(node.users)
-    if is_integer(dtype_of(node)):
-        return None
-    return next((f"{user.name} uses the real numbers" for user in readers if not is_quantize(user)), None)
+    real = next((f"{user.name} uses the real numbers" for user in readers(node) if not is_quantize(user)), None)
+    ways = set(map(qparams, readers(node))) if real is None and not is_named(node, *SEVERAL_RESULTS) else ()
+    return "quantised in several ways" if len(ways) > 1 else real
 
 
-SURROUNDED = (quantized_inputs, quantized_outputs)
-"""Of operators that are computed from their neighbours' parameters."""
+def readers(node: fx.Node) -> Iterator[fx.Node]:
+    """What reads the node's results, looking through the selection of one of several."""
+    for user in node.users:
+        if is_named(user, GETITEM):
+            yield from user.users
+        else:
+            yield user
+
 
 EVERY_NODE: tuple[Rule, ...] = (max_rank, dtype, no_bool, no_int64, static_shape, quantized)
 """What holds for all operators, conversions between codes and real numbers included."""
 
 
 # ------------------------------------------------------------------------------------ types of codes
+
+
+@limit("integer_operands")
+def integer_operands(node: fx.Node, context: Context) -> str | None:
+    """There is no truth of quantised numbers."""
+    real = (source for source in node.all_input_nodes if not is_integer(dtype_of(source)))
+    return next((f"{source.name} is {type_text(dtype_of(source))}" for source in real), None)
 
 
 def code_type(node: fx.Node | None) -> torch.dtype | None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import fx
 
 from partitioners.ethosu.support.common import (
     COMPUTED_AHEAD,
     CONVERT,
-    SURROUNDED,
     code_dtype,
     dtype_of,
+    integer_operands,
     is_named,
     type_text,
 )
 from partitioners.ethosu.support.products import on_u55
-from partitioners.ethosu.support.quantisation import same_qparams
 from partitioners.ethosu.support.rule import Context, Rule, limit
-from partitioners.exir.nodes import argument
+from partitioners.exir.nodes import argument, operand, shape, size_text
 from partitioners.exir.ops import QUANTIZE_PER_TENSOR
 from partitioners.exir.qdq import qparams
 
@@ -57,20 +58,21 @@ def alpha_is_one(node: fx.Node, context: Context) -> str | None:
     return None if found == 1 else f"alpha = {found}"
 
 
-@limit("code_dtype", "int8, int16 or int32")
-def arithmetic_dtype(node: fx.Node, context: Context) -> str | None:
-    """Of operators on integers; narrower ones would have to be widened, and wrap around."""
-    found = [dtype_of(member) for member in (*node.all_input_nodes, node)]
-    wrong = [kind for kind in found if kind in (torch.uint8, torch.bool, torch.int64)]
-    return type_text(wrong[0]) if wrong else None
+@limit("number_operand")
+def number_operand(node: fx.Node, context: Context) -> str | None:
+    """A function of one number then, looked up."""
+    second, sizes = operand(node, 1), shape(operand(node, 1))
+    if second is None or (context.is_constant(second) and math.prod(sizes) == 1):
+        return None
+    return f"{second.name} of shape {size_text(sizes)}"
 
 
-@on_u55
-@limit("code_dtype", "int32")
-def shift_dtype(node: fx.Node, context: Context) -> str | None:
-    """Of numbers that are shifted."""
-    found = dtype_of(node)
-    return None if found == torch.int32 else type_text(found)
+@limit("whole_number")
+def whole_number(node: fx.Node, context: Context) -> str | None:
+    """No integer equals another number."""
+    number = argument(node, 1, "other")
+    plain = dtype_of(node.all_input_nodes[0]) not in (torch.float32, torch.float16)
+    return f"{number}" if plain and float(number) != int(number) else None
 
 
 @limit("conversion")
@@ -106,29 +108,29 @@ def some_bound(node: fx.Node, context: Context) -> str | None:
     return None if any(argument(node, i, name) is not None for i, name in ((1, "min"), (2, "max"))) else "no bounds"
 
 
-_TABLE: tuple[Rule, ...] = (*SURROUNDED, code_dtype(torch.int8))
-_SUM: tuple[Rule, ...] = (*SURROUNDED, alpha_is_one)
-_CLAMP: tuple[Rule, ...] = (same_qparams,)
+_TABLE: tuple[Rule, ...] = (code_dtype(torch.int8),)
+_TABLE_OF_TWO: tuple[Rule, ...] = (number_operand, code_dtype(torch.int8))
+_SUM: tuple[Rule, ...] = (alpha_is_one,)
 RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys((*TABULATED, *ALSO_TABULATED), _TABLE),
-    **dict.fromkeys((*LOGICAL, *BITWISE, *COMPARISONS), ()),
-    **dict.fromkeys(SHIFTS, (shift_dtype,)),
-    **dict.fromkeys(COMPUTED_AHEAD - {"aten.full.default", "aten.scalar_tensor.default"}, ()),
-    "aten.full.default": SURROUNDED,
-    "aten.full_like.default": SURROUNDED,
-    "aten.scalar_tensor.default": SURROUNDED,
+    **dict.fromkeys((*LOGICAL, *BITWISE, *SHIFTS), (integer_operands,)),
+    **dict.fromkeys(COMPARISONS, ()),
+    "aten.eq.Scalar": (whole_number,),
+    **dict.fromkeys(COMPUTED_AHEAD, ()),
+    "aten.full_like.default": (),
     "aten.abs.default": (),
     "aten.add.Tensor": _SUM,
     "aten.sub.Tensor": _SUM,
-    "aten.mul.Tensor": SURROUNDED,
-    "aten.neg.default": (*SURROUNDED, same_qparams),
+    "aten.mul.Tensor": (),
+    "aten.neg.default": (),
     "aten.maximum.default": (),
     "aten.minimum.default": (),
-    "aten.clamp.default": (*_CLAMP, some_bound),
-    "aten.clamp.Tensor": (*_CLAMP, some_bound),
-    "aten.hardtanh.default": (*SURROUNDED, *_CLAMP),
-    "aten.relu.default": (*SURROUNDED, *_CLAMP),
-    "aten.div.Tensor_mode": (code_dtype(torch.int8),),
-    "aten.remainder.Tensor": (code_dtype(torch.int8),),
+    "aten.clamp.default": (some_bound,),
+    "aten.clamp.Tensor": (some_bound,),
+    "aten.hardtanh.default": (),
+    "aten.relu.default": (),
+    "aten.div.Tensor_mode": _TABLE_OF_TWO,
+    "aten.pow.Tensor_Tensor": _TABLE_OF_TWO,
+    "aten.remainder.Tensor": _TABLE_OF_TWO,
     CONVERT: (conversion, narrowing),
 }

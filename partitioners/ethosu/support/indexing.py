@@ -8,7 +8,6 @@ import torch
 from torch import fx
 
 from partitioners.ethosu.support.common import dtype_of, is_dequantize, type_text
-from partitioners.ethosu.support.quantisation import same_qparams
 from partitioners.ethosu.support.rule import Context, Rule, limit
 from partitioners.exir.nodes import argument, operand, rank, shape, size_text
 
@@ -36,8 +35,7 @@ def index_dtype(position: int, wanted: str = "int32") -> Rule:
 def gathered_shape(node: fx.Node, context: Context) -> str | None:
     """GATHER takes rows out of each batch."""
     sizes, chosen = shape(operand(node)), shape(node.args[2])
-    fits = len(sizes) in (2, 3) and len(chosen) in (2, 3) and sizes[0] == chosen[0]
-    if fits and (len(chosen) == 2 or sizes[-1] == chosen[-1]):
+    if len(sizes) in (2, 3) and len(chosen) == len(sizes) and (sizes[0], *sizes[2:]) == (chosen[0], *chosen[2:]):
         return None
     return f"{size_text(sizes)}, indices {size_text(chosen)}"
 
@@ -88,6 +86,12 @@ def mask_alone(node: fx.Node, context: Context) -> str | None:
     return None if fine else f"{len(given)} indices, {values} values"
 
 
+@limit("accumulate", False)
+def no_accumulate(node: fx.Node, context: Context) -> str | None:
+    """SCATTER writes every place once."""
+    return "accumulate = True" if argument(node, 3, "accumulate", False) else None
+
+
 @limit("distinct_inputs")
 def distinct_inputs(node: fx.Node, context: Context) -> str | None:
     """1.5.1 takes no node twice."""
@@ -113,11 +117,11 @@ def chosen_dtype(node: fx.Node, context: Context) -> str | None:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "aten.embedding.default": (index_dtype(1), same_qparams),
-    "aten.gather.default": (index_dtype(2), gathered_dim, gathered_shape, same_qparams),
-    "aten.index_select.default": (no_scalar, index_dtype(2), list_of_indices, same_qparams),
-    "aten.index.Tensor": (explicit_indices, few_elements, same_qparams),
-    "aten.index_put.default": (mask_alone, same_qparams),
-    "aten.masked_fill.Scalar": (same_qparams,),
-    "aten.where.self": (distinct_inputs, condition_dtype, chosen_dtype, same_qparams),
+    "aten.embedding.default": (index_dtype(1),),
+    "aten.gather.default": (index_dtype(2), gathered_dim, gathered_shape),
+    "aten.index_select.default": (no_scalar, index_dtype(2), list_of_indices),
+    "aten.index.Tensor": (explicit_indices, few_elements),
+    "aten.index_put.default": (explicit_indices, mask_alone, no_accumulate),
+    "aten.masked_fill.Scalar": (),
+    "aten.where.self": (distinct_inputs, condition_dtype, chosen_dtype),
 }

@@ -7,9 +7,8 @@ import math
 import torch
 from torch import fx
 
-from partitioners.ethosu.support.common import MAX_SIZE, code_dtype, code_type, dtype_of, type_text
+from partitioners.ethosu.support.common import MAX_SIZE, code_dtype, dtype_of, type_text
 from partitioners.ethosu.support.products import on_u55
-from partitioners.ethosu.support.quantisation import same_qparams
 from partitioners.ethosu.support.rule import Context, Rule, limit
 from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
 from partitioners.exir.ops import GETITEM
@@ -91,6 +90,21 @@ def reversed_dim(node: fx.Node, context: Context) -> str | None:
     return None if count == 4 and len(dims) == 1 and dims[0] % count in (1, 2) else f"{dims} of rank {count}"
 
 
+@limit("borders")
+def bordered(node: fx.Node, context: Context) -> str | None:
+    """Borders are made of slices of the tensor."""
+    mode, amounts = argument(node, 2, "mode", "constant"), list(argument(node, 1, "pad", []))
+    sizes = shape(operand(node))
+    if mode == "constant":
+        return None
+    for position, (before, behind) in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
+        size = sizes[len(sizes) - 1 - position]
+        most = {"reflect": size - 1, "circular": size}.get(mode, max(before, behind))
+        if min(before, behind) < 0 or max(before, behind) > most:
+            return f"{mode} {before}, {behind} of {size}"
+    return None
+
+
 # ------------------------------------------------------------------------------------ transposition
 
 
@@ -100,8 +114,7 @@ def transposition(node: fx.Node, context: Context) -> str | None:
     """What Vela says of TRANSPOSE."""
     before = shape(operand(node))
     order = [non_negative(dim, len(before)) for dim in argument(node, 1, "dims", [])]
-    fits = _fits_32_bits if code_type(node) == torch.int32 else _fits_codes
-    return None if order == sorted(order) or fits(before, order) else f"{size_text(before)} by {order}"
+    return None if order == sorted(order) or _fits(before, order) else f"{size_text(before)} by {order}"
 
 
 def _four(sizes: tuple[int, ...], order: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -110,8 +123,8 @@ def _four(sizes: tuple[int, ...], order: list[int]) -> tuple[tuple[int, ...], tu
     return (1,) * more + tuple(sizes), tuple(range(more)) + tuple(dim + more for dim in order)
 
 
-def _fits_codes(sizes: tuple[int, ...], order: list[int]) -> bool:
-    """Of int8 and int16: images kept apart, or any two dimensions small together."""
+def _fits(sizes: tuple[int, ...], order: list[int]) -> bool:
+    """Images kept apart, or any two dimensions small together."""
     if len(sizes) <= 4:
         four, moved = _four(sizes, order)
         if moved[0] == 0 or moved == (0, 1, 2, 3):
@@ -119,20 +132,7 @@ def _fits_codes(sizes: tuple[int, ...], order: list[int]) -> bool:
     return all(one * other <= MAX_SIZE for at, one in enumerate(sizes) for other in sizes[at + 1 :])
 
 
-def _fits_32_bits(sizes: tuple[int, ...], order: list[int]) -> bool:
-    """Of int32: rank 4 at most, and some orders only."""
-    if len(sizes) > 4:
-        return False
-    (batch, height, width, channels), moved = _four(sizes, order)
-    if moved in ((0, 2, 1, 3), (0, 3, 2, 1)):
-        return batch == 1 and height <= MAX_SIZE and width <= MAX_SIZE and channels <= MAX_SIZE // 4
-    if moved == (0, 1, 3, 2):
-        return max(batch * height, width, channels) <= MAX_SIZE
-    return False
-
-
-_MOVED: tuple[Rule, ...] = (same_qparams,)
-_TILED: tuple[Rule, ...] = (same_qparams, code_dtype(*ANY_INTEGER))
+_TILED: tuple[Rule, ...] = (code_dtype(*ANY_INTEGER),)
 RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(
         (
@@ -145,18 +145,18 @@ RULES: dict[str, tuple[Rule, ...]] = {
             "aten.squeeze_copy.dims",
             "aten.unsqueeze_copy.default",
             "aten.view_copy.default",
-            "aten.pad.default",
             GETITEM,
         ),
-        _MOVED,
+        (),
     ),
     **dict.fromkeys(
         ("aten.cat.default", "aten.constant_pad_nd.default", "aten.expand_copy.default", "aten.repeat.default"), _TILED
     ),
-    "aten.as_strided_copy.default": (contiguous, within_storage, *_MOVED),
-    "aten.flip.default": (reversed_dim, *_MOVED),
+    "aten.as_strided_copy.default": (contiguous, within_storage),
+    "aten.pad.default": (bordered,),
+    "aten.flip.default": (reversed_dim,),
     "aten.permute_copy.default": (transposition, *_TILED),
-    "aten.slice_copy.Tensor": (range_arguments, positive_step, *_MOVED),
-    "aten.unfold_copy.default": (window_within, few_windows, *_MOVED),
-    "dim_order_ops._clone_dim_order.default": (no_conversion, *_MOVED),
+    "aten.slice_copy.Tensor": (range_arguments, positive_step),
+    "aten.unfold_copy.default": (window_within, few_windows),
+    "dim_order_ops._clone_dim_order.default": (no_conversion,),
 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 from torch import fx
 
-from partitioners.ethosu.support.common import MAX_POOL_WITH_INDICES, MAX_SIZE, SURROUNDED
+from partitioners.ethosu.support.common import MAX_POOL_WITH_INDICES, MAX_SIZE, dtype_of, type_text
 from partitioners.ethosu.support.products import image_size, on_u55
-from partitioners.ethosu.support.quantisation import same_qparams
 from partitioners.ethosu.support.rule import Context, Rule, limit
 from partitioners.exir.nodes import argument, operand, pair, rank, shape, size_text
 from partitioners.exir.ops import GETITEM, target_name
@@ -162,6 +162,13 @@ def adaptive_area(node: fx.Node, context: Context) -> str | None:
     return None if height * width <= MAX_SIZE else f"window {height}x{width}"
 
 
+@limit("code_dtype", "int8 or int16, or quantised so")
+def pooled_dtype(node: fx.Node, context: Context) -> str | None:
+    """Of max pools."""
+    found = dtype_of(node.all_input_nodes[0])
+    return None if found in (torch.int8, torch.int16, torch.float32, torch.float16) else type_text(found)
+
+
 _MAX_POOL: tuple[Rule, ...] = (
     image,
     dilation_stride,
@@ -169,11 +176,10 @@ _MAX_POOL: tuple[Rule, ...] = (
     kernel_area,
     image_size,
     stride_or_window,
-    same_qparams,
+    pooled_dtype,
 )
 RULES: dict[str, tuple[Rule, ...]] = {
     "aten.avg_pool2d.default": (
-        *SURROUNDED,
         image,
         padded_kernel,
         kernel_height,
@@ -181,7 +187,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
         image_size,
         stride,
         single_image,
-        same_qparams,
     ),
     "aten._adaptive_avg_pool2d.default": (
         image,
@@ -189,7 +194,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
         adaptive_area,
         image_size,
         single_image,
-        same_qparams,
     ),
     "aten.max_pool2d.default": _MAX_POOL,
     MAX_POOL_WITH_INDICES: (*_MAX_POOL, indices_unused),

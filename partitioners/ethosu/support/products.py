@@ -11,7 +11,6 @@ from partitioners.ethosu.support.common import (
     CONVOLUTION,
     LINEAR,
     MAX_SIZE,
-    SURROUNDED,
     code_dtype,
     dtype_of,
     is_named,
@@ -21,15 +20,13 @@ from partitioners.ethosu.support.quantisation import operand_params
 from partitioners.ethosu.support.rule import Context, Rule, limit
 from partitioners.exir.nodes import argument, operand, rank, shape, size_text
 from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
-from partitioners.exir.qdq import input_qparams, is_dequantize, qparams
+from partitioners.exir.qdq import is_dequantize, qparams
 
 PRODUCTS = frozenset({CONVOLUTION, LINEAR})
 MAX_KERNEL_HEIGHT = 64
 MAX_KERNEL_AREA = 4096
 MAX_WEIGHT_SUM = 127 * 65536
 MAX_WEIGHT = 128
-# Products of scales are rounded to float32, so equal ones may differ in the last bits.
-SCALE_TOLERANCE = 1e-5
 
 
 # ------------------------------------------------------------------------------------ reading
@@ -105,10 +102,12 @@ def weight_sums(node: fx.Node, codes: torch.Tensor) -> torch.Tensor:
 
 @limit("static_weights")
 def static_weights(node: fx.Node, context: Context) -> str | None:
-    """Vela encodes weights ahead of time."""
+    """Vela encodes filters ahead of time; Ethos-U85 takes those of flat convolutions without groups as they come."""
+    flat = rank(operand(node, 1)) < 5 and not is_transposed(node) and groups(node) == 1
     for name, position in (("weight", 1), ("bias", 2)):
         source = operand(node, position)
-        if source is not None and not context.is_constant(source):
+        free = source is None or (name == "weight" and flat and not context.is_u55)
+        if source is not None and not free and not context.is_constant(source):
             return f"{name} {source.name} is computed"
     return None
 
@@ -125,13 +124,11 @@ def weight_dtype(node: fx.Node, context: Context) -> str | None:
 
 @limit("weight_zero_point")
 def weight_zero_point(node: fx.Node, context: Context) -> str | None:
-    """The quantizer makes no others."""
+    """TOSA has one zero point for all weights."""
     weight = operand(node, 1)
-    params = qparams(weight)
-    if params is not None:
-        return f"zero point {params.zero_point}" if params.zero_point else None
-    per_channel = weight is not None and is_named(weight, DEQUANTIZE_PER_CHANNEL)
-    data = context.data(weight.args[2]) if weight is not None and per_channel else None
+    if weight is None or not is_named(weight, DEQUANTIZE_PER_CHANNEL):
+        return None
+    data = context.data(weight.args[2])
     return f"zero points {sorted(set(data.tolist()))}" if data is not None and bool(data.any()) else None
 
 
@@ -153,37 +150,14 @@ def weight_sum(node: fx.Node, context: Context) -> str | None:
     return None if largest <= MAX_WEIGHT_SUM else f"{largest}"
 
 
-@limit("static_bias")
-def static_bias(node: fx.Node, context: Context) -> str | None:
-    """The accumulator starts with the bias as it is."""
+@limit("bias_dtype", "int32")
+def bias_dtype(node: fx.Node, context: Context) -> str | None:
+    """The accumulator starts with it."""
     bias = operand(node, 2)
-    if bias is None:
+    if bias is None or not is_dequantize(bias):
         return None
-    if not is_dequantize(bias):
-        return f"{bias.name} is not quantised"
     found = dtype_of(bias.all_input_nodes[0])
-    if found != torch.int32:
-        return f"{bias.name} is {type_text(found)}"
-    return _bias_defect(node, bias, context)
-
-
-def _bias_defect(node: fx.Node, bias: fx.Node, context: Context) -> str | None:
-    """Silent when a scale's data is not known."""
-    params = qparams(bias)
-    if params is not None and params.zero_point:
-        return f"zero point {params.zero_point}"
-    x, weight, found = input_qparams(node), weight_scales(node, context), scales_of(bias, context)
-    if x is None or weight is None or found is None:
-        return None
-    expected = weight * x.scale
-    if found.numel() not in (1, expected.numel()) and expected.numel() != 1:
-        return f"{found.numel()} bias scales and {expected.numel()} weight scales"
-    wrong = (found - expected).abs() > SCALE_TOLERANCE * expected
-    at = int(wrong.nonzero()[0]) if bool(wrong.any()) else None
-    if at is None:
-        return None
-    one, other = (t[at if t.numel() > 1 else 0].item() for t in (found, expected))
-    return f"bias scale {one:.9g}, expected {other:.9g} (output {at})"
+    return None if found == torch.int32 else f"bias is {type_text(found)}"
 
 
 # ------------------------------------------------------------------------------------ convolutions
@@ -330,10 +304,9 @@ def matrix_dtype(node: fx.Node, context: Context) -> str | None:
     return found[0] if found else None
 
 
-_CONSTANTS = (static_weights, weight_dtype, weight_zero_point, weight_axis, weight_sum, static_bias)
-_MATRICES = (*SURROUNDED, matrix_dtype, matrix_size)
+_CONSTANTS = (static_weights, weight_dtype, weight_zero_point, weight_axis, weight_sum, bias_dtype)
+_MATRICES = (matrix_dtype, matrix_size)
 _CONVOLUTION = (
-    *SURROUNDED,
     flat_kernel,
     output_padding,
     transposed_dilation,
@@ -351,7 +324,7 @@ _CONVOLUTION = (
 )
 RULES = {
     CONVOLUTION: _CONVOLUTION,
-    LINEAR: (*SURROUNDED, *_CONSTANTS),
+    LINEAR: _CONSTANTS,
     "aten.bmm.default": _MATRICES,
     "aten.mm.default": _MATRICES,
 }

@@ -11,12 +11,11 @@ from torch import fx
 from partitioners.ethosu.support.common import (
     dtype_of,
     is_dequantize,
-    is_integer,
     is_named,
-    is_qdq,
     is_quantize,
     quantized_inputs,
     quantized_outputs,
+    readers,
     type_text,
 )
 from partitioners.ethosu.support.rule import Context, Rule, limit
@@ -26,16 +25,6 @@ from partitioners.exir.qdq import QParams, qparams
 CODES = (torch.int8, torch.int16)
 CONSTANT_CODES = (torch.int8, torch.int16, torch.int32)
 SMALLEST_NORMAL = 2.0**-126
-SPLITS = ("aten.split_with_sizes_copy.default", "aten.split_copy.Tensor", "aten.max_pool2d_with_indices.default")
-
-
-def readers(node: fx.Node) -> Iterator[fx.Node]:
-    """What reads the node's results, looking through the selection of one of several."""
-    for user in node.users:
-        if is_named(user, GETITEM):
-            yield from user.users
-        else:
-            yield user
 
 
 def origin(node: fx.Node) -> fx.Node:
@@ -124,38 +113,5 @@ def mixed_dtype(node: fx.Node, context: Context) -> str | None:
     return " and ".join(found) if len(found) > 1 else None
 
 
-@limit("quantized_outputs")
-def one_result(node: fx.Node, context: Context) -> str | None:
-    """One operator writes one value."""
-    return "quantised in several ways" if len(result_params(node)) > 1 and not is_named(node, *SPLITS) else None
-
-
-@limit("quantized_inputs")
-def real_inputs(node: fx.Node, context: Context) -> str | None:
-    """Also of operators that need not know their neighbours' parameters."""
-    return None if is_named(node, GETITEM) else quantized_inputs.check(node, context)
-
-
-@limit("quantized_outputs")
-def real_outputs(node: fx.Node, context: Context) -> str | None:
-    """Also of operators that need not know their neighbours' parameters."""
-    if is_named(node, *SPLITS):
-        strange = (user for user in readers(node) if not is_quantize(user) and not is_integer(dtype_of(node)))
-        return next((f"{user.name} uses the real numbers" for user in strange), None)
-    return quantized_outputs.check(node, context) or one_result.check(node, context)
-
-
-AROUND: tuple[Rule, ...] = (real_inputs, real_outputs, *map(_around, CONVERSION), mixed_dtype)
+AROUND: tuple[Rule, ...] = (quantized_inputs, quantized_outputs, *map(_around, CONVERSION), mixed_dtype)
 """Rules of all operators: real numbers exist between one dequantize and one quantize node only."""
-
-
-@limit("same_qparams")
-def same_qparams(node: fx.Node, context: Context) -> str | None:
-    """Codes move as they are: what quantises them differently is an operator of its own."""
-    before, after = operand_params(node), result_params(node)
-    if not after or is_qdq(node):
-        return None
-    wrong = [params for params in (*before, *after[1:]) if not params.same_values(after[0])]
-    if not wrong:
-        return None
-    return f"({wrong[0].scale:.9g}, {wrong[0].zero_point}) and ({after[0].scale:.9g}, {after[0].zero_point})"

@@ -9,14 +9,13 @@ from torch import fx
 
 from partitioners.ethosu.support.common import (
     MAX_SIZE,
-    SURROUNDED,
     code_dtype,
     dtype_of,
+    integer_operands,
     is_argmax_for_int32,
     type_text,
 )
-from partitioners.ethosu.support.products import MAX_KERNEL_HEIGHT, on_u55
-from partitioners.ethosu.support.quantisation import same_qparams
+from partitioners.ethosu.support.products import MAX_KERNEL_AREA, MAX_KERNEL_HEIGHT, on_u55
 from partitioners.ethosu.support.rule import Context, Rule, limit
 from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
 
@@ -63,12 +62,14 @@ def output_dtype(node: fx.Node, context: Context) -> str | None:
 
 
 @on_u55
-@limit("kernel_height", MAX_KERNEL_HEIGHT)
+@limit("summed_size", f"{MAX_KERNEL_HEIGHT}, of the last dimension {MAX_KERNEL_AREA}")
 def summed_size(node: fx.Node, context: Context) -> str | None:
-    """A running sum is a convolution with as many weights as numbers."""
+    """A running sum is a convolution with as many weights as numbers; the last dimension is the width."""
     sizes = shape(operand(node))
-    found = sizes[non_negative(argument(node, 1, "dim", 0), len(sizes))] if sizes else 1
-    return None if found <= MAX_KERNEL_HEIGHT else f"{found} numbers"
+    dim = non_negative(argument(node, 1, "dim", 0), len(sizes))
+    wide = math.prod(sizes[dim + 1 :]) == 1
+    found = sizes[dim] if sizes else 1
+    return None if found <= (MAX_KERNEL_AREA if wide else MAX_KERNEL_HEIGHT) else f"{found} numbers"
 
 
 # ------------------------------------------------------------------------------------ argmax
@@ -100,22 +101,21 @@ def raw_codes(node: fx.Node, context: Context) -> str | None:
     return None if found in (torch.int8, torch.int16) else type_text(found)
 
 
-@on_u55
-@limit("last_dim")
-def last_dim(node: fx.Node, context: Context) -> str | None:
-    """Of argmax: the channels as the device has them."""
-    dims, found = rank(operand(node)), argument(node, 1, "dim")
-    if not isinstance(found, int) or not dims:
-        return None
-    return None if non_negative(found, dims) == dims - 1 else f"dimension {found} of {dims}"
+def choices(node: fx.Node) -> tuple[int, tuple[int, ...]]:
+    """Between how many numbers argmax decides, and the sizes of the other dimensions."""
+    sizes, found = shape(operand(node)), argument(node, 1, "dim")
+    if not isinstance(found, int) or not sizes:
+        return 1, ()
+    dim = non_negative(found, len(sizes))
+    return sizes[dim], sizes[:dim] + sizes[dim + 1 :]
 
 
 @on_u55
 @limit("max_channels", MAX_ARGMAX_CHANNELS)
 def few_choices(node: fx.Node, context: Context) -> str | None:
-    """Of argmax."""
-    sizes = shape(operand(node))
-    return None if not sizes or 1 <= sizes[-1] <= MAX_ARGMAX_CHANNELS else f"{sizes[-1]}"
+    """Of argmax; its dimension is moved to where the device has channels."""
+    found, _ = choices(node)
+    return None if 1 <= found <= MAX_ARGMAX_CHANNELS else f"{found}"
 
 
 @on_u55
@@ -130,35 +130,33 @@ def argmax_rank(node: fx.Node, context: Context) -> str | None:
 @limit("batch", 1)
 def argmax_batch(node: fx.Node, context: Context) -> str | None:
     """Of argmax with four dimensions."""
-    sizes = shape(operand(node))
-    return f"batch size {sizes[0]}" if len(sizes) == 4 and sizes[0] != 1 else None
+    _, others = choices(node)
+    return f"batch size {others[0]}" if len(others) == 3 and others[0] != 1 else None
 
 
 @on_u55
 @limit("max_elements", MAX_SIZE)
 def argmax_positions(node: fx.Node, context: Context) -> str | None:
     """Of argmax: one for each."""
-    found = math.prod(shape(operand(node))[:-1])
+    found = math.prod(choices(node)[1])
     return None if 1 <= found <= MAX_SIZE else f"{found} positions"
 
 
-_EXTREMES = (no_scalar, same_qparams, code_dtype(torch.int8, torch.int16))
-_ANY: tuple[Rule, ...] = ()
+_EXTREMES = (no_scalar, code_dtype(torch.int8, torch.int16))
 RULES: dict[str, tuple[Rule, ...]] = {
     "aten.amax.default": _EXTREMES,
     "aten.amin.default": _EXTREMES,
-    "aten.any.default": _ANY,
-    "aten.any.dim": (no_scalar,),
-    "aten.any.dims": (no_scalar,),
+    "aten.any.default": (integer_operands,),
+    "aten.any.dim": (no_scalar, integer_operands),
+    "aten.any.dims": (no_scalar, integer_operands),
     "aten.sum.dim_IntList": (no_scalar, reduced_size, output_dtype),
-    "aten.mean.dim": (*SURROUNDED, reduced_size, output_dtype),
+    "aten.mean.dim": (reduced_size, output_dtype),
     "aten.cumsum.default": (summed_size, output_dtype),
     "aten.argmax.default": (
         int32_indices,
         one_dim,
         no_keepdim,
         raw_codes,
-        last_dim,
         few_choices,
         argmax_rank,
         argmax_batch,

@@ -10,9 +10,8 @@ from fractions import Fraction
 
 from torch import fx
 
-from partitioners.ethosu.support.common import SURROUNDED, is_named
+from partitioners.ethosu.support.common import is_named
 from partitioners.ethosu.support.products import on_u55
-from partitioners.ethosu.support.quantisation import same_qparams
 from partitioners.ethosu.support.rule import Context, Rule, limit
 from partitioners.exir.nodes import argument, operand, shape, size_text
 
@@ -120,6 +119,6 @@ def doubled(node: fx.Node, context: Context) -> str | None:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    NEAREST: (*SURROUNDED, resize, single_image, doubled, same_qparams),
-    BILINEAR: (*SURROUNDED, resize, same_qparams),
+    NEAREST: (resize, single_image, doubled),
+    BILINEAR: (resize,),
 }
