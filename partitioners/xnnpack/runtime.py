@@ -5,8 +5,8 @@ The shapes in a blob are upper bounds: every run infers all shapes from those of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -19,6 +19,7 @@ from partitioners.xnnpack.device.operators import prepare
 from partitioners.xnnpack.device.site import NUMBERS, DeviceError, Kernel, Site, tensor_of
 from partitioners.xnnpack.xnn_model import ABSENT, XModel, XNode, XValue
 from partitioners.xnnpack.xnn_shapes import output_shape
+from reference.xnnpack.output import OnCodes
 
 MEMORY_LIMIT: Final = 2**27
 """Elements of all values of a model together."""
@@ -98,7 +99,7 @@ def prepared(model: XModel) -> Program:
     total = sum(prod(value.shape) for value in model.values)
     if total > MEMORY_LIMIT:
         raise DeviceError("number of elements of all values", total, f"at most {MEMORY_LIMIT}", "model")
-    calls = tuple(_call(model, position, node) for position, node in enumerate(model.nodes))
+    calls = _on_steps(model, [_call(model, position, node) for position, node in enumerate(model.nodes)])
     used = {index for call in calls for index in call.arguments} | set(model.outputs)
     return Program(
         values=model.values,
@@ -152,6 +153,23 @@ def _call(model: XModel, position: int, node: XNode) -> Call:
     step = prepare(site)
     operands = tuple(index for index in node.inputs if index != ABSENT)
     return Call(step.kernel, tuple(node.inputs[p] for p in step.arguments), node.outputs[0], node, operands)
+
+
+def _on_steps(model: XModel, calls: Sequence[Call]) -> tuple[Call, ...]:
+    """The calls, with codes left out between kernels that go on from each other's steps."""
+    makers = {call.result: call for call in calls if isinstance(call.kernel, OnCodes) and call.kernel.found is not None}
+    used_as_codes = {index for call in calls if not isinstance(call.kernel, OnCodes) for index in call.arguments} | set(
+        model.outputs
+    )
+    steps = makers.keys() - used_as_codes
+    return tuple(_going_on(call, steps) for call in calls)
+
+
+def _going_on(call: Call, steps: Set[int]) -> Call:
+    if not isinstance(call.kernel, OnCodes):
+        return call
+    kernel = call.kernel.between([index in steps for index in call.arguments], call.result in steps)
+    return replace(call, kernel=kernel)
 
 
 def _last_use(model: XModel, calls: Sequence[Call]) -> tuple[tuple[int, ...], ...]:

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from reference.affine import Affine, float32
 from reference.int8.lut import ALL_CODES, table_kernel
-from reference.xnnpack.output import Kernel
+from reference.xnnpack.output import Kernel, OnCodes
 
 
-def quantize(y: Affine, half: bool = False) -> Kernel:
+def quantize(y: Affine, half: bool = False) -> OnCodes:
     """Reals -> int8: rne(f32(x * f32(1 / scale))) + zero point, saturated; from float16 by f16(1 / scale).
 
     NaN becomes the largest code.
@@ -23,17 +23,17 @@ def quantize(y: Affine, half: bool = False) -> Kernel:
 
     def apply(reals: Tensor) -> Tensor:
         steps = (reals.float() * factor).nan_to_num_(nan=above, posinf=above, neginf=below)
-        return steps.clamp_(below, above).round_().add_(y.zero_point).char()
+        return steps.clamp_(below, above).round_()
 
-    return apply
+    return OnCodes(apply, (None,), y.zero_point)
 
 
-def dequantize(x: Affine, half: bool = False) -> Kernel:
+def dequantize(x: Affine, half: bool = False) -> OnCodes:
     """int8 -> float32: f32((code - zero point) * scale); to float16 with the scale rounded to float16 as well."""
     if half:
         scale = float(torch.tensor(x.scale32).half())
-        return lambda codes: codes.float().sub_(x.zero_point).mul_(scale).half()
-    return lambda codes: codes.float().sub_(x.zero_point).mul_(x.scale32)
+        return OnCodes(lambda steps: (steps * scale).half(), (x.zero_point,), None)
+    return OnCodes(lambda steps: steps * x.scale32, (x.zero_point,), None)
 
 
 def requantize(x: Affine, y: Affine) -> Kernel:

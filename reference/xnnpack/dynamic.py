@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reference.affine import Affine, check_scale
+from reference.affine import check_scale
 from reference.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype
 from reference.xnnpack import products
 from reference.xnnpack.fma import accumulate, fma
@@ -23,8 +23,6 @@ Reals = tuple[float, float]
 """Lower and upper limit of a fused activation, as reals."""
 
 Product = Callable[["Rows"], Tensor]
-
-_CODES = Affine(1.0, 0)
 
 
 @dataclass(frozen=True)
@@ -59,12 +57,11 @@ def quantize_rows(reals: Tensor) -> Rows:
 def linear(weights: Tensor, w_scales: Sequence[float], bias: Tensor | None, activation: Reals | None = None) -> Kernel:
     """weights [O, I] int8, bias [O] float32; returns x [..., I] real -> y [..., O] real. One scale per output."""
     outputs, inputs = weights.shape
-    multiply = products.linear(weights, None, _CODES)
-    sums, finish = _sums(weights), _stage(w_scales, bias, outputs, activation)
+    multiply, finish = products.linear(weights, None, _LARGEST), _stage(w_scales, bias, outputs, activation)
 
     def apply(x: Tensor) -> Tensor:
         rows = quantize_rows(x.reshape(-1, inputs))
-        y = finish(multiply(rows.codes) - rows.zero_points.to(sums.dtype) * sums, rows.scales)
+        y = finish(multiply(rows.codes.float().sub_(rows.zero_points)), rows.scales)
         return y.view(*x.shape[:-1], outputs).to(x.dtype)
 
     return apply
@@ -117,7 +114,7 @@ def conv2d(
     """
     if is_matrix_product(weights.shape[1:3], stride, padding, groups):
         return linear(weights.flatten(1), w_scales, bias, activation)
-    multiply = products.conv2d(weights, None, _CENTRED, stride, dilation, padding, groups)
+    multiply = products.conv2d(weights, None, _LARGEST, stride, dilation, padding, groups)
     return _on_images(multiply, _stage(w_scales, bias, len(weights), activation))
 
 
@@ -141,12 +138,12 @@ def transpose_conv2d(
     activation: Reals | None = None,
 ) -> Kernel:
     """weights [O, KH, KW, I / groups] int8; x [N, H, W, I] real -> y [N, OH, OW, O] real."""
-    multiply = products.transpose_conv2d(weights, None, _CENTRED, stride, dilation, padding, output_padding, groups)
+    multiply = products.transpose_conv2d(weights, None, _LARGEST, stride, dilation, padding, output_padding, groups)
     return _on_images(multiply, _stage(w_scales, bias, len(weights), activation))
 
 
-_CENTRED = Affine(1.0, 0, -255, 255)
-"""Codes less their zero point: padding is 0."""
+_LARGEST = 255
+"""The largest magnitude of a code less its zero point."""
 
 
 def _on_images(multiply: Kernel, finish: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
@@ -155,13 +152,6 @@ def _on_images(multiply: Kernel, finish: Callable[[Tensor, Tensor], Tensor]) -> 
         return finish(multiply(rows.codes.float().sub_(rows.zero_points)), rows.scales).to(x.dtype)
 
     return apply
-
-
-def _sums(weights: Tensor) -> Tensor:
-    """The sum of each row of weights, in the type in which a zero point times it is exact."""
-    wide = weights.to(torch.int64)
-    largest = int(wide.abs().sum(1).max()) * 255 if wide.numel() else 0
-    return wide.sum(1).to(exact_dtype(largest))
 
 
 def _stage(

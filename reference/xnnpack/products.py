@@ -1,7 +1,7 @@
-"""Exact integer accumulators of products, as floating-point numbers, channels last.
+"""Exact integer accumulators of products of steps (codes less their zero point), as floating-point numbers.
 
-float32 where every partial sum provably fits its 24 bits, else float64; see reference.int8.accumulate.
-Padded cells hold the zero point, so they add nothing.
+Channels last. Steps come as float32, or int8 where the zero point is 0. float32 where every partial sum provably
+fits its 24 bits, else float64; see reference.int8.accumulate. Padded cells are 0.
 """
 
 from __future__ import annotations
@@ -10,62 +10,74 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reference.affine import Affine
-from reference.int8.accumulate import NO_PADDING, Padding, Pair, folded, padded_float, windows
+from reference.int8.accumulate import NO_PADDING, Padding, Pair, as_float, exact_dtype, output_size, pad_hw, window_rows
 from reference.xnnpack.output import Kernel
 
 
-def linear(weights: Tensor, bias: Tensor | None, x: Affine) -> Kernel:
-    """x [..., I] -> sum((x - zx) * w) + bias, [..., O]; weights [O, I]."""
-    rows, offset = folded(weights, bias, x)
+def linear(weights: Tensor, bias: Tensor | None, largest: int) -> Kernel:
+    """x [..., I] within +-largest -> sum(x * w) + bias, [..., O]; weights [O, I]."""
+    rows, offset = _prepared(weights, bias, largest)
     matrix = rows.t().contiguous()
 
-    def apply(codes: Tensor) -> Tensor:
-        flat = codes.reshape(-1, matrix.shape[0]).to(matrix.dtype)
-        return torch.addmm(offset, flat, matrix).view(*codes.shape[:-1], matrix.shape[1])
+    def apply(steps: Tensor) -> Tensor:
+        flat = as_float(steps.reshape(-1, matrix.shape[0]), matrix.dtype)
+        return torch.addmm(offset, flat, matrix).view(*steps.shape[:-1], matrix.shape[1])
 
     return apply
+
+
+def _prepared(weights: Tensor, bias: Tensor | None, largest: int) -> tuple[Tensor, Tensor]:
+    """weights [rows, terms] and bias [rows] (integers) in the float type in which every partial sum is exact."""
+    wide = weights.to(torch.int64)
+    offset = wide.new_zeros(len(wide)) if bias is None else bias.to(torch.int64)
+    bounds = wide.abs().sum(dim=1) * largest + offset.abs()
+    dtype = exact_dtype(int(bounds.max()) if bounds.numel() else 0)
+    return wide.to(dtype), offset.to(dtype)
 
 
 def conv2d(
     weights: Tensor,
     bias: Tensor | None,
-    x: Affine,
+    largest: int,
     stride: Pair = (1, 1),
     dilation: Pair = (1, 1),
     padding: Padding = NO_PADDING,
     groups: int = 1,
 ) -> Kernel:
-    """x [N, H, W, I] -> [N, OH, OW, O]; weights [O, KH, KW, I / groups]."""
+    """x [N, H, W, I] within +-largest -> [N, OH, OW, O]; weights [O, KH, KW, I / groups]."""
     outputs, kh, kw, each = weights.shape
-    rows, offset = folded(weights.reshape(outputs, -1), bias, x)
+    rows, offset = _prepared(weights.reshape(outputs, -1), bias, largest)
     if each == 1 and groups > 1:
-        return _depthwise(rows.view(outputs, 1, kh, kw), offset, x, stride, dilation, padding, groups)
+        return _depthwise(rows.view(outputs, 1, kh, kw), offset, stride, dilation, padding, groups)
     matrices = [part.t().contiguous() for part in rows.chunk(groups)]
     offsets = offset.chunk(groups)
-    pointwise = (kh, kw) == (1, 1) and stride == (1, 1)
+    gather = None if (kh, kw) == (1, 1) == stride else window_rows((kh, kw), stride, dilation)
 
-    def apply(codes: Tensor) -> Tensor:
-        value = padded_float(codes, padding, x.zero_point, rows.dtype)
-        taps = value if pointwise else windows(value, (kh, kw), stride, dilation)
+    def apply(steps: Tensor) -> Tensor:
+        value = pad_hw(as_float(steps, rows.dtype), padding).contiguous()
+        n, h, w, channels = value.shape
+        oh, ow = output_size((h, w), (kh, kw), stride, dilation)
+        flat = value.view(-1, channels) if gather is None else gather(value)
+        taps = flat.view(len(flat), kh * kw, groups, each).unbind(2) if groups > 1 else (flat,)
         parts = [
-            torch.addmm(offsets[g], taps[..., g * each :][..., :each].reshape(-1, matrix.shape[0]), matrix)
-            for g, matrix in enumerate(matrices)
+            torch.addmm(start, part.flatten(1), matrix)
+            for start, part, matrix in zip(offsets, taps, matrices, strict=True)
         ]
         acc = parts[0] if groups == 1 else torch.cat(parts, 1)
-        return acc.view(*taps.shape[:3], outputs)
+        return acc.view(n, oh, ow, outputs)
 
     return apply
 
 
-def _depthwise(
-    weights: Tensor, offset: Tensor, x: Affine, stride: Pair, dilation: Pair, padding: Padding, groups: int
-) -> Kernel:
+def _depthwise(weights: Tensor, offset: Tensor, stride: Pair, dilation: Pair, padding: Padding, groups: int) -> Kernel:
     """One input channel per group: a library's convolution, which has no transform (Winograd's) to use there."""
+    (top, bottom), (left, right) = padding
+    inside = (top, left) if (top, left) == (bottom, right) else None
 
-    def apply(codes: Tensor) -> Tensor:
-        value = padded_float(codes, padding, x.zero_point, weights.dtype).permute(0, 3, 1, 2)
-        acc = F.conv2d(value, weights, offset, stride, (0, 0), dilation, groups)
+    def apply(steps: Tensor) -> Tensor:
+        value = as_float(steps, weights.dtype)
+        value = value if inside else pad_hw(value, padding)
+        acc = F.conv2d(value.permute(0, 3, 1, 2), weights, offset, stride, inside or (0, 0), dilation, groups)
         return acc.permute(0, 2, 3, 1)
 
     return apply
@@ -74,16 +86,16 @@ def _depthwise(
 def transpose_conv2d(
     weights: Tensor,
     bias: Tensor | None,
-    x: Affine,
+    largest: int,
     stride: Pair = (1, 1),
     dilation: Pair = (1, 1),
     padding: Padding = NO_PADDING,
     output_padding: Pair = (0, 0),
     groups: int = 1,
 ) -> Kernel:
-    """x [N, H, W, I] -> [N, OH, OW, O]; weights [O, KH, KW, I / groups].
+    """x [N, H, W, I] within +-largest -> [N, OH, OW, O]; weights [O, KH, KW, I / groups].
 
-    A convolution with the kernel turned around over the input with stride - 1 zero points between its cells.
+    A convolution with the kernel turned around over the input with stride - 1 zeros between its cells.
     """
     kh, kw = weights.shape[1:3]
     (top, bottom), (left, right) = padding
@@ -93,10 +105,10 @@ def transpose_conv2d(
         (reach[1] - left, reach[1] - right + output_padding[1]),
     )
     turned = weights.flip(1, 2)
-    multiply = conv2d(turned, bias, x, (1, 1), dilation, NO_PADDING, groups)
+    multiply = conv2d(turned, bias, largest, (1, 1), dilation, NO_PADDING, groups)
 
-    def apply(codes: Tensor) -> Tensor:
-        return multiply(spread(codes, stride, around, x.zero_point))
+    def apply(steps: Tensor) -> Tensor:
+        return multiply(spread(steps, stride, around, 0))
 
     return apply
 
