@@ -38,14 +38,17 @@ class Run:
 
 
 def delegated(program: ExportedProgram) -> ExportedProgram:
-    """The program between its inputs' quantize and its outputs' dequantize nodes: int8 in, int8 out."""
+    """The program between its inputs' quantize and its outputs' dequantize nodes: codes in, codes out.
+
+    Inputs and outputs that are integers stay as they are.
+    """
     graph = fx.Graph()
     twins: dict[fx.Node, fx.Node] = {}
     constants = constant_data(program)
     for node in program.graph.nodes:
         if node.op == "output":
             twins[node] = graph.output(tuple(twins[inner(argument)] for argument in node.args[0]))
-        elif node.op == "placeholder" and node.name not in constants:
+        elif node.op == "placeholder" and node.name not in constants and _is_only_quantised(node):
             continue
         elif target_name(node.target) in QUANTIZE and node.args[0].op == "placeholder":
             twins[node] = graph.placeholder(f"{node.args[0].name}_codes")
@@ -59,9 +62,15 @@ def delegated(program: ExportedProgram) -> ExportedProgram:
     return edge_program(graph, constants)
 
 
+def _is_only_quantised(node: fx.Node) -> bool:
+    """Whether a float input is read by quantize nodes alone, so that the delegate is given its codes."""
+    return all(target_name(user.target) in QUANTIZE for user in node.users)
+
+
 def inner(node: fx.Node) -> fx.Node:
-    """The codes behind a program's float output."""
-    assert target_name(node.target) in DEQUANTIZE, node
+    """The codes behind a program's float output; any other output itself."""
+    if target_name(node.target) not in DEQUANTIZE:
+        return node
     source = node.args[0]
     assert isinstance(source, fx.Node)
     return source

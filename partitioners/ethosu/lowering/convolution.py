@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from partitioners.ethosu.lowering.operation import Operation
 from partitioners.ethosu.lowering.values import FLOAT, PerChannel, Value, permuted, viewed
 from partitioners.ethosu.lowering.windows import NHWC, channels_last, fitted, spread
 from partitioners.ethosu.tosa_model import Array
+from partitioners.exir.layout import arranged
 from partitioners.exir.qdq import QParams
 
 
@@ -58,7 +60,7 @@ class Product:
         found: Weights,
         start: int,
         shape: Sequence[int],
-        **attributes: object,
+        attributes: Mapping[str, Any],
     ) -> str:
         """The operator on a tensor, and the RESCALE to the result's codes. `start` counts outputs before these."""
         operation, model = self.operation, self.operation.model
@@ -126,31 +128,53 @@ def convolution(operation: Operation) -> Value:
         return _transposed(operation, x, weight, quant)
     found = weights_of(operation, weight, 0)
     bias = bias_codes(operation, bound["bias"], [quant.scale * scale for scale in found.scales], found.outputs)
-    product, dims = Product(operation, quant, bias), x.rank - 2
-    stride, padding, dilation = (spread(bound[name], dims) for name in ("stride", "padding", "dilation"))
+    window, (batch, *sizes) = _window(operation, x, found)
+    found = Weights(viewed(found.value, (*found.value.shape[:2], *window.kernel)), found.scales, found.zero_point)
+    layout = channels_last(x.rank)
+    tensor = operation.model.reshape(operation.tensor(x, layout), (batch, *sizes, x.shape[1]), f"{x.name}_image")
+    tensor, pads = fitted(operation, tensor, window.outputs, window.reach, window.stride, window.padding)
+    attributes = {"pad": pads, "stride": window.stride, "dilation": window.dilation}
+    product = Product(operation, quant, bias)
+    made = _direct(product, found, tensor, (batch, *window.outputs), bound["groups"], attributes)
+    made = operation.model.reshape(made, arranged(operation.shape, layout), operation.node.name)
+    return operation.result(made, layout, quant=operation.y)
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a kernel moves over an image of two or three dimensions, and how often along each."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def reach(self) -> tuple[int, ...]:
+        """The elements that a window spans."""
+        return tuple((size - 1) * step + 1 for size, step in zip(self.kernel, self.dilation, strict=True))
+
+
+def _window(operation: Operation, x: Value, found: Weights) -> tuple[Window, tuple[int, ...]]:
+    """The window and [batches, sizes ...] of the image.
+
+    A line is an image of height 1. Planes that the kernel takes one by one are images of their own.
+    """
+    dims, batch, sizes = x.rank - 2, x.shape[0], x.shape[2:]
+    stride, padding, dilation = (spread(operation.arguments[name], dims) for name in ("stride", "padding", "dilation"))
+    kernel, outputs = found.value.shape[2:], operation.shape[2:]
     if dims == 1:
-        stride, padding, dilation = (1, *stride), (0, *padding), (1, *dilation)
-        x = viewed(x, (*x.shape[:2], 1, x.shape[2]))
-        line = viewed(found.value, (*found.value.shape[:2], 1, found.value.shape[2]))
-        found = Weights(line, found.scales, found.zero_point)
-    rank, outputs = max(x.rank, 4), _spatial(operation)
-    layout = channels_last(rank)
-    kernel = [(size - 1) * step + 1 for size, step in zip(found.value.shape[2:], dilation, strict=True)]
-    tensor, pads = fitted(operation, operation.tensor(x, layout), outputs, kernel, stride, padding)
-    attributes = {"pad": pads, "stride": tuple(stride), "dilation": tuple(dilation)}
-    shape = (x.shape[0], *outputs)
-    made = _direct(product, found, tensor, shape, bound["groups"], attributes)
-    return operation.held((x.shape[0], found.outputs, *outputs), made, layout, operation.y)
-
-
-def _spatial(operation: Operation) -> tuple[int, ...]:
-    """The result's sizes behind batch and channels; a line is an image of height 1."""
-    sizes = operation.shape[2:]
-    return (1, *sizes) if len(sizes) == 1 else sizes
+        line = Window((1, *kernel), (1, *stride), (0, *padding), (1, *dilation), (1, *outputs))
+        return line, (batch, 1, *sizes)
+    if dims == 3 and (kernel[0], stride[0], padding[0]) == (1, 1, 0):
+        plane = Window(kernel[1:], stride[1:], padding[1:], dilation[1:], outputs[1:])
+        return plane, (batch * sizes[0], *sizes[1:])
+    return Window(kernel, stride, padding, dilation, outputs), (batch, *sizes)
 
 
 def _direct(
-    product: Product, found: Weights, tensor: str, shape: Sequence[int], groups: int, attributes: dict[str, object]
+    product: Product, found: Weights, tensor: str, shape: Sequence[int], groups: int, attributes: Mapping[str, Any]
 ) -> str:
     """One convolution; a depthwise one for a group per channel; else one per group and a CONCAT."""
     operation, model = product.operation, product.operation.model
@@ -166,19 +190,19 @@ def _direct(
         part = operation.slice(tensor, rank - 1, group * inputs, inputs)
         some = found if groups == 1 else found.part(group * count, count)
         filters = operation.tensor(some.value, channels_last(rank))
-        parts.append(product.emit(code, part, filters, some, group * count, (*shape, count), **attributes))
+        parts.append(product.emit(code, part, filters, some, group * count, (*shape, count), attributes))
     return model.concat(parts, rank - 1, operation.node.name)
 
 
 def _depthwise(
-    product: Product, found: Weights, tensor: str, shape: Sequence[int], attributes: dict[str, object]
+    product: Product, found: Weights, tensor: str, shape: Sequence[int], attributes: Mapping[str, Any]
 ) -> str:
     """Weights [channels * multiplier, 1, kh, kw] as [kh, kw, channels, multiplier]."""
     operation, sizes = product.operation, found.value.shape
     channels = operation.model.shape(tensor)[-1]
     whole = viewed(found.value.seen_as(None), (channels, sizes[0] // channels, *sizes[2:]))
     filters = operation.tensor(whole, (2, 3, 0, 1))
-    return product.emit("DEPTHWISE_CONV2D", tensor, filters, found, 0, (*shape, sizes[0]), **attributes)
+    return product.emit("DEPTHWISE_CONV2D", tensor, filters, found, 0, (*shape, sizes[0]), attributes)
 
 
 def _transposed(operation: Operation, x: Value, weight: Value, quant: QParams) -> Value:
@@ -202,9 +226,7 @@ def _transposed(operation: Operation, x: Value, weight: Value, quant: QParams) -
         taken = Weights(found.value.seen_as(None), found.scales, found.zero_point).part(group * inputs, inputs)
         filters = operation.tensor(permuted(taken.value, (1, 0, 2, 3), taken.value.name), NHWC)
         some = Weights(taken.value, found.scales, found.zero_point)
-        parts.append(
-            product.emit("TRANSPOSE_CONV2D", part, filters, some, group * count, (*shape, count), **attributes)
-        )
+        parts.append(product.emit("TRANSPOSE_CONV2D", part, filters, some, group * count, (*shape, count), attributes))
     made = operation.model.concat(parts, 3, operation.node.name)
     return operation.result(made, NHWC, quant=operation.y)
 
@@ -226,7 +248,7 @@ def linear(operation: Operation) -> Value:
     tensor = operation.tensor(viewed(x, (rows, inputs, 1, 1)), NHWC)
     filters = operation.tensor(viewed(found.value, (found.outputs, inputs, 1, 1)), NHWC)
     shape, attributes = (rows, 1, 1, found.outputs), {"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1)}
-    made = Product(operation, quant, bias).emit("CONV2D", tensor, filters, found, 0, shape, **attributes)
+    made = Product(operation, quant, bias).emit("CONV2D", tensor, filters, found, 0, shape, attributes)
     return operation.held((rows, found.outputs, 1, 1), made, NHWC, operation.y)
 
 

@@ -93,10 +93,10 @@ def _flat_index(operation: Operation, given: Sequence[Value], sizes: Sequence[in
     """sum of index * stride, [1, n]; negative indices count from the end."""
     model, total = operation.model, ""
     strides = [int(np.prod(sizes[i + 1 : len(given)])) for i in range(len(given))]
-    if all(value.data is not None for value in given):
-        known = [np.where(v.data < 0, v.data + size, v.data) for v, size in zip(given, sizes, strict=False)]  # type: ignore[operator,unused-ignore]
-        number = sum(array.astype(np.int64) * stride for array, stride in zip(known, strides, strict=True))
-        whole = np.broadcast_to(np.asarray(number), shape).reshape(1, -1)
+    known = [value.data for value in given if value.data is not None]
+    if len(known) == len(given):
+        parts = [np.where(d < 0, d + size, d) * stride for d, size, stride in zip(known, sizes, strides, strict=False)]
+        whole = np.broadcast_to(np.asarray(sum(parts)), shape).reshape(1, -1)
         return model.constant(f"{operation.node.name}_index", whole, "INT32")
     for value, stride, size in zip(given, strides, sizes, strict=False):
         wide = viewed(value, (1,) * (len(shape) - value.rank) + value.shape)

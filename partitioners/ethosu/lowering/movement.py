@@ -13,8 +13,9 @@ from partitioners.ethosu.lowering.context import constant_value
 from partitioners.ethosu.lowering.operation import Operation
 from partitioners.ethosu.lowering.scaling import code_of
 from partitioners.ethosu.lowering.values import FLOAT, PerChannel, Value, permuted, viewed
+from partitioners.ethosu.lowering.windows import channels_last
 from partitioners.exir.compiling import bind
-from partitioners.exir.layout import arranged, identity
+from partitioners.exir.layout import Layout, arranged, identity
 from partitioners.exir.ops import target_name
 from partitioners.exir.qdq import QParams
 
@@ -186,18 +187,26 @@ def _tiled(operation: Operation, x: Value, times: Sequence[int]) -> Value:
 
 
 def flip(operation: Operation) -> Value:
-    """aten.flip -> REVERSE, once per dimension."""
+    """aten.flip -> REVERSE, once per dimension; the U55 reverses images along height and width only."""
     x = operation.first
     constant = folded(operation, x)
     if constant is not None:
         return constant
-    layout = x.home
-    tensor = operation.tensor(x, layout)
     for dim in operation.arguments["dims"]:
-        axis = layout.index(operation.axis(dim, x.rank))
+        axis = operation.axis(dim, x.rank)
+        layout = _reversible(x, axis) if operation.ctx.is_u55 else x.home
+        tensor = operation.tensor(x, layout)
         shape, dtype = operation.model.shape(tensor), operation.model.dtype(tensor)
-        tensor = operation.emit("REVERSE", [tensor], shape, dtype, axis=axis)
-    return operation.result(tensor, layout, quant=quant_of(x, operation))
+        made = operation.emit("REVERSE", [tensor], shape, dtype, axis=layout.index(axis))
+        x = operation.result(made, layout, quant=quant_of(x, operation))
+    return x
+
+
+def _reversible(x: Value, axis: int) -> Layout:
+    """The first layout that holds an image's axis where the device has height or width."""
+    candidates = (x.home, identity(x.rank), channels_last(x.rank))
+    fits = (layout for layout in candidates if x.rank == 4 and layout.index(axis) in (1, 2))
+    return next(fits, x.home)
 
 
 def as_strided(operation: Operation) -> Value:

@@ -147,7 +147,14 @@ def _max_by_axis(operation: Operation, tensor: str, kernel: Pair, stride: Pair, 
     return model.reshape(made, (batch, high, wide, channels), name)
 
 
-def _max_dilated(operation: Operation, tensor: str, kernel: Pair, stride: Pair, padding: Pair, gaps: Pair) -> str:
+def _max_dilated(
+    operation: Operation,
+    tensor: str,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    gaps: Sequence[int],
+) -> str:
     """Every `gap`-th row and column is an image of its own, which is pooled without gaps, with stride 1."""
     model, name, outputs = operation.model, operation.node.name, _sizes(operation)
     steps = [step if count > 1 else 1 for step, count in zip(stride, outputs, strict=True)]
@@ -155,10 +162,9 @@ def _max_dilated(operation: Operation, tensor: str, kernel: Pair, stride: Pair, 
     operation.require(dense, "stride of a dilated pool", stride, "1 where the dilation is not")
     reach = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
     tensor, pads = fitted(operation, tensor, outputs, reach, steps, padding)
-    more = [
-        -(size + sum(pads[2 * i : 2 * i + 2])) % gap
-        for i, (size, gap) in enumerate(zip(model.shape(tensor)[1:3], gaps, strict=True))
-    ]
+    high, wide = model.shape(tensor)[1:3]
+    padded = (high + pads[0] + pads[1], wide + pads[2] + pads[3])
+    more = [-size % gap for size, gap in zip(padded, gaps, strict=True)]
     amounts = [(0, 0), (pads[0], pads[1] + more[0]), (pads[2], pads[3] + more[1]), (0, 0)]
     lowest = LIMITS[model.dtype(tensor)][0]
     tensor = model.pad(tensor, amounts, lowest, f"{name}_padded")
