@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,16 +33,24 @@ _CONFIGS = {config.__name__: config for config in _configs.ALL_CONFIGS}
 
 
 def _partitioner(**options: Any) -> XnnpackPartitioner:
-    """The partitioner from plain data: configs and precisions by name. Raises KeyError for other names."""
-    known: Mapping[str, Any] = {"configs": _CONFIGS, "config_precisions": ConfigPrecisionType}
-    return XnnpackPartitioner(
-        **{key: _named(found, known[key]) if key in known else found for key, found in options.items()}
-    )
+    """The partitioner from plain data: configs and precisions by name. Raises ValueError for other names."""
+    known: Mapping[str, Mapping[str, Any]] = {
+        "configs": _CONFIGS,
+        "config_precisions": ConfigPrecisionType.__members__,
+    }
+    meant = {key: _named(key, found, known[key]) if key in known else found for key, found in options.items()}
+    return XnnpackPartitioner(**meant)
 
 
-def _named(found: Any, known: Any) -> Any:
+def _named(option: str, found: Any, known: Mapping[str, Any]) -> Any:
     """What one name or several stand for."""
-    return known[found] if isinstance(found, str) else [known[name] for name in found]
+    names = [found] if isinstance(found, str) else list(found)
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"{option} has {name!r}: {hint}expected names among {', '.join(known)}")
+    return [known[name] for name in names]
 
 
 def _quantizer() -> Any:

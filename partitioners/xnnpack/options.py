@@ -41,7 +41,9 @@ def precisions(asked: ConfigPrecisionType | Iterable[ConfigPrecisionType] | None
     """One precision, several or none as a tuple. Raises TypeError for anything else."""
     if asked is None:
         return ()
-    found = (asked,) if isinstance(asked, ConfigPrecisionType) else tuple(asked)
+    if isinstance(asked, ConfigPrecisionType):
+        return (asked,)
+    found = tuple(asked) if isinstance(asked, Iterable) and not isinstance(asked, str) else (asked,)
     for precision in found:
         if not isinstance(precision, ConfigPrecisionType):
             names = ", ".join(str(known) for known in ConfigPrecisionType)

@@ -70,11 +70,11 @@ class XnnpackPartitioner(Partitioner):
     ) -> None:
         super().__init__()
         refuse_unknown(unknown, OPTIONS, type(self).__name__)
-        if verbose:
-            LOGGER.setLevel(logging.DEBUG)
         self.options = Options(
             precisions(config_precisions), per_op_mode, verbose, force_non_static_weights_for_f32_linear, enable_bf16
         )
+        if verbose:
+            LOGGER.setLevel(logging.DEBUG)
         self.configs = by_target(configs or ALL_CONFIGS)
         self.delegation_spec = DelegationSpec(BACKEND_ID, [])
         self.rejections: list[Rejection] = []
@@ -181,6 +181,8 @@ def private_rejections(site: Site, reasons: Reasons) -> tuple[Rejection, ...]:
 
 def by_target(configs: Sequence[type[PartitionerConfig]]) -> dict[str, PartitionerConfig]:
     """One config object per operator. Raises TypeError for what is no config, ValueError for two of one operator."""
+    if isinstance(configs, (str, type)):
+        raise TypeError(f"configs is {configs!r}, expected a list of classes from partitioners.xnnpack.configs")
     found: dict[str, PartitionerConfig] = {}
     for config in configs:
         if not (isinstance(config, type) and issubclass(config, PartitionerConfig)):

@@ -1,0 +1,440 @@
+"""The XNNPACK partitioner as a whole: its arguments, groups, partitions, tags, and the reasons that it gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+import torch
+from xnnpack_graphs import OTHER, PRESERVE, WEIGHT, Q, coded, graph, partitioned, program, real, step
+
+from conformance.cases import cases_for
+from conformance.graph import Case, Graph, Quant
+from conformance.table import load_table
+from conformance.tagging import prepare, tag
+from partitioners.exir.ops import target_name
+from partitioners.exir.partitioner import DELEGATION_TAG
+from partitioners.exir.program import copy_program
+from partitioners.xnnpack import (
+    ConfigPrecisionType,
+    XnnpackDynamicallyQuantizedPartitioner,
+    XnnpackFloatingPointPartitioner,
+    XnnpackPartitioner,
+    XnnpackQuantizedPartitioner,
+    backend,
+)
+from partitioners.xnnpack import configs as configurations
+from partitioners.xnnpack.configs import ALL_CONFIGS, AbsConfig, LinearConfig, ReLUConfig
+from partitioners.xnnpack.partitioner import OPTIONS, by_target
+
+FP32, STATIC, DYNAMIC = ConfigPrecisionType.FP32, ConfigPrecisionType.STATIC_QUANT, ConfigPrecisionType.DYNAMIC_QUANT
+TABLE = load_table("xnnpack@1.5")
+
+CHAIN = graph([real("x", 2, 3)], [step("first", "abs", "x"), step("second", "relu", "first")])
+LAYERS = graph(
+    [
+        real("x", 2, 4),
+        *(real(f"w{i}", 4, 4, constant=True) for i in (1, 2)),
+        *(real(f"b{i}", 4, constant=True) for i in (1, 2)),
+    ],
+    [
+        step("one", "linear", "x", "w1", "b1"),
+        step("middle", "sigmoid", "one"),
+        step("two", "linear", "middle", "w2", "b2"),
+        step("last", "relu", "two"),
+    ],
+)
+SUM = graph([coded("x", 2, 3)], [step("sum", "add.Tensor", "x", "x", quant=OTHER)])
+PRODUCT = graph(
+    [coded("x", 2, 4), coded("w", 3, 4, quant=WEIGHT, constant=True)],
+    [step("product", "linear", "x", "w", quant=Q)],
+)
+AT_RUN_TIME = graph(
+    [real("x", 2, 4), coded("w", 3, 4, quant=Quant((0.01,) * 3, 0, -127, axis=0), constant=True)],
+    [step("product", "linear", "x", "w", dynamic="per_token")],
+)
+OPEN_PRODUCT = graph([real("x", 2, 4), real("w", 3, 4), real("b", 3)], [step("product", "linear", "x", "w", "b")])
+
+
+def taken(model: Graph, **options: Any) -> dict[str, bool]:
+    """Which steps are delegated."""
+    return {name: found is not None for name, found in partitioned(model, **options).steps.items()}
+
+
+# ------------------------------------------------------------------------------------------------ arguments
+
+
+def test_defaults() -> None:
+    partitioner = XnnpackPartitioner()
+    assert (partitioner.delegation_spec.backend_id, partitioner.delegation_spec.compile_specs) == ("XnnpackBackend", [])
+    assert {type(config) for config in partitioner.configs.values()} == set(ALL_CONFIGS)
+    assert partitioner.rejections == []
+    assert vars(partitioner.options) == {
+        "config_precisions": (),
+        "per_op_mode": False,
+        "verbose": False,
+        "force_non_static_weights_for_f32_linear": False,
+        "enable_bf16": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ([ReLUConfig], [False, True]),
+        ((AbsConfig,), [True, False]),
+        ([ReLUConfig, AbsConfig], [True, True]),
+        ([LinearConfig], [False, False]),
+        ([], [True, True]),
+        (None, [True, True]),
+    ],
+)
+def test_configs_select_operators(configs: Any, expected: list[bool]) -> None:
+    assert list(taken(CHAIN, configs=configs).values()) == expected
+
+
+def test_what_is_not_selected_has_a_reason() -> None:
+    (reason,) = partitioned(CHAIN, configs=[ReLUConfig]).rejections
+    assert (reason.node, reason.target, reason.code) == ("aten_abs_default", "aten.abs.default", "configs")
+    assert (reason.found, reason.sentence) == (
+        "AbsConfig is not selected",
+        "the operator's config must be one of configs",
+    )
+
+
+def test_every_config_is_one_class_of_its_own_operator() -> None:
+    assert len(by_target(ALL_CONFIGS)) == len(ALL_CONFIGS) == len({config.target for config in ALL_CONFIGS})
+    for config in ALL_CONFIGS:
+        assert getattr(configurations, config.__name__) is config
+        assert config.__name__ in configurations.__all__
+        assert config.precisions and (config.__doc__ or "").startswith(config.target)
+        (alone,) = XnnpackPartitioner(configs=[config]).configs.values()
+        assert isinstance(alone, config)
+
+
+class _OtherAbs(AbsConfig):
+    """Another config for the same operator."""
+
+
+@pytest.mark.parametrize(
+    ("configs", "error", "message"),
+    [
+        ([AbsConfig, _OtherAbs], ValueError, "AbsConfig and _OtherAbs are both for aten.abs.default, expected one"),
+        ([AbsConfig, AbsConfig], ValueError, "AbsConfig and AbsConfig are both for aten.abs.default"),
+        ([AbsConfig()], TypeError, "expected classes from partitioners.xnnpack.configs"),
+        (["AbsConfig"], TypeError, "configs has 'AbsConfig', expected classes"),
+        ("AbsConfig", TypeError, "configs is 'AbsConfig', expected a list of classes"),
+        (AbsConfig, TypeError, "configs is <class .*AbsConfig'>, expected a list of classes"),
+        ([int], TypeError, "configs has <class 'int'>"),
+    ],
+)
+def test_other_configs_are_errors(configs: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        XnnpackPartitioner(configs=configs)
+
+
+# The released filter compares what a config supports, not what the graph has: see docs/decisions.md.
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (CHAIN, {FP32: [True, True], STATIC: [False, True], DYNAMIC: [False, False]}),
+        (
+            LAYERS,
+            {FP32: [True] * 4, STATIC: [True, False, True, True], DYNAMIC: [True, False, True, True]},
+        ),  # relu goes along
+        (SUM, {FP32: [True], STATIC: [True], DYNAMIC: [False]}),
+        (PRODUCT, {STATIC: [True], DYNAMIC: [True]}),
+        (AT_RUN_TIME, {STATIC: [True], DYNAMIC: [True]}),
+    ],
+    ids=["chain", "layers", "sum", "product", "at_run_time"],
+)
+def test_config_precisions(model: Graph, expected: dict[ConfigPrecisionType, list[bool]]) -> None:
+    for precision, verdicts in expected.items():
+        for asked in (precision, [precision], (precision,), iter([precision])):
+            assert list(taken(model, config_precisions=asked).values()) == verdicts, precision
+    for every in (None, [], list(ConfigPrecisionType)):
+        assert all(taken(model, config_precisions=every).values())
+
+
+def test_codes_stay_outside_when_only_numbers_are_asked_for() -> None:
+    whole, alone = (partitioned(SUM, config_precisions=p).nodes for p in (STATIC, FP32))
+    assert set(alone) == {"aten_add_tensor"} < set(whole)
+
+
+def test_a_precision_that_a_config_does_not_support_is_named() -> None:
+    (reason,) = partitioned(CHAIN, config_precisions=STATIC).rejections
+    assert (reason.code, reason.found) == ("precision", "AbsConfig supports FP32")
+    assert reason.sentence == "config_precisions must name a precision that the operator's config supports"
+
+
+@pytest.mark.parametrize("asked", ["FP32", ["FP32"], 1, [1, 2], object(), [None], b"FP32"])
+def test_other_precisions_are_one_clear_error(asked: Any) -> None:
+    expected = (
+        "expected one or more of ConfigPrecisionType.FP32, ConfigPrecisionType.STATIC_QUANT, "
+        "ConfigPrecisionType.DYNAMIC_QUANT"
+    )
+    with pytest.raises(TypeError, match=f"^config_precisions has .*, {expected}$") as caught:
+        XnnpackPartitioner(config_precisions=asked)
+    if isinstance(asked, str):
+        assert str(caught.value).startswith("config_precisions has 'FP32',")
+
+
+def test_plain_data_names_precisions_and_configs() -> None:
+    """What a case's options and the command line give."""
+    for precisions in ("FP32", ("FP32",), ["FP32", "STATIC_QUANT"]):
+        partitioner = backend.partitioner(config_precisions=precisions, configs=("ReLUConfig",))
+        assert isinstance(partitioner, XnnpackPartitioner)
+        assert partitioner.options.config_precisions[0] is FP32
+        assert list(partitioner.configs) == ["aten.relu.default"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"config_precisions": "FP31"},
+            "config_precisions has 'FP31': did you mean 'FP32'. expected names among FP",
+        ),
+        ({"config_precisions": ("FP32", "INT8")}, "config_precisions has 'INT8': .*STATIC_QUANT, DYNAMIC_QUANT"),
+        ({"configs": ("LeakyRelUConfig",)}, "configs has 'LeakyRelUConfig': did you mean 'LeakyReLUConfig'."),
+        ({"configs": "AbsConfigs"}, "configs has 'AbsConfigs': did you mean 'AbsConfig'."),
+    ],
+)
+def test_other_names_are_errors(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        backend.partitioner(**options)
+
+
+@pytest.mark.parametrize(
+    ("given", "nearest"),
+    [
+        ("config_precision", "config_precisions"),
+        ("per_op", "per_op_mode"),
+        ("config", "configs"),
+        ("verbos", "verbose"),
+        ("enable_bfloat16", "enable_bf16"),
+        ("force_non_static_weights", "force_non_static_weights_for_f32_linear"),
+    ],
+)
+@pytest.mark.parametrize("owner", [XnnpackPartitioner, XnnpackFloatingPointPartitioner])
+def test_an_unknown_argument_names_the_nearest(owner: type[XnnpackPartitioner], given: str, nearest: str) -> None:
+    unknown: dict[str, Any] = {given: True}
+    with pytest.raises(TypeError) as caught:
+        owner(**unknown)
+    assert str(caught.value) == (
+        f"{owner.__name__} has no option {given!r}: did you mean {nearest!r}? expected one of {', '.join(OPTIONS)}"
+    )
+
+
+def test_an_unknown_argument_like_no_other_names_none() -> None:
+    unknown: dict[str, Any] = {"zzz": 1}
+    with pytest.raises(TypeError, match="has no option 'zzz': expected one of configs, config_precisions"):
+        XnnpackPartitioner(**unknown)
+
+
+@pytest.mark.parametrize("option", OPTIONS[2:])
+def test_switches_are_true_or_false(option: str) -> None:
+    for found in (1, "yes", None):
+        with pytest.raises(TypeError, match=rf"{option} is {found!r}, expected True or False"):
+            XnnpackPartitioner(**{option: found})  # type: ignore[arg-type]  # the error is what is tested
+
+
+# ------------------------------------------------------------------------------------------------ groups, tags
+
+
+def test_one_delegate_by_default_and_one_per_operator_when_asked() -> None:
+    """A relu behind a product of numbers belongs to it."""
+    assert set(partitioned(LAYERS).steps.values()) == {"tag0"}
+    found = partitioned(LAYERS, per_op_mode=True).steps
+    assert found["two"] == found["last"] and len(set(found.values())) == 3
+
+
+def test_tags_of_single_operators_are_numbered_in_graph_order() -> None:
+    found = [tag_ for tag_ in partitioned(LAYERS, per_op_mode=True).steps.values() if tag_]
+    numbers = [int(tag_.removeprefix("tag")) for tag_ in found]
+    assert numbers == sorted(numbers)
+
+
+def test_weights_and_biases_go_with_their_product() -> None:
+    found = partitioned(LAYERS, per_op_mode=True)
+    assert found.nodes["b_w1"] == found.nodes["b_b1"] == found.steps["one"]
+    assert found.nodes["b_w2"] == found.nodes["b_b2"] == found.steps["two"]
+
+
+def test_branches_share_a_delegate() -> None:
+    """Groups merge whether they touch or not."""
+    model = graph([real("x", 2, 3), real("y", 3)], [step("one", "relu", "x"), step("two", "abs", "y")], "one", "two")
+    assert set(partitioned(model).steps.values()) == {"tag0"}
+    assert len(set(partitioned(model, per_op_mode=True).steps.values())) == 2
+
+
+def test_no_delegate_waits_for_itself() -> None:
+    """abs -> erf (not supported) -> add, and abs -> add: two delegates, later operators first."""
+    model = graph(
+        [real("x", 2, 3)],
+        [step("before", "abs", "x"), step("out", "erf", "before"), step("after", "add.Tensor", "before", "out")],
+    )
+    found = partitioned(model)
+    assert found.steps == {"before": "tag1", "out": None, "after": "tag0"}
+    assert found.codes == {"aten_erf_default": ["unsupported"]}
+
+
+def test_a_shared_dequantize_glues_its_readers() -> None:
+    model = graph(
+        [coded("x", 2, 3)],
+        [
+            step("mid", "relu", "x", quant=Q),
+            step("one", "add.Tensor", "mid", "mid", quant=Q),
+            step("two", "mul.Tensor", "one", "one", quant=Q),
+        ],
+    )
+    whole, single = partitioned(model), partitioned(model, per_op_mode=True)
+    assert set(whole.steps.values()) == {"tag0"}
+    assert all(single.steps.values()) and len(set(single.steps.values())) == 3
+
+
+def test_only_tags_change_and_they_are_the_same_again() -> None:
+    made = program(LAYERS)
+    before = copy_program(made)
+    partitioner = XnnpackPartitioner()
+    result = partitioner.partition(made)
+    assert result.tagged_exported_program is made
+    for old, new in zip(before.graph.nodes, made.graph.nodes, strict=True):
+        assert (old.name, old.target, str(old.args), str(old.kwargs)) == (
+            new.name, new.target, str(new.args), str(new.kwargs),
+        )  # fmt: skip
+        assert set(new.meta) - set(old.meta) <= {DELEGATION_TAG}
+    assert partitioned(LAYERS).nodes == partitioned(LAYERS, partitioner).nodes
+
+
+def test_reasons_are_those_of_the_last_program() -> None:
+    partitioner = XnnpackPartitioner(configs=[ReLUConfig])
+    partitioned(CHAIN, partitioner)
+    assert [reason.node for reason in partitioner.rejections] == ["aten_abs_default"]
+    partitioned(graph([real("x", 2)], [step("only", "relu", "x")]), partitioner)
+    assert partitioner.rejections == []
+
+
+def test_an_empty_program_has_no_delegates() -> None:
+    found = partitioned(Graph((real("x", 2),), (), ()))
+    assert (found.steps, found.nodes, found.rejections) == ({}, {}, ())
+
+
+# ------------------------------------------------------------------------------------------------ further options
+
+
+def test_weights_that_are_inputs() -> None:
+    """Rejected unless the option is set; then they are inputs of the delegate."""
+    (reason, *_) = partitioned(OPEN_PRODUCT).rejections
+    assert reason.code == "static_weights"
+    found = partitioned(OPEN_PRODUCT, force_non_static_weights_for_f32_linear=True)
+    assert found.steps == {"product": "tag0"} and set(found.nodes) == {"aten_linear_default"}
+
+
+def test_the_option_leaves_quantised_products_alone() -> None:
+    open_codes = graph(
+        [coded("x", 2, 4), coded("w", 3, 4, quant=WEIGHT)],
+        [step("product", "linear", "x", "w", quant=Q)],
+    )
+    assert taken(open_codes, force_non_static_weights_for_f32_linear=True) == {"product": False}
+
+
+def test_bfloat16_products() -> None:
+    values = [
+        real(name, *shape, dtype="bfloat16", constant=name != "x") for name, shape in (("x", (2, 4)), ("w", (3, 4)))
+    ]
+    product = graph(values, [step("product", "linear", "x", "w")])
+    other = graph(values[:1], [step("other", "abs", "x")])
+    assert taken(product) == {"product": False} and taken(product, enable_bf16=True) == {"product": True}
+    assert taken(other) == taken(other, enable_bf16=True) == {"other": False}
+
+
+def test_verbose_logs_delegates_and_reasons(caplog: pytest.LogCaptureFixture) -> None:
+    """A user sees it with logging.basicConfig(); without `verbose` nothing is said."""
+    partitioned(CHAIN, configs=[ReLUConfig])
+    assert [record for record in caplog.records if record.name.startswith("partitioners")] == []
+    partitioned(CHAIN, configs=[ReLUConfig], verbose=True)
+    said = [record.getMessage() for record in caplog.records if record.name == "partitioners.xnnpack.partitioner"]
+    assert said == [
+        "tag0: aten_relu_default",
+        "aten_abs_default (aten.abs.default) [configs]: the operator's config must be one of configs; "
+        "found AbsConfig is not selected",
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ other classes
+
+
+@pytest.mark.parametrize(
+    ("owner", "precision"),
+    [
+        (XnnpackFloatingPointPartitioner, FP32),
+        (XnnpackQuantizedPartitioner, STATIC),
+        (XnnpackDynamicallyQuantizedPartitioner, DYNAMIC),
+    ],
+)
+def test_one_class_per_precision(owner: type[XnnpackPartitioner], precision: ConfigPrecisionType) -> None:
+    assert owner().options.config_precisions == (precision,)
+    assert owner(per_op_mode=True).options.per_op_mode
+    assert partitioned(LAYERS, owner()).nodes == partitioned(LAYERS, config_precisions=precision).nodes
+    for given in (precision, FP32, None):
+        with pytest.raises(ValueError, match=rf"{owner.__name__} has config_precisions={precision}, it cannot be"):
+            owner(config_precisions=given)
+
+
+# ------------------------------------------------------------------------------------------------ kept whole
+
+
+def test_operators_that_are_kept_whole() -> None:
+    """Those that the table preserves, and torchao's conversions where that package is loaded."""
+    found, _ = XnnpackPartitioner().ops_to_not_decompose(program(CHAIN))
+    names = {target_name(op) for op in found}
+    assert set(PRESERVE) <= names
+    assert all(name.startswith("torchao.") for name in names - set(PRESERVE))
+
+
+def test_only_selected_operators_are_kept_whole() -> None:
+    found, _ = XnnpackPartitioner(configs=[LinearConfig, ReLUConfig]).ops_to_not_decompose(program(CHAIN))
+    assert found == [torch.ops.aten.linear.default]
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (LAYERS, {"one": True, "middle": False, "two": True, "last": False}),
+        (OPEN_PRODUCT, {"product": False}),
+        (graph([real("x", 1, 2, 4, 4)], [step("pool", "max_pool2d", "x", [2, 2], [2, 2])]), {"pool": True}),
+        (graph([real("x", 1, 2, 6, 6)], [step("pool", "max_pool2d", "x", [2, 2], [3, 3])]), {"pool": False}),
+        (graph([real("x", 2, 3)], [step("elu", "elu", "x")]), {"elu": True}),
+        (graph([real("x", 2, 3)], [step("elu", "elu", "x", 1.0, 2.0)]), {"elu": False}),
+        (graph([real("x", 2, 3, dtype="float64")], [step("act", "hardswish", "x")]), {"act": False}),
+    ],
+)
+def test_the_filter_keeps_nodes_that_can_be_delegated(model: Graph, expected: dict[str, bool]) -> None:
+    made = program(model)
+    _, keep = XnnpackPartitioner().ops_to_not_decompose(made)
+    assert keep is not None
+    calls = {node.meta["step"]: keep(node) for node in made.graph.nodes if node.op == "call_function"}
+    assert calls == expected
+    assert not any(keep(node) for node in made.graph.nodes if node.op != "call_function")
+
+
+# ------------------------------------------------------------------------------------------------ reasons
+
+
+def _one_each(cases: Iterable[Case]) -> list[Case]:
+    found = {(case.row, case.constraint): case for case in cases if case.expect == "reject"}
+    return list({case.reason: case for case in found.values()}.values())
+
+
+@pytest.mark.parametrize("case", _one_each(cases_for(TABLE)), ids=lambda case: case.id)
+def test_reasons_have_the_tables_words_and_say_what_was_found(case: Case) -> None:
+    row = TABLE.row(case.row)
+    tagging = tag(case, backend, row, prepare(case, backend, TABLE))
+    assert tagging.verdict == "reject" and tagging.reasons
+    (reason,) = (reason for reason in tagging.reasons if reason.code == case.reason)
+    pattern = re.escape(dict(TABLE.meanings)[reason.code]).replace(re.escape("{value}"), ".+") + "(: .+)?"
+    assert re.fullmatch(pattern, reason.sentence), (pattern, reason.sentence)
+    assert reason.found and reason.found != reason.sentence
