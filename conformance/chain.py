@@ -19,6 +19,7 @@ from torch import Tensor
 from conformance.edge_form import NUMBER_TYPES
 from conformance.exact import (
     TFLITE,
+    TOSA,
     XNNPACK,
     Exact,
     affine,
@@ -38,6 +39,8 @@ from reference.golden import Bounded, Codes
 from reference.integer import QTensor
 from reference.xnnpack import accuracy, dynamic
 
+CODES_END = 127
+"""The largest code of 8 bits."""
 NOISE = 2.0**-30
 """Relative float64 noise of a bound: sums of 2**20 terms, each with a relative error of 2**-53, stay below."""
 
@@ -94,7 +97,8 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHI
         )
         y = None if quant is None else affine(quant)
         dtype = result_type(step, [nodes[ref].dtype for ref in references(step.args)])
-        arithmetic = _Arithmetic(scheme, integers, not (delegated and integers), y, dtype, delegated)
+        floats = not (delegated and integers) or (scheme == TOSA and step.op in golden.TABLES)
+        arithmetic = _Arithmetic(scheme, integers, floats, y, dtype, delegated)
         nodes.update(_float_step(step, arithmetic, nodes, exact))
     outputs = [nodes[ref] for ref in graph.outputs]
     return Walk(
@@ -113,6 +117,8 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
     named = options.get("dtype") or options.get("out_dtype")
     if step.op in QUANTIZE:
         named = step.args[-1]
+    if step.op in golden.TRUTHS:
+        return torch.bool
     if named is not None:
         return NUMBER_TYPES[named] if isinstance(named, str) else named
     if step.op in DEQUANTIZE or not given:
@@ -161,6 +167,8 @@ class _Arithmetic:
         if step.dynamic is not None:
             operands = self._chosen(step, operands)
         args, kwargs = substitute(step.args, operands), dict(step.kwargs)
+        if self.delegated and self.scheme == TOSA and self.y is None:
+            args = golden.rounded_operands(step.op, args)
         if not self.floats:
             return [self._result(step, args, kwargs, real) for real in golden.run(step.op, args, kwargs)]
         computed = self.dtype if self.dtype in golden.FORMATS else torch.float32
@@ -184,7 +192,8 @@ class _Arithmetic:
         unit = self.y.scale32
         slack: golden.Slack = 0.0
         if self.device:
-            slack = golden.device(step.op, args, kwargs, real, unit, self.scheme)
+            wide = self.y.qmax > CODES_END
+            slack = golden.device(step.op, args, kwargs, real, unit, self.scheme, wide=wide)
         if self.floats:
             slack = slack + golden.quantise_float32(real, unit)
         if step.quant is None:  # fused: its rounding is the activation's; the slack goes through that one

@@ -62,6 +62,12 @@ def _meta(tensor: Tensor) -> Meta:
     return tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 
+def _is_real(value: Any) -> bool:
+    """Whether an operator's (first) result holds real numbers."""
+    first = value[0] if isinstance(value, tuple) else value
+    return bool(first.dtype.is_floating_point)
+
+
 def _empty(meta: Meta) -> Tensor:
     shape, stride, dtype = meta
     return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
@@ -110,6 +116,8 @@ class EdgeWriter:
     step: str | None = None
     preserve: frozenset[str] = frozenset()
     open: bool = False  # whether some sizes are symbols
+    mark: str = ""  # a quantizer's note on nodes of steps, "" for none
+    marked: frozenset[str] = frozenset()  # steps that carry it; others do when their result is no real number
 
     def open_sizes(self) -> None:
         """Let user inputs have symbolic sizes; the program gets a mode, and so a set of symbols, of its own."""
@@ -174,6 +182,8 @@ class EdgeWriter:
         node.meta["val"] = value
         if self.step is not None:
             node.meta["step"] = self.step
+            if self.mark and (self.step in self.marked or not _is_real(value)):
+                node.meta["custom"] = {self.mark: {"quantized": True}}
         return node
 
     def _value(self, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from conformance.programs import materialise
 from reference import integer
 from reference.affine import Affine
 from reference.golden.weighted import MOVEMENT
-from reference.integer import QTensor
+from reference.integer import QTensor, tosa
 
 # Behind an operator without a quantisation of its own these run on its codes (their own output's steps).
 _FUSED = (
@@ -22,7 +22,20 @@ _FUSED = (
     | {"aten.sigmoid.default", "aten.tanh.default"}
     | (MOVEMENT - {"aten.cat.default"})
 )
-TFLITE, XNNPACK = "tflite_double_round", "xnnpack_fp32"
+TFLITE, TOSA, XNNPACK = "tflite_double_round", "tosa_single_round", "xnnpack_fp32"
+_FUSED_BY = {XNNPACK: integer.FUSED, TOSA: tosa.FUSED}
+
+
+# Which operands are codes, of operators that also take booleans or indices.
+_CHOICES = {
+    "aten.embedding.default": (True, False),
+    "aten.gather.default": (True, False),
+    "aten.index.Tensor": (True,),
+    "aten.index_put.default": (True, False, True),
+    "aten.index_select.default": (True, False),
+    "aten.masked_fill.Scalar": (True, False),
+    "aten.where.self": (False, True, True),
+}
 
 
 @lru_cache(maxsize=1024)
@@ -57,13 +70,15 @@ def operands(step: Step, scheme: str = TFLITE) -> tuple[Ref, ...]:
     refs = references(step.args)
     if step.op == "aten.div.Tensor":
         return refs[:1]
+    if scheme == TOSA and step.op in _CHOICES:
+        return tuple(ref for ref, takes in zip(refs, _CHOICES[step.op], strict=False) if takes)
     return refs[:2] if scheme == XNNPACK and step.op in integer.PRODUCTS else refs
 
 
 def _fuses(step: Step, behind: Step, scheme: str) -> bool:
     """Whether the device computes both at once, with the quantisation of the second."""
-    if scheme == XNNPACK:
-        return behind.op in integer.FUSED.get(step.op, ())
+    if scheme in _FUSED_BY:
+        return behind.op in _FUSED_BY[scheme].get(step.op, ())
     return behind.op in _FUSED
 
 
@@ -140,6 +155,8 @@ def exact_values(graph: Graph, scheme: str = TFLITE) -> Exact:
         found.codes.update(codes)
         if not codes and scheme == XNNPACK:
             _real_step(step, found)
+        if not codes and scheme == TOSA and step.quant is None:
+            found.reals.update(_plain_step(step, found))
     return found
 
 
@@ -157,6 +174,15 @@ def _integer_step(step: Step, quant: Quant | None, found: Exact, scheme: str) ->
     y = affine(quant)
     codes = integer.run(step.op, substitute(step.args, known), dict(step.kwargs), y, scheme)
     return {Ref(step.name, index): QTensor(c, y.scale, y.zero_point) for index, c in enumerate(codes)}
+
+
+def _plain_step(step: Step, found: Exact) -> dict[Ref, Tensor]:
+    """The outputs of a step whose results are booleans or integers."""
+    known: Mapping[Ref, Any] = {**found.codes, **found.reals}
+    if any(ref not in known for ref in references(step.args)):
+        return {}
+    outputs = tosa.run_plain(step.op, substitute(step.args, known), dict(step.kwargs))
+    return {Ref(step.name, index): numbers for index, numbers in enumerate(outputs)}
 
 
 def _real_step(step: Step, found: Exact) -> None:

@@ -55,6 +55,7 @@ REALS: Mapping[str, torch.dtype] = {
     "int16": torch.int16,
     "int32": torch.int32,
     "int64": torch.int64,
+    "bool": torch.bool,
 }
 CODES = (-128, 127)
 """The codes of an activation that is quantised at run time."""
@@ -72,7 +73,7 @@ def materialise(value: Value) -> Tensor:
     The tensor is shared between calls: read it, never write it. Raises ValueError for an unknown fill.
     """
     if value.quant is None:
-        return _floats(value.shape, value.fill).to(REALS[value.dtype])
+        return _plain(value).to(REALS[value.dtype])
     codes = _codes(value.shape, value.fill, value.quant)
     return codes.to(DTYPES[value.quant.dtype])
 
@@ -109,6 +110,15 @@ def _codes(shape: tuple[int, ...], fill: Fill, quant: Quant) -> Tensor:
             f"unknown fill {fill.kind!r}: expected random, one_hot, list, ramp, all_codes or {[*constants]}"
         )
     return _repeated(torch.tensor(constants[fill.kind]), shape)
+
+
+def _plain(value: Value) -> Tensor:
+    """Numbers that are not quantised: whole ones within int8 for integers, two of them for booleans."""
+    dtype = REALS[value.dtype]
+    if dtype.is_floating_point or value.fill.kind == "list":
+        return _floats(value.shape, value.fill)
+    bounds = (0, 1) if dtype == torch.bool else (0, 255) if dtype == torch.uint8 else (-128, 127)
+    return _codes(value.shape, value.fill, Quant(1.0, 0, *bounds))
 
 
 def _floats(shape: tuple[int, ...], fill: Fill) -> Tensor:
@@ -324,13 +334,21 @@ def module(graph: Graph) -> nn.Module:
 # ------------------------------------------------------------------------------------ edge program
 
 
-def build(graph: Graph, preserve: Collection[str] = ()) -> ExportedProgram:
+def quantised_steps(graph: Graph) -> frozenset[str]:
+    """The steps that a quantizer deals with: those whose result is quantised, itself or behind the next step."""
+    own = {step.name for step in graph.steps if step.quant is not None}
+    behind = {ref.name for step in graph.steps if step.name in own for ref in _references(step.args)}
+    return frozenset(own | (behind & {step.name for step in graph.steps}))
+
+
+def build(graph: Graph, preserve: Collection[str] = (), mark: str = "") -> ExportedProgram:
     """The model as an edge program. Every node of a step carries the step's name in `meta["step"]`.
 
-    preserve: operators that `to_edge` is told to keep whole. Raises EdgeError when an operator refuses its
+    preserve: operators that `to_edge` is told to keep whole. mark: the name of a quantizer's note on the nodes of
+    quantised steps (`quantised_steps`), "" for none. Raises EdgeError when an operator refuses its
     arguments.
     """
-    writer = EdgeWriter(preserve=frozenset(preserve))
+    writer = EdgeWriter(preserve=frozenset(preserve), mark=mark, marked=quantised_steps(graph) if mark else frozenset())
     if any(value.dynamic for value in graph.values):
         writer.open_sizes()
     nodes = {name: writer.buffer(name, tensor) for name, tensor in _buffers(graph).items()}

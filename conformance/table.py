@@ -21,6 +21,7 @@ TOP: Mapping[str, type] = {
     "source": str,
     "rescale": str,
     "preserve": list,
+    "mark": str,
     "parameters": dict,
     "common": dict,
     "constraints": dict,
@@ -33,7 +34,7 @@ ROW: Mapping[str, type] = {
     "operator": str,
     "rewritten_to": str,
 }
-OPTIONAL = {"preserve", "precisions", "operator", "rewritten_to"}
+OPTIONAL = {"preserve", "mark", "precisions", "operator", "rewritten_to"}
 PRECISIONS = ("fp32", "fp16", "static_int8", "static_int8_per_channel", "dynamic_int8", "dynamic_int4")
 """The number types that a row may list: floats, int8 with scales in the program, int8 with scales from run time."""
 
@@ -70,7 +71,8 @@ class Row:
 class Table:
     """A whole support table. `common` holds for every row; `sha256` is of the file's bytes.
 
-    `preserve` are the operators that stay whole in the edge program.
+    `preserve` are the operators that stay whole in the edge program. `mark` is the name under which the vendor's
+    quantizer notes in a node's meta (`custom`) that it quantised the node, "" when it does not.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Table:
     rows: tuple[Row, ...]
     sha256: str
     preserve: tuple[str, ...] = ()
+    mark: str = ""
 
     def row(self, name: str) -> Row:
         """The row called `name`. Raises TableError that names the nearest row."""
@@ -163,6 +166,7 @@ def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
         rows=rows,
         sha256=sha256,
         preserve=_names(data.get("preserve", []), f"{file}: preserve"),
+        mark=data.get("mark", ""),
     )
     _check_used(table, file)
     return table

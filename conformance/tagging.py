@@ -44,7 +44,7 @@ class Tagging:
 
 def prepare(case: Case, backend: Backend, table: Table) -> ExportedProgram:
     """The case's edge program after the vendor's passes; what the table names stays whole."""
-    program = build(case.graph, table.preserve)
+    program = build(case.graph, table.preserve, table.mark)
     return apply_passes(program, backend.passes) if backend.passes else program
 
 

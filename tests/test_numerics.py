@@ -477,8 +477,8 @@ def test_unused_indices_are_compared_exactly() -> None:
 
 def test_scheme_without_an_exact_golden_is_an_error() -> None:
     graph, output = good()
-    with pytest.raises(ValueError, match="found 'tosa_single_round', expected one of"):
-        judge(golden(graph), [output], "tosa_single_round")
+    with pytest.raises(ValueError, match="found 'tflite_float64', expected one of"):
+        judge(golden(graph), [output], "tflite_float64")
 
 
 def test_empty_output() -> None:

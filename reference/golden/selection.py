@@ -179,6 +179,15 @@ def _comparisons() -> dict[str, Rule]:
     return {f"aten.{n}.{kind}": comparison(f) for n, f in functions.items() for kind in ("Tensor", "Scalar")}
 
 
+TRUTHS = frozenset(
+    {
+        *_comparisons(),
+        *(f"aten.any.{kind}" for kind in ("default", "dim", "dims")),
+        *(f"aten.logical_{name}.default" for name in ("and", "not", "or", "xor")),
+    }
+)
+"""Operators whose results are booleans."""
+
 _WHOLE = (
     "aten.argmax.default",
     "aten.bitwise_and.Scalar",

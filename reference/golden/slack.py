@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from reference.affine import float32
-from reference.golden import slack_xnnpack
+from reference.golden import slack_tosa, slack_xnnpack
 from reference.golden.aten import bound, canonical
 from reference.golden.bounded import Bounded, Scale, operands
 from reference.golden.weighted import MOVEMENT, PAD, POOLS
@@ -75,16 +75,25 @@ def excess(scheme: str | None) -> Excess:
 
 
 def device(
-    op: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Bounded, step: float, scheme: str | None
+    op: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    result: Bounded,
+    step: float,
+    scheme: str | None,
+    *,
+    wide: bool = False,
 ) -> Slack:
     """The device's slack in output steps, broadcasting to the result, beside half a step.
 
-    step: the output scale. Operands whose `scale` is None (real numbers) need no rescale.
+    step: the output scale. wide: codes have 16 bits. Operands whose `scale` is None (real numbers) need no rescale.
     """
     name, given = canonical(op), bound(op, args, kwargs)
     size = result.value.abs() / step * RELATIVE
     if scheme == "xnnpack_fp32":
         return size + slack_xnnpack.slack(name, given, step)
+    if scheme == "tosa_single_round":
+        return size + slack_tosa.slack(name, given, result, step, wide=wide)
     if not is_integer(name, given):
         return size
     rule = _RULES.get(name, _one_ratio)

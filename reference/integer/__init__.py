@@ -18,7 +18,7 @@ from reference.affine import Affine
 from reference.golden.aten import ALIASES, bound, canonical
 from reference.golden.weighted import MOVEMENT
 from reference.int8 import elementwise, lut
-from reference.integer import arithmetic, images, movement, xnnpack
+from reference.integer import arithmetic, images, movement, tosa, xnnpack
 from reference.integer.operand import IntegerError, QTensor, Rule
 from reference.integer.reals import reals, run_dynamic, run_reals
 from reference.integer.xnnpack import FUSED, PRODUCTS
@@ -55,11 +55,21 @@ def run(
         if name not in xnnpack.RULES:
             raise IntegerError(f"operator: found {op!r}, expected one with integer semantics")
         return (xnnpack.RULES[name](given, y),)
+    if scheme == "tosa_single_round":
+        return _run_tosa(name, given, y)
     if name in MOVEMENT and name not in ("aten.cat.default", "aten.upsample_nearest2d.vec"):
         return movement.moved(name, given, y)
     if name not in _RULES:
         raise IntegerError(f"operator: found {op!r}, expected one with integer semantics")
     return (_RULES[name](given, y),)
+
+
+def _run_tosa(name: str, given: Mapping[str, Any], y: Affine) -> tuple[Tensor, ...]:
+    if name in tosa.SEVERAL:
+        return tosa.SEVERAL[name](given, y)
+    if name not in tosa.RULES:
+        raise IntegerError(f"operator: found {name!r}, expected one with integer semantics")
+    return (tosa.RULES[name](given, y),)
 
 
 _RULES: Mapping[str, Rule] = MappingProxyType(
@@ -102,6 +112,10 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
 )
 OPERATORS = frozenset(_RULES) | MOVEMENT | frozenset(ALIASES)
 SCHEMES: Mapping[str, frozenset[str]] = MappingProxyType(
-    {"tflite_double_round": OPERATORS, "xnnpack_fp32": frozenset(xnnpack.RULES) | frozenset(ALIASES)}
+    {
+        "tflite_double_round": OPERATORS,
+        "tosa_single_round": frozenset(tosa.RULES) | frozenset(tosa.SEVERAL) | frozenset(ALIASES),
+        "xnnpack_fp32": frozenset(xnnpack.RULES) | frozenset(ALIASES),
+    }
 )
 """Rescale scheme -> the operators that a device of that scheme computes on integers."""

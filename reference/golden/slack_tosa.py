@@ -1,0 +1,125 @@
+"""The slack of Arm's integer arithmetic (TOSA 1.0), in output steps, beside half a step and float32's relative errors.
+
+Source: TOSA 1.0's RESCALE and TABLE, and the scales to which Arm's compiler takes operands first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reference.golden.aten import aten
+from reference.golden.bounded import Bounded, as_bounded, operands
+
+Slack = float | Tensor
+Given = Mapping[str, Any]  # arguments by their schema names
+
+_FUNCTIONS = (
+    "acos acosh asin asinh atan atanh celu ceil cos cosh elu erf erfinv exp expm1 floor gelu hardsigmoid hardswish "
+    "leaky_relu log log10 log1p reciprocal round rsqrt selu sigmoid sign silu sin sinh tan tanh"
+)
+TABLES = frozenset(f"aten.{name}.default" for name in _FUNCTIONS.split()) | {
+    "aten.div.Tensor_mode",
+    "aten.pow.Tensor_Scalar",
+    "aten.pow.Tensor_Tensor",
+    "aten.remainder.Scalar",
+    "aten.remainder.Tensor",
+}
+"""Operators whose results are looked up: entries are computed in float32 and quantised as torch does it."""
+
+PRODUCTS = frozenset(
+    {"aten.bmm.default", "aten.convolution.default", "aten.cumsum.default", "aten.linear.default", "aten.mm.default"}
+)
+"""Operators that sum 16-bit codes in 48 bits, whose multipliers then have 15 bits."""
+
+RELATIVE_WIDE = 2.0**-15
+"""Half a bit of a multiplier of 15 bits, of which the first may be the only one set."""
+
+SMALLER_SCALE = frozenset(f"aten.{name}.Tensor" for name in ("eq", "ne", "ge", "gt", "le", "lt")) | {
+    "aten.maximum.default",
+    "aten.minimum.default",
+    "aten.clamp.Tensor",
+}
+"""Operators that take their operands to whole steps of the smallest scale."""
+
+_NODES = 128
+"""Codes from one entry of a 16-bit table to the next."""
+
+
+def slack(op: str, given: Given, result: Bounded, step: float, *, wide: bool) -> Slack:
+    """What the operator's own roundings before the last may change, broadcasting to the result.
+
+    wide: codes have 16 bits.
+    """
+    found = [x for x in operands(list(given.values())) if isinstance(x.scale, float)]
+    if not found:
+        return 0.0
+    scales = [float(x.scale) for x in found if isinstance(x.scale, float)]
+    if op in ("aten.add.Tensor", "aten.sub.Tensor"):
+        return 2 * max(scales) / 2.0 ** (12 if wide else 20) / step
+    if op in SMALLER_SCALE:
+        return 0.0 if len(set(scales)) == 1 else 0.5 * min(scales) / step
+    if op in TABLES:
+        return _between(op, given, found[0], step) if wide else 0.0
+    if wide and op in PRODUCTS:
+        return result.magnitude / step * RELATIVE_WIDE
+    if op in _IN_OWN_STEPS and scales[0] != step:
+        return 0.5 * scales[0] / step
+    return 0.0
+
+
+_IN_OWN_STEPS = frozenset(
+    {
+        "aten._adaptive_avg_pool2d.default",
+        "aten.avg_pool2d.default",
+        "aten.constant_pad_nd.default",
+        "aten.pad.default",
+        "aten.upsample_bilinear2d.vec",
+    }
+)
+"""Operators that round to the operand's steps, and are rescaled where the output's differ."""
+
+
+def _between(op: str, given: Given, x: Bounded, step: float) -> Tensor:
+    """How far a straight line between two entries, each rounded, is from the function itself."""
+    scale = x.scale
+    assert isinstance(scale, float)
+    function = _function(op, given)
+    nodes = torch.arange(-(2**15), 2**15 + 1, _NODES, dtype=torch.float64) * scale
+    limit = float(2**15)
+    entries = (function(nodes) / step).clamp(-limit, limit)
+    codes = (x.value / scale).round().clamp(-limit, limit - 1)
+    below = torch.floor(codes / _NODES)
+    index = (below + limit / _NODES).long()
+    part = codes / _NODES - below
+    line = entries[index] * (1 - part) + torch.where(part > 0, entries[index + 1] * part, 0.0)
+    apart = (line - (function(x.value) / step).clamp(-limit, limit)).abs()
+    return torch.where(apart.isnan(), math.inf, apart) + 0.5
+
+
+def _function(op: str, given: Given) -> Callable[[Tensor], Tensor]:
+    _, *rest = given
+    options = {name: _number(given[name]) for name in rest}
+    return lambda numbers: aten(op)(numbers, **options)
+
+
+def _number(argument: Any) -> Any:
+    return argument.value.reshape(()) if isinstance(argument, Bounded) else argument
+
+
+def rounded_operands(op: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of a comparison of codes, each off by half a step of the smaller scale where scales differ."""
+    scales = {x.scale for x in operands(args)}
+    if op not in SMALLER_SCALE or len(scales) < 2 or not all(isinstance(scale, float) for scale in scales):
+        return args
+    half = 0.5 * min(scale for scale in scales if isinstance(scale, float))
+    return tuple(_off(x, half) if isinstance(x, Bounded) else x for x in args)
+
+
+def _off(x: Bounded, by: float) -> Bounded:
+    off = as_bounded(x)
+    return Bounded(off.value, off.spread() + by, off.scale, off.axis)

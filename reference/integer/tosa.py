@@ -1,0 +1,301 @@
+"""Static int8 and int16 as Arm's compiler and TOSA 1.0 define it: ATen operators on codes, in int64.
+
+Sums take both operands to steps of 2 * max(scales) / 2**20 (2**12 for int16); extrema and comparisons to the
+smaller scale; products and sums of codes are exact and rescaled once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reference.affine import Affine
+from reference.golden.aten import aten
+from reference.golden.weighted import MOVEMENT
+from reference.integer import tosa_images, tosa_tables
+from reference.integer.operand import Given, IntegerError, QTensor, Rule, require
+from reference.integer.tosa_rescale import (
+    centred,
+    code_of,
+    is_wide,
+    output,
+    quantised,
+    requantised,
+    saturated,
+    shifted,
+    step,
+)
+
+FRACTION = {torch.int8: 20, torch.int16: 12}
+"""Bits below twice the larger scale that sums keep."""
+
+
+def _sum(sign: int) -> Rule:
+    def rule(given: Given, y: Affine) -> Tensor:
+        a, b = _operands(given, "self", "other")
+        require(given.get("alpha", 1) == 1, "sum", f"alpha = {given.get('alpha')}", "alpha = 1")
+        unit = (2 * max(step(a), step(b))) / (1 << FRACTION[a.codes.dtype])
+        first, second = (shifted(centred(x), step(x) / unit) for x in (a, b))
+        return output(first + sign * second, unit / y.scale, y)
+
+    return rule
+
+
+def _operands(given: Given, *names: str) -> list[QTensor]:
+    found = [given[name] for name in names if given[name] is not None]
+    for x in found:
+        require(isinstance(x, QTensor), "operand", type(x).__name__, "codes")
+    return found
+
+
+def _mul(given: Given, y: Affine) -> Tensor:
+    a, b = _operands(given, "self", "other")
+    return output(centred(a) * centred(b), step(a) * step(b) / y.scale, y)
+
+
+def common(operands: Sequence[QTensor]) -> tuple[list[Tensor], float]:
+    """Operands in steps of their smallest scale, and that scale."""
+    smallest = min(step(x) for x in operands)
+    return [shifted(centred(x), step(x) / smallest) for x in operands], smallest
+
+
+def _extreme(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
+    def rule(given: Given, y: Affine) -> Tensor:
+        (a, b), scale = common(_operands(given, "self", "other"))
+        return output(function(a, b), scale / y.scale, y)
+
+    return rule
+
+
+def _clamp_tensor(given: Given, y: Affine) -> Tensor:
+    numbers, scale = common(_operands(given, "self", "min", "max"))
+    found = numbers.pop(0)
+    for name, function in (("min", torch.maximum), ("max", torch.minimum)):
+        if given[name] is not None:
+            found = function(found, numbers.pop(0))
+    return output(found, scale / y.scale, y)
+
+
+def _abs(given: Given, y: Affine) -> Tensor:
+    (x,) = _operands(given, "self")
+    return output(centred(x).abs(), step(x) / y.scale, y)
+
+
+def _neg(given: Given, y: Affine) -> Tensor:
+    (x,) = _operands(given, "self")
+    if step(x) == y.scale:
+        return saturated(y.zero_point - centred(x), y)
+    return output(-centred(x), step(x) / y.scale, y)
+
+
+def _limits(lower: str | float, upper: str | float) -> Rule:
+    """relu and its kin: limits are numbers, or the names of the arguments that hold them."""
+
+    def rule(given: Given, y: Affine) -> Tensor:
+        (x,) = _operands(given, "self")
+        low, high = (given[limit] if isinstance(limit, str) else limit for limit in (lower, upper))
+        first = y.qmin if low is None else code_of(float(low), y)
+        last = y.qmax if high is None else code_of(float(high), y)
+        return requantised(x, y).clamp_min(first).clamp_max(last)
+
+    return rule
+
+
+def _matmul(given: Given, y: Affine) -> Tensor:
+    a, b = _operands(given, "self", "mat2")
+    sums = (centred(a).double() @ centred(b).double()).long()
+    return output(sums, step(a) * step(b) / y.scale, y, bits=tosa_images.bits(a))
+
+
+def _total(given: Given, y: Affine, *, mean: bool) -> Tensor:
+    (x,) = _operands(given, "self")
+    dims = _dims(given["dim"], x.codes.dim())
+    count = math.prod(x.codes.shape[axis] for axis in dims) if mean else 1
+    return output(centred(x).sum(dims, given["keepdim"]), step(x) / (count * y.scale), y)
+
+
+def _dims(dim: Any, rank: int) -> list[int]:
+    listed = [dim] if isinstance(dim, int) else list(dim or ())
+    return [axis % rank for axis in listed] or list(range(rank))
+
+
+def _reduced(function: Callable[..., Tensor]) -> Rule:
+    def rule(given: Given, y: Affine) -> Tensor:
+        (x,) = _operands(given, "self")
+        codes = function(x.codes.long(), _dims(given["dim"], x.codes.dim()), given["keepdim"])
+        return requantised(_like(x, codes), y)
+
+    return rule
+
+
+def _like(x: QTensor, codes: Tensor) -> QTensor:
+    return QTensor(codes.to(x.codes.dtype), x.scale, x.zero_point)
+
+
+def _cumsum(given: Given, y: Affine) -> Tensor:
+    (x,) = _operands(given, "self")
+    bits = tosa_images.bits(x)
+    return output(centred(x).cumsum(given["dim"]), step(x) / y.scale, y, bits=bits)
+
+
+def _cat(given: Given, y: Affine) -> Tensor:
+    return torch.cat([requantised(piece, y) for piece in given["tensors"]], given["dim"])
+
+
+def _pad(given: Given, y: Affine) -> Tensor:
+    """Padding with a number's code, or with the tensor's own elements."""
+    (x,) = _operands(given, "self")
+    mode, number = given.get("mode", "constant"), given.get("value") or 0.0
+    if mode == "constant":
+        held = Affine(step(x), x.zero_point, *_range(x))
+        moved = torch.constant_pad_nd(x.codes.long(), list(given["pad"]), code_of(float(number), held))
+    else:
+        moved = aten("aten.pad.default")(x.codes.double(), list(given["pad"]), mode).long()
+    return requantised(_like(x, moved), y)
+
+
+def _range(x: QTensor) -> tuple[int, int]:
+    return (-(2**15), 2**15 - 1) if is_wide(x) else (-128, 127)
+
+
+def _where(given: Given, y: Affine) -> Tensor:
+    a, b = (requantised(x, y) for x in _operands(given, "self", "other"))
+    return torch.where(given["condition"] != 0, a, b)
+
+
+def _masked_fill(given: Given, y: Affine) -> Tensor:
+    (x,) = _operands(given, "self")
+    return torch.where(given["mask"] != 0, code_of(float(given["value"]), y), requantised(x, y)).to(x.codes.dtype)
+
+
+def _moved(op: str) -> Rule:
+    """Elements of the first operand, at other places; indices are whole numbers."""
+
+    def rule(given: Given, y: Affine) -> Tensor:
+        first, *rest = given
+        x = given[first]
+        require(isinstance(x, QTensor), op, type(x).__name__, "codes")
+        arguments = {name: given[name] for name in rest if name not in _FORMS}
+        return requantised(_like(x, aten(op)(x.codes, **arguments)), y)
+
+    return rule
+
+
+_FORMS = frozenset(
+    {"memory_format", "dim_order", "non_blocking", "dtype", "layout", "device", "pin_memory", "implicit"}
+)
+
+
+def _split(op: str) -> Callable[[Given, Affine], tuple[Tensor, ...]]:
+    def rule(given: Given, y: Affine) -> tuple[Tensor, ...]:
+        (x,) = _operands(given, "self")
+        arguments = {name: item for name, item in given.items() if name != "self"}
+        return tuple(requantised(_like(x, part), y) for part in aten(op)(x.codes, **arguments))
+
+    return rule
+
+
+def _index_put(given: Given, y: Affine) -> Tensor:
+    x, values = _operands(given, "self", "values")
+    require(not given["accumulate"], "index_put", "accumulate", "none")
+    indices = [index if index.dtype == torch.bool else index.long() for index in given["indices"]]
+    made: Tensor = torch.index_put(requantised(x, y), indices, requantised(values, y))
+    return made
+
+
+def _full(op: str) -> Rule:
+    """What holds numbers only: their codes."""
+
+    def rule(given: Given, y: Affine) -> Tensor:
+        arguments = {name: item for name, item in given.items() if name not in _FORMS and name != "requires_grad"}
+        if "self" in arguments:
+            arguments["self"] = arguments["self"].codes.float()
+        return quantised(aten(op)(**arguments).to(torch.float32), y)
+
+    return rule
+
+
+_SPLITS = ("aten.split_copy.Tensor", "aten.split_with_sizes_copy.default")
+_INDEXED = (
+    "aten.embedding.default",
+    "aten.gather.default",
+    "aten.index.Tensor",
+    "aten.index_select.default",
+)
+_NOT_MOVED = frozenset({"aten.cat.default", "aten.upsample_nearest2d.vec", "aten.dropout.default", *_SPLITS})
+
+SEVERAL: Mapping[str, Callable[[Given, Affine], tuple[Tensor, ...]]] = MappingProxyType(
+    {op: _split(op) for op in _SPLITS}
+)
+"""Operators of several results."""
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        **{op: _moved(op) for op in (*sorted(MOVEMENT - _NOT_MOVED), *_INDEXED)},
+        **{op: _full(op) for op in ("aten.full.default", "aten.full_like.default", "aten.scalar_tensor.default")},
+        **tosa_tables.RULES,
+        **tosa_images.RULES,
+        "aten.abs.default": _abs,
+        "aten.add.Tensor": _sum(1),
+        "aten.amax.default": _reduced(torch.amax),
+        "aten.amin.default": _reduced(torch.amin),
+        "aten.bmm.default": _matmul,
+        "aten.cat.default": _cat,
+        "aten.clamp.Tensor": _clamp_tensor,
+        "aten.clamp.default": _limits("min", "max"),
+        "aten.constant_pad_nd.default": _pad,
+        "aten.cumsum.default": _cumsum,
+        "aten.hardtanh.default": _limits("min_val", "max_val"),
+        "aten.index_put.default": _index_put,
+        "aten.masked_fill.Scalar": _masked_fill,
+        "aten.maximum.default": _extreme(torch.maximum),
+        "aten.mean.dim": lambda given, y: _total(given, y, mean=True),
+        "aten.minimum.default": _extreme(torch.minimum),
+        "aten.mm.default": _matmul,
+        "aten.mul.Tensor": _mul,
+        "aten.neg.default": _neg,
+        "aten.pad.default": _pad,
+        "aten.relu.default": _limits(0.0, math.inf),
+        "aten.sub.Tensor": _sum(-1),
+        "aten.sum.dim_IntList": lambda given, y: _total(given, y, mean=False),
+        "aten.where.self": _where,
+    }
+)
+
+# ------------------------------------------------------------------------------------ results that are no codes
+
+COMPARISONS = frozenset(f"aten.{name}.{kind}" for name in ("eq", "ne", "ge", "gt", "le", "lt") for kind in ("Tensor",))
+
+
+def run_plain(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    """An operator whose results are booleans or integers; of integers, or a comparison of codes.
+
+    Comparisons of codes first take both to the smaller scale. Empty when the result is not exact.
+    """
+    codes = [x for x in args if isinstance(x, QTensor)]
+    if codes:
+        if op not in COMPARISONS or len(codes) != 2:
+            return ()
+        numbers, _ = common(codes)
+        return (aten(op)(*numbers),)
+    if any(isinstance(x, Tensor) and x.is_floating_point() for x in args):
+        return ()
+    try:
+        result = aten(op)(*[list(x) if isinstance(x, tuple) else x for x in args], **kwargs)
+    except (TypeError, RuntimeError) as error:
+        raise IntegerError(f"{op}: {error}") from error
+    outputs = (result,) if isinstance(result, Tensor) else tuple(result)
+    return () if any(y.is_floating_point() for y in outputs) else outputs
+
+
+FUSED: Mapping[str, frozenset[str]] = MappingProxyType(
+    dict.fromkeys(
+        ("aten.convolution.default", "aten.linear.default"),
+        frozenset({"aten.relu.default", "aten.hardtanh.default"}),
+    )
+)
+"""What a product computes together with the activation behind it."""
