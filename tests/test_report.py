@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +18,16 @@ from conformance.assay import Request, assay
 from conformance.backends import needed_path
 from conformance.certificate import Selection
 from conformance.report.console import BarProgress, PlainProgress, progress, summary
-from conformance.report.data import CHECKS, Report, Tally, command, make_report
+from conformance.report.data import CHECKS, Report, command, make_report
 from conformance.report.findings import find
 from conformance.report.junit import junit
+from conformance.report.matrix import Tally
 from conformance.report.render import html, markdown
 from conformance.report.svg import RED, lsb_by_row, lsb_histogram, sqnr_plot
 from conformance.report.symptoms import symptom
 from conformance.results import CaseResult, Failure, Reason
 from conformance.selection import all_cases
+from conformance.table import load_table
 
 NEG = "aten.neg.default/operator/accept/baseline"
 
@@ -73,13 +76,28 @@ def test_the_path_of_a_backend_is_part_of_the_command(monkeypatch: pytest.Monkey
 
 def test_counts_by_operator_and_constraint(failing: Report) -> None:
     assert sum(tally.cases for _, tally in failing.rows) == len(failing.results)
-    assert failing.cells["aten.neg.default", "operator"].failed >= 1
+    assert next(line for line in failing.lines if line.row == "aten.neg.default").cells["operator"].failed >= 1
     assert [Tally().state, Tally(1).state, Tally(1, 1, 1).state, Tally(0, 1).state] == [
         "none",
         "pass",
         "fail",
         "unspecified",
     ]
+
+
+def test_precisions_have_lines_of_their_own(failing: Report) -> None:
+    table = load_table("xnnpack@1.5")
+    cases = all_cases(table)
+    ran = [replace(failing.results[0], case=c.id, row=c.row, constraint=c.constraint, status="pass") for c in cases]
+    typed = make_report(failing.certificate, table, ran, cases)
+    found = {line.precision: line for line in typed.lines if line.row == "aten.add.Tensor"}
+    expected = Counter(case.precision for case in cases if case.row == "aten.add.Tensor")
+    assert {name: line.all.cases for name, line in found.items()} == expected
+    assert "add_scale_ratio" in found["static_int8"].cells and "add_scale_ratio" not in found["fp32"].cells
+    assert "add_scale_ratio" not in typed.codes and "dtype" in typed.codes
+    assert f"| aten.add.Tensor | fp16 | {found['fp16'].all.cases} |" in markdown(typed)
+    assert '<td class="word">static_int8</td>' in html(typed)
+    assert "precision" not in html(failing).partition("Operators and constraints")[2].partition("</tr>")[0]
 
 
 def test_html_is_one_self_contained_file(failing: Report) -> None:

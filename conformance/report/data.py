@@ -11,6 +11,7 @@ from itertools import groupby
 from conformance.certificate import Certificate
 from conformance.graph import Case
 from conformance.report.findings import Finding, find
+from conformance.report.matrix import Line, Tally, common, lines, tally
 from conformance.results import CaseResult
 from conformance.table import Table
 
@@ -40,26 +41,6 @@ CHECKS = {
 
 
 @dataclass(frozen=True)
-class Tally:
-    """How many cases ended how."""
-
-    passed: int = 0
-    unspecified: int = 0
-    failed: int = 0
-
-    @property
-    def cases(self) -> int:
-        return self.passed + self.unspecified + self.failed
-
-    @property
-    def state(self) -> str:
-        """ "none", "fail", "unspecified" (nothing but unspecified) or "pass"."""
-        if not self.cases:
-            return "none"
-        return "fail" if self.failed else "pass" if self.passed else "unspecified"
-
-
-@dataclass(frozen=True)
 class FailedCase:
     """A failing case for a reader: what was asked, the rule in words, how to see it again."""
 
@@ -72,14 +53,14 @@ class FailedCase:
 
 @dataclass(frozen=True)
 class Report:
-    """One run. `cells` are by (row, constraint code); codes stand in the table's order."""
+    """One run. `lines` are the operators in each precision; `codes` the constraints that many of them have."""
 
     certificate: Certificate
     table: Table
     results: tuple[CaseResult, ...]
     rows: tuple[tuple[str, Tally], ...]
+    lines: tuple[Line, ...]
     codes: tuple[str, ...]
-    cells: dict[tuple[str, str], Tally]
     failures: tuple[FailedCase, ...]
     findings: tuple[Finding, ...]
 
@@ -107,31 +88,19 @@ def make_report(
     """Group a run's results. `path`: the PYTHONPATH without which the backend is not found, if any."""
     used = {result.constraint for result in results}
     known = [code for code, _ in table.meanings]
+    codes = (*sorted(used - set(known)), *(code for code in known if code in used))
+    matrix = lines(table, results, codes)
     waived = {waiver.case for waiver in certificate.waivers}
     return Report(
         certificate,
         table,
         tuple(results),
         tuple((row.name, tally(r for r in results if r.row == row.name)) for row in table.rows),
-        tuple(sorted(used - set(known))) + tuple(code for code in known if code in used),
-        cells(results),
+        matrix,
+        common(codes, matrix),
         tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status == "fail"),
         find(results, {case.id: case for case in cases}, waived, table.rescale),
     )
-
-
-def tally(results: Iterable[CaseResult]) -> Tally:
-    """Count results by status."""
-    counts = Counter(result.status for result in results)
-    return Tally(counts["pass"], counts["unspecified"], counts["fail"])
-
-
-def cells(results: Sequence[CaseResult]) -> dict[tuple[str, str], Tally]:
-    """Counts by row and constraint."""
-    groups: dict[tuple[str, str], list[CaseResult]] = {}
-    for result in results:
-        groups.setdefault((result.row, result.constraint), []).append(result)
-    return {key: tally(group) for key, group in groups.items()}
 
 
 def command(certificate: Certificate, case: str, path: str = "") -> str:

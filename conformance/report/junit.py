@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from conformance.report.data import FailedCase, Report, Tally
+from conformance.report.data import FailedCase, Report
+from conformance.report.matrix import Tally
 from conformance.results import CaseResult
 
 

@@ -24,9 +24,12 @@ def _row(table: Table, row: Row) -> Iterator[str]:
         yield f"operator: {row.operator}"
     if row.rewritten_to is not None:
         yield f"judged as: {row.rewritten_to}"
+    if row.precisions:
+        yield f"precisions: {', '.join(row.precisions)}"
     yield "constraints:"
     for constraint in (*table.common, *row.constraints):
-        yield f"  {constraint.code}: {table.sentence(constraint)} [{constraint.source}]"
+        kinds = f" ({', '.join(constraint.precisions)})" if constraint.precisions else ""
+        yield f"  {constraint.code}{kinds}: {table.sentence(constraint)} [{constraint.source}]"
 
 
 def _cases(cases: list[Case]) -> Iterator[str]:

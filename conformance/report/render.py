@@ -6,8 +6,9 @@ from functools import lru_cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from conformance.report.data import CHECKS, Report, Tally, sentence
+from conformance.report.data import CHECKS, Report, sentence
 from conformance.report.junit import junit
+from conformance.report.matrix import Tally
 from conformance.report.svg import lsb_by_row, lsb_histogram, sqnr_plot
 from conformance.report.words import LISTED, cases_text, listed, trait_text
 
