@@ -52,7 +52,7 @@ VALUE: dict[str, Any] = {
     "leaves": [{"size": 1}, {}],
     "kind": 2,
     "body": {"text": "x"},
-    "names": ["a", "", "größe"],
+    "names": ["a", "", "naïve"],
 }
 TREE_FIELDS: dict[str, Any] = {}
 TREE = Table("Tree", TREE_FIELDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -150,11 +151,19 @@ def _check_result(operator: TOperator, operands: Mapping[str, TTensor | TShape],
     kinds = OPERANDS.get(operator.code, "t" * max(1, len(given)) if operator.code == "CONCAT" else "t")
     if [kind == "s" for kind in kinds] != [isinstance(each, TShape) for each in given]:
         raise FormatError("operands", "".join("ts"[isinstance(each, TShape)] for each in given), kinds, where)
-    defaults = {name: each.default for name, each in schema.OPERATORS[operator.code].attributes.items()}
-    whole = TOperator(operator.code, operator.inputs, operator.outputs, {**defaults, **operator.attributes})
     result = operands[operator.outputs[0]]
     assert isinstance(result, TTensor)  # _check_order
-    expected = RULES[operator.code](Use(whole, given, where), result.dtype)
+    expected = RULES[operator.code](Use(completed(operator), given, where), result.dtype)
     if (result.dtype, result.shape) != expected:
         found = f"{result.dtype} {list(result.shape)}"
         raise FormatError("result", found, f"{expected[0]} {list(expected[1])}", where)
+
+
+def completed(operator: TOperator) -> TOperator:
+    """The operator with every attribute, those that were left out with their defaults."""
+    known = schema.OPERATORS[operator.code].attributes
+    if len(operator.attributes) == len(known):
+        return operator
+    return replace(
+        operator, attributes={name: operator.attributes.get(name, each.default) for name, each in known.items()}
+    )

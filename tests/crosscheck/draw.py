@@ -1,28 +1,21 @@
-"""Random programs of one operator: parameters, inputs, a TFLite model, and our kernel with the same parameters."""
+"""Seeded choices for random programs: shapes, quantisations, and codes that reach their types' limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from crosscheck.litert import Array, Spec, constant
 from torch import Tensor
 
 from reference.affine import Affine
 
+Array = npt.NDArray[Any]
+
 ZERO_POINTS = (-128, 0, 127)
 CODE_FILLS = ("random", "low", "high", "alternating", "ramp", "bounds")
-
-
-@dataclass(frozen=True)
-class Program:
-    """The same computation twice: `model` for LiteRT, `kernel` for us; both take `inputs`."""
-
-    model: bytes
-    inputs: tuple[Array, ...]
-    kernel: Callable[..., Tensor]
 
 
 class Draw:
@@ -68,38 +61,23 @@ class Draw:
     def shape(self, rank_low: int, rank_high: int, largest: int) -> tuple[int, ...]:
         return tuple(self.integer(1, largest) for _ in range(self.integer(rank_low, rank_high)))
 
-    def codes(self, shape: Sequence[int], low: int = -128) -> Array:
-        """int8 codes, by a random one of the fills."""
+    def codes(self, shape: Sequence[int], low: int = -128, high: int = 127, dtype: npt.DTypeLike = np.int8) -> Array:
+        """Codes within low..high, both included, by a random one of the fills."""
         count = int(np.prod(shape))
         match str(self.rng.choice(CODE_FILLS)):
             case "low":
                 flat = np.full(count, low)
             case "high":
-                flat = np.full(count, 127)
+                flat = np.full(count, high)
             case "alternating":
-                flat = np.where(np.arange(count) % 2, low, 127)
+                flat = np.where(np.arange(count) % 2, low, high)
             case "ramp":
-                flat = (np.arange(count) + self.integer(0, 255)) % (128 - low) + low
+                flat = (np.arange(count) + self.integer(0, 255)) % (high + 1 - low) + low
             case "bounds":
-                flat = self.rng.choice([low, 127], count)
+                flat = self.rng.choice([low, high], count)
             case _:
-                flat = self.rng.integers(low, 128, count)
-        return flat.astype(np.int8).reshape(tuple(shape))
-
-
-def spec(shape: Sequence[int], q: Affine) -> Spec:
-    """An activation's tensor."""
-    return Spec(tuple(shape), (q.scale,), q.zero_point)
-
-
-def constant_of(codes: Array, q: Affine) -> Spec:
-    """A constant of int8 codes."""
-    return constant(codes, (q.scale,), q.zero_point)
-
-
-def int32(*values: int | Sequence[int] | Sequence[Sequence[int]]) -> Spec:
-    """A constant of int32: a shape, axes, paddings."""
-    return constant(np.array(values[0] if len(values) == 1 else values, dtype=np.int32))
+                flat = self.rng.integers(low, high + 1, count)
+        return flat.astype(dtype).reshape(tuple(shape))
 
 
 def tensor(array: Array) -> Tensor:

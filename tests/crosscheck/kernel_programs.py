@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from crosscheck.draw import Draw, Program, constant_of, int32, spec, tensor
+from crosscheck.draw import Draw, tensor
 from crosscheck.litert import Array, Spec, constant, one_operator
+from crosscheck.litert_draw import Program, constant_of, int32, spec
 from torch import Tensor
 
 from reference.affine import Affine

@@ -6,9 +6,10 @@ import zlib
 
 import numpy as np
 import pytest
-from crosscheck.draw import Draw, Program, tensor
+from crosscheck.draw import Draw, tensor
 from crosscheck.kernel_programs import PROGRAMS
 from crosscheck.litert import run_litert
+from crosscheck.litert_draw import Program
 
 from reference import rescale
 from reference.int8 import elementwise

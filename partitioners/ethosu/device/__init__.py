@@ -1,0 +1,1 @@
+"""The simulated Ethos-U: prepares the operators of a TOSA graph with the arithmetic of reference.tosa."""

@@ -1,0 +1,56 @@
+"""Operators element by element, tables and rescales."""
+
+from __future__ import annotations
+
+from partitioners.ethosu.device.site import Site, Step
+from reference.tosa import elementwise
+from reference.tosa.numbers import DTYPES, codes
+from reference.tosa.rescale import rescale as rescale_kernel
+
+
+def plain(site: Site) -> Step:
+    """Operators without parameters."""
+    kernel = elementwise.UNARY.get(site.code)
+    return Step(kernel) if kernel else Step(elementwise.BINARY[site.code], (0, 1))
+
+
+def arithmetic_right_shift(site: Site) -> Step:
+    return Step(elementwise.arithmetic_right_shift(site.attribute("round")), (0, 1))
+
+
+def multiply(site: Site) -> Step:
+    return Step(elementwise.mul(site.number(2)), (0, 1))
+
+
+def negate(site: Site) -> Step:
+    return Step(elementwise.negate(site.codes(0, 1), site.codes(0, 2)))
+
+
+def clamp(site: Site) -> Step:
+    return Step(elementwise.clamp(site.attribute("min_val"), site.attribute("max_val")))
+
+
+def cast(site: Site) -> Step:
+    return Step(elementwise.cast(DTYPES[site.y.dtype]))
+
+
+def table(site: Site) -> Step:
+    values = site.data(1)
+    return Step(elementwise.table8(values) if site.x.dtype == "INT8" else elementwise.table16(values))
+
+
+def select(site: Site) -> Step:
+    return Step(elementwise.select, (0, 1, 2))
+
+
+def rescale(site: Site, bound: int | None = None) -> Step:
+    """bound: the largest magnitude of the numbers to rescale, where less than their type allows."""
+    kernel = rescale_kernel(
+        site.data(1).tolist(),
+        site.data(2).tolist(),
+        site.codes(0, 3, site.attribute("input_unsigned")),
+        codes(site.y.dtype, site.number(4), site.attribute("output_unsigned")),
+        site.attribute("scale32"),
+        bound,
+    )
+    return Step(kernel)

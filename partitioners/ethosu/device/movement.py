@@ -1,0 +1,57 @@
+"""Data movement, indexing and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from partitioners.ethosu.device.site import Kernel, Site, Step
+from reference.tosa import movement
+
+ALONG: Final[Mapping[str, Callable[[int], Kernel]]] = {
+    "ARGMAX": movement.argmax,
+    "REDUCE_ALL": movement.reduce_all,
+    "REDUCE_ANY": movement.reduce_any,
+    "REDUCE_MAX": movement.reduce_max,
+    "REDUCE_MIN": movement.reduce_min,
+    "REDUCE_SUM": movement.reduce_sum,
+    "REVERSE": movement.reverse,
+}
+
+
+def along(site: Site) -> Step:
+    """Operators along one axis."""
+    return Step(ALONG[site.code](site.attribute("axis")))
+
+
+def concat(site: Site) -> Step:
+    return Step(movement.concat(site.attribute("axis")), tuple(range(len(site.operands))))
+
+
+def gather(site: Site) -> Step:
+    return Step(movement.gather, (0, 1))
+
+
+def scatter(site: Site) -> Step:
+    return Step(movement.scatter, (0, 1, 2))
+
+
+def pad(site: Site) -> Step:
+    widths = site.shape(1)
+    return Step(movement.pad(list(zip(widths[::2], widths[1::2], strict=True)), site.number(2)))
+
+
+def reshape(site: Site) -> Step:
+    return Step(movement.reshape(site.shape(1)))
+
+
+def slice_(site: Site) -> Step:
+    return Step(movement.slice_(site.shape(1), site.shape(2)))
+
+
+def tile(site: Site) -> Step:
+    return Step(movement.tile(site.shape(1)))
+
+
+def transpose(site: Site) -> Step:
+    return Step(movement.transpose(site.attribute("perms")))

@@ -1,0 +1,93 @@
+"""One operator of a loaded graph, as the functions that prepare kernels see it.
+
+A graph that was read or checked keeps the rules of `tosa_check`: kinds, types, shapes and attributes fit
+together. Here are only the device's own limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import numpy as np
+import torch
+
+from partitioners.ethosu.tosa_model import Array, TTensor
+from partitioners.ethosu.tosa_rules.use import Use
+from partitioners.exir.flatbuffer import FormatError
+from reference.int8.accumulate import Padding
+from reference.tosa.numbers import Codes, codes
+
+Kernel = Callable[..., torch.Tensor]
+
+ELEMENT_LIMIT: Final = 2**26
+"""Elements that one operator may gather: padded images, windows, products."""
+
+
+class DeviceError(FormatError):
+    """A well-formed graph that the device cannot run."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A prepared operator: `kernel` takes the values of the operands at positions `arguments`.
+
+    bound: of products, whose kernel gives floating-point accumulators, the largest magnitude of one.
+    """
+
+    kernel: Kernel
+    arguments: tuple[int, ...] = (0,)
+    bound: int | None = None
+
+
+@dataclass(frozen=True)
+class Site(Use):
+    """An operator, its operands and its result `y`."""
+
+    y: TTensor
+
+    def tensor(self, position: int) -> TTensor:
+        operand = self.operands[position]
+        if not isinstance(operand, TTensor):
+            raise DeviceError(f"operand {position}", "a shape", "a tensor", self.where)
+        return operand
+
+    def data(self, position: int) -> torch.Tensor:
+        """A fresh torch tensor of a constant operand."""
+        data = self.tensor(position).data
+        if data is None:
+            raise DeviceError(f"operand {position}", "computed", "a constant", self.where)
+        return tensor_of(data)
+
+    def is_constant(self, position: int) -> bool:
+        return self.tensor(position).data is not None
+
+    def number(self, position: int) -> int:
+        """The only number of a constant operand."""
+        return int(self.data(position))
+
+    def codes(self, position: int, zero_point: int, unsigned: bool = False) -> Codes:
+        """The type of an operand with the zero point in another one."""
+        return codes(self.tensor(position).dtype, self.number(zero_point), unsigned)
+
+    def padding(self) -> Padding:
+        top, bottom, left, right = self.attribute("pad")
+        return ((top, bottom), (left, right))
+
+    def gathers(self, *sizes: int) -> None:
+        """Refuse an operator that would not fit the device's memory."""
+        if prod(sizes) > ELEMENT_LIMIT:
+            raise DeviceError("elements to gather", prod(sizes), f"at most {ELEMENT_LIMIT}", self.where)
+
+    def pads(self) -> None:
+        """Refuse paddings that make images larger than the device's memory."""
+        pad, sides = self.attribute("pad"), self.x.shape[1:-1]
+        padded = [n + pad[2 * axis] + pad[2 * axis + 1] for axis, n in enumerate(sides)]
+        self.gathers(self.x.shape[0], *padded, max(self.x.shape[-1], self.y.shape[-1]))
+
+
+def tensor_of(data: Array) -> torch.Tensor:
+    """A fresh torch tensor of a constant."""
+    return torch.from_numpy(np.array(data))

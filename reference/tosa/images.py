@@ -1,0 +1,122 @@
+"""Pools and resizes of TOSA, NHWC."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from reference.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype, output_size, padded_float
+from reference.tosa.numbers import INT32, Codes, Kernel, require_within
+from reference.tosa.rescale import rounded
+
+
+def avg_pool2d(kernel: Pair, stride: Pair, x: Codes, y: Codes, padding: Padding = NO_PADDING) -> Kernel:
+    """The mean of the codes inside the image, by a reciprocal of their number and `tosa_single_round`.
+
+    For n codes, k = bits of n - 1: multiplier ((2**30 + 1) << k) // n, shift 30 + k.
+    """
+    bound = kernel[0] * kernel[1] * x.reach
+    dtype = exact_dtype(bound, 53)
+
+    @lru_cache(maxsize=8)
+    def finish(h: int, w: int) -> Kernel:
+        counts = _counts((h, w), kernel, stride, padding)
+        pairs = {count: reciprocal(count) for count in set(counts.flatten().tolist())}
+        multiplier = counts.clone().apply_(lambda count: pairs[count][0])
+        shift = counts.clone().apply_(lambda count: pairs[count][1])
+        return rounded(multiplier, shift, y, bound)
+
+    def apply(codes: Tensor) -> Tensor:
+        value = padded_float(codes, padding, x.zero_point, dtype).sub_(x.zero_point)
+        acc = _pooled(F.avg_pool2d, value, kernel, stride, divisor_override=1)
+        if bound > INT32[1]:
+            require_within(acc, *INT32, "AVG_POOL2D accumulator")
+        return finish(codes.shape[1], codes.shape[2])(acc)
+
+    return apply
+
+
+def reciprocal(count: int) -> tuple[int, int]:
+    """(multiplier, shift) that divide by `count`."""
+    bits = (count - 1).bit_length()
+    return (((1 << 30) + 1) << bits) // count, 30 + bits
+
+
+def _counts(size: Pair, kernel: Pair, stride: Pair, padding: Padding) -> Tensor:
+    """How many cells of each window are inside the image: [1, OH, OW, 1], or 0-d where all are; int64."""
+    if padding == NO_PADDING:
+        return torch.tensor(kernel[0] * kernel[1])
+    inside = padded_float(torch.ones((1, *size, 1), dtype=torch.int8), padding, 0, torch.float64)
+    return _pooled(F.avg_pool2d, inside, kernel, stride, divisor_override=1).to(torch.int64)
+
+
+def max_pool2d(kernel: Pair, stride: Pair, x: Codes, padding: Padding = NO_PADDING) -> Kernel:
+    """The largest code inside the image."""
+
+    def apply(codes: Tensor) -> Tensor:
+        return _pooled(F.max_pool2d, padded_float(codes, padding, x.low, torch.float32), kernel, stride).to(x.dtype)
+
+    return apply
+
+
+def _pooled(pool: object, value: Tensor, kernel: Pair, stride: Pair, **options: int) -> Tensor:
+    """A pool of the library over VALID windows of `value` [N, H, W, C], contiguous like it."""
+    output_size((value.shape[1], value.shape[2]), kernel, stride)
+    assert callable(pool)
+    pooled: Tensor = pool(value.permute(0, 3, 1, 2), kernel, stride, **options)
+    return pooled.permute(0, 2, 3, 1).contiguous()
+
+
+Scale = tuple[int, int]
+"""Numerator and denominator: the result has n / d cells for each of the input."""
+
+
+def resize_nearest(sizes: Pair, y: tuple[Scale, int], x: tuple[Scale, int]) -> Kernel:
+    """y, x: (scale, offset) of each axis. The nearest code; the later one where both are as near."""
+
+    @lru_cache(maxsize=8)
+    def places(h: int, w: int) -> tuple[Tensor, Tensor]:
+        rows, columns = _positions(h, sizes[0], *y), _positions(w, sizes[1], *x)
+        return _nearest(*rows, y[0][0]), _nearest(*columns, x[0][0])
+
+    def apply(codes: Tensor) -> Tensor:
+        rows, columns = places(codes.shape[1], codes.shape[2])
+        return codes.index_select(1, rows).index_select(2, columns)
+
+    return apply
+
+
+def resize_bilinear(sizes: Pair, y: tuple[Scale, int], x: tuple[Scale, int], dtype: torch.dtype) -> Kernel:
+    """Weighted sums of four codes, larger by both numerators: INT32 of INT8, INT48 of INT16. Zero points stay."""
+
+    @lru_cache(maxsize=8)
+    def places(h: int, w: int) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
+        return _positions(h, sizes[0], *y), _positions(w, sizes[1], *x)
+
+    def apply(codes: Tensor) -> Tensor:
+        rows, columns = places(codes.shape[1], codes.shape[2])
+        return _mixed(_mixed(codes.to(dtype), 1, y[0][0], *rows), 2, x[0][0], *columns)
+
+    return apply
+
+
+def _mixed(codes: Tensor, axis: int, n: int, low: Tensor, high: Tensor, fraction: Tensor) -> Tensor:
+    """(n - fraction) parts of one cell and `fraction` of the next one along an axis."""
+    shape = (-1, 1, 1) if axis == 1 else (-1, 1)
+    weight = fraction.to(codes.dtype).view(shape)
+    return codes.index_select(axis, low) * (n - weight) + codes.index_select(axis, high) * weight
+
+
+def _positions(size: int, count: int, scale: Scale, offset: int) -> tuple[Tensor, Tensor, Tensor]:
+    """For each cell of the result the two cells of the input around it, and n times the distance from the first."""
+    n, d = scale
+    place = torch.arange(count) * d + offset
+    first = torch.div(place, n, rounding_mode="floor")
+    return first.clamp(0, size - 1), (first + 1).clamp(0, size - 1), place - first * n
+
+
+def _nearest(low: Tensor, high: Tensor, fraction: Tensor, n: int) -> Tensor:
+    return torch.where(2 * fraction >= n, high, low)

@@ -1,0 +1,159 @@
+"""Accumulators of TOSA's products, NHWC: exact integers as floating-point numbers.
+
+INT8 operands add up to INT32, INT16 by INT8 (or, in MATMUL, by INT16) to INT48; `bits` is 31 or 47. A sum that
+leaves that type is unpredictable. The kernels check that only where the weights allow it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from reference.affine import Affine
+from reference.int8 import products
+from reference.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype, folded
+from reference.tosa.numbers import Codes, Kernel, Kernel2, require_within
+
+EXACT: Final = 53
+"""Bits of a float64, in which every sum here is exact."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A kernel and the largest magnitude that its accumulators may have."""
+
+    kernel: Kernel
+    bound: int
+
+
+def integers(bits: int) -> Kernel:
+    """Accumulators as INT32 or INT48."""
+    return (lambda acc: acc.to(torch.int32)) if bits == 31 else (lambda acc: acc.to(torch.int64))
+
+
+def _affine(x: Codes) -> Affine:
+    return Affine(1.0, x.zero_point, x.low, x.high)
+
+
+def _product(kernel: Kernel, sums: Tensor, bias: Tensor, x: Codes, bits: int) -> Product:
+    """sums: of the weights' magnitudes, per output channel."""
+    bound = int((sums.to(torch.int64) * x.reach + bias.to(torch.int64).abs()).max())
+    if bound < 1 << bits:
+        return Product(kernel, bound)
+    limit = 1 << bits
+
+    def checked(codes: Tensor) -> Tensor:
+        acc = kernel(codes)
+        require_within(acc, -limit, limit - 1, "accumulator")
+        return acc
+
+    return Product(checked, limit)
+
+
+def _centred(weights: Tensor, zero_point: int) -> Tensor:
+    return weights if zero_point == 0 else weights.to(torch.int32) - zero_point
+
+
+def conv2d(
+    weights: Tensor,
+    bias: Tensor,
+    x: Codes,
+    bits: int = 31,
+    stride: Pair = (1, 1),
+    dilation: Pair = (1, 1),
+    padding: Padding = NO_PADDING,
+    weight_zero_point: int = 0,
+) -> Product:
+    """weights [O, KH, KW, I], bias [O] or [1]; x [N, H, W, I] -> [N, OH, OW, O]."""
+    flat = _centred(weights, weight_zero_point)
+    biases = bias.expand(weights.shape[0])
+    kernel = products.conv2d(flat, biases, _affine(x), stride, dilation, padding, EXACT)
+    return _product(kernel, flat.to(torch.int64).abs().sum((1, 2, 3)), biases, x, bits)
+
+
+def depthwise_conv2d(
+    weights: Tensor,
+    bias: Tensor,
+    x: Codes,
+    bits: int = 31,
+    stride: Pair = (1, 1),
+    dilation: Pair = (1, 1),
+    padding: Padding = NO_PADDING,
+    weight_zero_point: int = 0,
+) -> Product:
+    """weights [KH, KW, C, M], bias [C * M] or [1]; x [N, H, W, C] -> [N, OH, OW, C * M]."""
+    flat = _centred(weights, weight_zero_point).reshape(1, *weights.shape[:2], -1)
+    biases = bias.expand(flat.shape[3])
+    kernel = products.depthwise_conv2d(flat, biases, _affine(x), stride, dilation, padding, EXACT)
+    return _product(kernel, flat.to(torch.int64).abs().sum((0, 1, 2)), biases, x, bits)
+
+
+def transpose_conv2d(
+    weights: Tensor,
+    bias: Tensor,
+    size: Pair,
+    x: Codes,
+    bits: int = 31,
+    stride: Pair = (1, 1),
+    before: Pair = (0, 0),
+    weight_zero_point: int = 0,
+) -> Product:
+    """weights [O, KH, KW, I], bias [O] or [1]; x [N, H, W, I] -> [N, *size, O]; before: out_pad's top and left."""
+    flat = _centred(weights, weight_zero_point)
+    biases = bias.expand(weights.shape[0])
+    kernel = products.transpose_conv2d(flat, biases, size, _affine(x), stride, before, EXACT)
+    return _product(kernel, flat.to(torch.int64).abs().sum((1, 2, 3)), biases, x, bits)
+
+
+Triple = tuple[int, int, int]
+
+
+def conv3d(
+    weights: Tensor,
+    bias: Tensor,
+    x: Codes,
+    bits: int = 31,
+    stride: Triple = (1, 1, 1),
+    dilation: Triple = (1, 1, 1),
+    padding: tuple[Pair, Pair, Pair] = ((0, 0), (0, 0), (0, 0)),
+    weight_zero_point: int = 0,
+) -> Product:
+    """weights [O, KD, KH, KW, I], bias [O] or [1]; x [N, D, H, W, I] -> [N, OD, OH, OW, O]."""
+    flat = _centred(weights, weight_zero_point).reshape(weights.shape[0], -1)
+    biases = bias.expand(weights.shape[0])
+    rows, offset = folded(flat, biases, _affine(x), EXACT)
+    matrix, kernel = rows.t().contiguous(), weights.shape[1:4]
+    widths = [width for pair in reversed(padding) for width in pair]
+
+    def apply(codes: Tensor) -> Tensor:
+        value = torch.constant_pad_nd(codes.to(matrix.dtype), [0, 0, *widths], x.zero_point).contiguous()
+        taps = _windows3d(value, kernel, stride, dilation)
+        return torch.addmm(offset, taps.reshape(-1, matrix.shape[0]), matrix).view(*taps.shape[:4], -1)
+
+    return _product(apply, flat.to(torch.int64).abs().sum(1), biases, x, bits)
+
+
+def _windows3d(x: Tensor, kernel: tuple[int, ...], stride: Triple, dilation: Triple) -> Tensor:
+    """A view of a contiguous [N, D, H, W, C] as [N, OD, OH, OW, KD, KH, KW, C]."""
+    sizes, strides = x.shape[1:4], x.stride()
+    counts = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip(sizes, kernel, stride, dilation, strict=True)]
+    steps = [step * s for step, s in zip(strides[1:4], stride, strict=True)]
+    within = [step * d for step, d in zip(strides[1:4], dilation, strict=True)]
+    return x.as_strided((x.shape[0], *counts, *kernel, x.shape[4]), (strides[0], *steps, *within, strides[4]))
+
+
+def matmul(a: Codes, b: Codes, depth: int, bits: int = 31) -> tuple[Kernel2, int]:
+    """[N, H, C] by [N, C, W] with C = depth: the kernel, and the largest magnitude of its accumulators."""
+    bound = depth * a.reach * b.reach
+    dtype = exact_dtype(bound, EXACT)
+
+    def apply(p: Tensor, q: Tensor) -> Tensor:
+        acc = torch.matmul(p.to(dtype).sub_(a.zero_point), q.to(dtype).sub_(b.zero_point))
+        if bound >= 1 << bits:
+            require_within(acc, -(1 << bits), (1 << bits) - 1, "accumulator")
+        return acc
+
+    return apply, min(bound, 1 << bits)

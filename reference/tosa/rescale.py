@@ -1,0 +1,136 @@
+"""RESCALE: clip(round((x - zero point) * multiplier * 2**-shift) + zero point), `tosa_single_round`.
+
+TOSA keeps the product in 64 bits, as does the kernel here in general. In two cases float64 gives the same codes
+in fewer passes, as floor(acc * ratio + (1/2 + zero point)) with ratio = multiplier * 2**-shift, which is exact:
+
+- no term needs more than 53 bits: |acc| * multiplier + 2**(shift-1) + |zero point| * 2**shift <= 2**53;
+- the result saturates: all terms are multiples of 2**-shift, and wherever the exact sum is below 2**L, the first
+  power of two past the limits, it has at most L + shift <= 53 bits. Beyond it rounding is monotone, and the
+  result stays past the limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from reference.int8.lut import ALL_CODES, lookup
+from reference.rescale import tosa_multiplier, tosa_single_round
+from reference.tosa.numbers import INT32, Codes, Kernel, Unpredictable, require_within
+
+_EXACT: Final = 53
+
+
+def scale(ratio: float, width: int = 32) -> tuple[int, int]:
+    """(multiplier, shift) of a positive real ratio; width 32 with scale32, else 16. See reference.rescale."""
+    return tosa_multiplier(ratio, width)
+
+
+def rescale(
+    multipliers: Sequence[int],
+    shifts: Sequence[int],
+    x: Codes,
+    y: Codes,
+    scale32: bool = True,
+    bound: int | None = None,
+) -> Kernel:
+    """x of any shape -> y: one multiplier and shift, or one per index of the last axis.
+
+    x may also be floating-point numbers that are exact integers, as products leave them. bound: the largest
+    |x - zero point| that can occur, where that is less than its type allows. Raises Unpredictable as `rounded`.
+    """
+    reach = x.reach if bound is None else bound
+    multiplier, shift = _column(multipliers), _column(shifts)
+    finish = rounded(multiplier, shift, y, reach, scale32)
+    if (
+        x.dtype == torch.int8
+        and not (multiplier.dim() or shift.dim())
+        and _all_defined(multiplier, shift, y, reach, scale32)
+    ):
+        table = finish(x.numbers(ALL_CODES.to(torch.int8)) - x.zero_point)
+        return lambda stored: lookup(table, stored)
+    if x.zero_point == 0 and not x.unsigned:
+        return finish
+    return lambda stored: finish(x.numbers(stored) - x.zero_point)
+
+
+def _all_defined(multiplier: Tensor, shift: Tensor, y: Codes, bound: int, scale32: bool) -> bool:
+    """Whether every accumulator up to the bound has a result: its own range, and that of the result."""
+    least = int(shift.min())
+    largest = ((bound * int(multiplier.max())) >> least) + 1 + abs(y.zero_point)
+    return largest <= INT32[1] and (not scale32 or bound < 1 << (least - 1))
+
+
+def rounded(multiplier: Tensor, shift: Tensor, y: Codes, bound: int, scale32: bool = True) -> Kernel:
+    """acc (any numeric type that holds integers up to `bound` in magnitude) -> y; parameters broadcast.
+
+    Raises Unpredictable for an accumulator outside [-2**(shift-1), 2**(shift-1)) with scale32, and for a result
+    that leaves int32 before it is clipped.
+    """
+    apply = (
+        _in_float64(multiplier, shift, y) if _is_exact(multiplier, shift, y, bound) else _in_int64(multiplier, shift, y)
+    )
+    if _all_defined(multiplier, shift, y, bound, scale32):
+        return apply
+    return _into_int32(_of_bounded(apply, shift) if scale32 else apply, multiplier, shift, y)
+
+
+def _is_exact(multiplier: Tensor, shift: Tensor, y: Codes, bound: int) -> bool:
+    """See the module: every term within 53 bits, or every term that matters."""
+    largest, most = int(multiplier.max()), int(shift.max())
+    if bound * largest + (1 << (most - 1)) + (abs(y.zero_point) << most) <= 1 << _EXACT:
+        return True
+    return y.dtype != torch.int32 and max(abs(y.low), abs(y.high), y.reach).bit_length() + 1 + most <= _EXACT
+
+
+def _in_float64(multiplier: Tensor, shift: Tensor, y: Codes) -> Kernel:
+    factor, exponent = torch.broadcast_tensors(multiplier.double(), -shift)
+    ratio = torch.ldexp(factor, exponent)
+    offset = torch.full_like(ratio, y.zero_point + 0.5)
+
+    def apply(acc: Tensor) -> Tensor:
+        value = acc.clone() if acc.dtype == torch.float64 else acc.double()
+        torch.addcmul(offset, value, ratio, out=value)
+        return y.stored(value.floor_().clamp_(y.low, y.high))
+
+    return apply
+
+
+def _in_int64(multiplier: Tensor, shift: Tensor, y: Codes) -> Kernel:
+    def apply(acc: Tensor) -> Tensor:
+        return y.stored(tosa_single_round(acc, multiplier, shift).add_(y.zero_point).clamp_(y.low, y.high))
+
+    return apply
+
+
+def _of_bounded(apply: Kernel, shift: Tensor) -> Kernel:
+    """`apply` where the accumulators fit their shifts."""
+    half = torch.ones((), dtype=torch.int64) << (shift - 1)
+
+    def checked(acc: Tensor) -> Tensor:
+        wide = acc.to(torch.int64)
+        outside = (wide < -half) | (wide >= half)
+        if outside.any():
+            expected = f"within 2**(shift-1), with shifts from {int(shift.min())}"
+            raise Unpredictable("RESCALE accumulator", int(wide[outside][0]), expected)
+        return apply(acc)
+
+    return checked
+
+
+def _into_int32(apply: Kernel, multiplier: Tensor, shift: Tensor, y: Codes) -> Kernel:
+    def checked(acc: Tensor) -> Tensor:
+        exact = tosa_single_round(acc, multiplier, shift)
+        require_within(exact, *INT32, "RESCALE result")
+        require_within(exact.add_(y.zero_point), *INT32, "RESCALE result with its zero point")
+        return apply(acc)
+
+    return checked
+
+
+def _column(values: Sequence[int]) -> Tensor:
+    """A 0-d tensor when all values agree (scalar loops are faster), else one value per last index."""
+    return torch.tensor(values[0] if len(set(values)) == 1 else list(values), dtype=torch.int64)
