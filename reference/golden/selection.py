@@ -132,17 +132,30 @@ def summed(op: str) -> Rule:
 
 
 def looked_up(op: str) -> Rule:
-    """Elements of the first operand at whole-number indices, or put there."""
+    """Elements of the first operand at whole-number indices, or put there; an index of its shape is a mask."""
     function = aten(op)
     at = 2 if op in ("aten.gather.default", "aten.index_select.default") else 1
 
     def run(*arguments: Any, **options: Any) -> Bounded:
-        found = [_whole(item) if index == at else item for index, item in enumerate(arguments)]
+        found = [_indices(item, arguments[0]) if index == at else item for index, item in enumerate(arguments)]
         value = function(*values(found), **options)
         exact = all(x.exact for x in operands(arguments))
         return Bounded(value) if exact else Bounded(value, function(*errors(found), **options))
 
     return run
+
+
+def _indices(argument: Any, x: Bounded) -> Any:
+    if isinstance(argument, Bounded):
+        whole_numbers = argument.value.to(torch.int64)
+        return whole_numbers != 0 if argument.value.shape == x.value.shape and x.value.dim() > 1 else whole_numbers
+    return [_indices(item, x) for item in argument] if isinstance(argument, list | tuple) else argument
+
+
+def copied(x: Bounded, source: Bounded, non_blocking: bool = False) -> Bounded:
+    """aten.copy.default: the second operand, in the shape of the first."""
+    value = source.value.expand_as(x.value)
+    return Bounded(value) if source.exact else Bounded(value, source.spread().expand_as(x.value))
 
 
 def pad(x: Bounded, pads: Sequence[int], mode: str = "constant", value: float | None = None) -> Bounded:
@@ -232,6 +245,7 @@ TABLE: Mapping[str, Rule] = MappingProxyType(
         "aten.amax.default": extreme(torch.amax),
         "aten.amin.default": extreme(torch.amin),
         "aten.clamp.Tensor": clamp_tensor,
+        "aten.copy.default": copied,
         "aten.cumsum.default": summed("aten.cumsum.default"),
         "aten.div.Tensor_mode": quotient,
         "aten.masked_fill.Scalar": masked_fill,

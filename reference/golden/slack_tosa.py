@@ -32,9 +32,17 @@ TABLES = frozenset(f"aten.{name}.default" for name in _FUNCTIONS.split()) | {
 """Operators whose results are looked up: entries are computed in float32 and quantised as torch does it."""
 
 PRODUCTS = frozenset(
-    {"aten.bmm.default", "aten.convolution.default", "aten.cumsum.default", "aten.linear.default", "aten.mm.default"}
+    {
+        "aten.avg_pool2d.default",
+        "aten.bmm.default",
+        "aten.convolution.default",
+        "aten.cumsum.default",
+        "aten.linear.default",
+        "aten.mm.default",
+        "aten.upsample_bilinear2d.vec",
+    }
 )
-"""Operators that sum 16-bit codes in 48 bits, whose multipliers then have 15 bits."""
+"""Operators that sum 16-bit codes in 48 bits, whose multipliers then have 15 bits (a pool with its own divisor)."""
 
 RELATIVE_WIDE = 2.0**-15
 """Half a bit of a multiplier of 15 bits, of which the first may be the only one set."""
@@ -65,11 +73,10 @@ def slack(op: str, given: Given, result: Bounded, step: float, *, wide: bool) ->
         return 0.0 if len(set(scales)) == 1 else 0.5 * min(scales) / step
     if op in TABLES:
         return _between(op, given, found[0], step) if wide else 0.0
-    if wide and op in PRODUCTS:
-        return result.magnitude / step * RELATIVE_WIDE
+    found_slack: Slack = result.magnitude / step * RELATIVE_WIDE if wide and op in PRODUCTS else 0.0
     if op in _IN_OWN_STEPS and scales[0] != step:
-        return 0.5 * scales[0] / step
-    return 0.0
+        return found_slack + 0.5 * scales[0] / step
+    return found_slack
 
 
 _IN_OWN_STEPS = frozenset(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from reference.golden.bounded import Bounded, GoldenError, monotone
+from reference.golden.functions import elu, pow_
 
 SILU_SLOPE = 1.1
 """The steepest slope of x * sigmoid(x) is 1.0998, at x = 2.3994."""
@@ -90,6 +91,39 @@ def sign(x: Bounded) -> Bounded:
     return monotone(torch.sign, x)
 
 
+def selu(x: Bounded) -> Bounded:
+    """aten.selu.default: an elu with constants of its own."""
+    return elu(x, 1.6732632423543772, 1.0507009873554805)
+
+
+def celu(x: Bounded, alpha: float = 1.0) -> Bounded:
+    """aten.celu.default: x, or alpha * (exp(x / alpha) - 1) below zero."""
+    return elu(x, alpha, 1, 1 / alpha)
+
+
+def power(x: Bounded, exponent: Bounded) -> Bounded:
+    """aten.pow.Tensor_Tensor, with an exponent of one element: as steep in it as the result times log |x|."""
+    result = pow_(x, _number(exponent, "aten.pow.Tensor_Tensor"))
+    if exponent.exact:
+        return result
+    return Bounded(result.value, result.error + exponent.error * result.magnitude * x.magnitude.log().abs())
+
+
+def remainder_tensor(x: Bounded, other: Bounded) -> Bounded:
+    """aten.remainder.Tensor, with a divisor of one element: off by its error as often as it is taken off."""
+    divisor = _number(other, "aten.remainder.Tensor")
+    if other.exact:
+        return remainder(x, divisor)
+    taken = torch.floor(x.value / divisor).abs() * other.error
+    return remainder(Bounded(x.value, x.error + taken), divisor)
+
+
+def _number(x: Bounded, op: str) -> float:
+    if x.value.numel() != 1:
+        raise GoldenError(f"{op}: found {x.value.numel()} elements, expected one number")
+    return float(x.value)
+
+
 _TINY = math.ulp(0.0)
 TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
     {
@@ -99,6 +133,7 @@ TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
         "aten.asinh.default": rising("aten.asinh.default", torch.asinh),
         "aten.atan.default": rising("aten.atan.default", torch.atan),
         "aten.atanh.default": rising("aten.atanh.default", torch.atanh, -1, 1),
+        "aten.celu.default": celu,
         "aten.cosh.default": cosh,
         "aten.erf.default": rising("aten.erf.default", torch.erf),
         "aten.erfinv.default": rising("aten.erfinv.default", torch.erfinv, -1, 1),
@@ -107,8 +142,11 @@ TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
         "aten.log10.default": rising("aten.log10.default", torch.log10, _TINY),
         "aten.log1p.default": rising("aten.log1p.default", torch.log1p, -1),
         "aten.reciprocal.default": reciprocal,
+        "aten.pow.Tensor_Tensor": power,
         "aten.remainder.Scalar": remainder,
+        "aten.remainder.Tensor": remainder_tensor,
         "aten.round.default": round_,
+        "aten.selu.default": selu,
         "aten.sign.default": sign,
         "aten.silu.default": silu,
         "aten.sinh.default": rising("aten.sinh.default", torch.sinh),

@@ -25,6 +25,7 @@ from reference.integer.tosa_rescale import (
     is_wide,
     output,
     quantised,
+    reals_of,
     requantised,
     saturated,
     shifted,
@@ -147,6 +148,12 @@ def _cat(given: Given, y: Affine) -> Tensor:
     return torch.cat([requantised(piece, y) for piece in given["tensors"]], given["dim"])
 
 
+def _copy(given: Given, y: Affine) -> Tensor:
+    """The second operand, repeated to the shape of the first."""
+    x, source = _operands(given, "self", "src")
+    return requantised(source, y).expand(x.codes.shape).contiguous()
+
+
 def _pad(given: Given, y: Affine) -> Tensor:
     """Padding with a number's code, or with the tensor's own elements."""
     (x,) = _operands(given, "self")
@@ -220,12 +227,20 @@ def _full(op: str) -> Rule:
     return rule
 
 
-_SPLITS = ("aten.split_copy.Tensor", "aten.split_with_sizes_copy.default")
+_SPLITS = tuple(sorted(op for op in MOVEMENT if op.startswith("aten.split")))
 _INDEXED = (
     "aten.embedding.default",
     "aten.gather.default",
     "aten.index.Tensor",
     "aten.index_select.default",
+)
+_NUMBERS = (
+    "aten.arange.start_step",
+    "aten.eye.default",
+    "aten.full.default",
+    "aten.full_like.default",
+    "aten.linspace.default",
+    "aten.scalar_tensor.default",
 )
 _NOT_MOVED = frozenset({"aten.cat.default", "aten.upsample_nearest2d.vec", "aten.dropout.default", *_SPLITS})
 
@@ -236,7 +251,7 @@ SEVERAL: Mapping[str, Callable[[Given, Affine], tuple[Tensor, ...]]] = MappingPr
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         **{op: _moved(op) for op in (*sorted(MOVEMENT - _NOT_MOVED), *_INDEXED)},
-        **{op: _full(op) for op in ("aten.full.default", "aten.full_like.default", "aten.scalar_tensor.default")},
+        **{op: _full(op) for op in _NUMBERS},
         **tosa_tables.RULES,
         **tosa_images.RULES,
         "aten.abs.default": _abs,
@@ -245,6 +260,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.amin.default": _reduced(torch.amin),
         "aten.bmm.default": _matmul,
         "aten.cat.default": _cat,
+        "aten.copy.default": _copy,
         "aten.clamp.Tensor": _clamp_tensor,
         "aten.clamp.default": _limits("min", "max"),
         "aten.constant_pad_nd.default": _pad,
@@ -268,20 +284,19 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 
 # ------------------------------------------------------------------------------------ results that are no codes
 
-COMPARISONS = frozenset(f"aten.{name}.{kind}" for name in ("eq", "ne", "ge", "gt", "le", "lt") for kind in ("Tensor",))
+_RELATIONS = ("eq", "ne", "ge", "gt", "le", "lt")
+COMPARISONS = frozenset(f"aten.{name}.{kind}" for name in _RELATIONS for kind in ("Tensor", "Scalar"))
 
 
 def run_plain(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
     """An operator whose results are booleans or integers; of integers, or a comparison of codes.
 
-    Comparisons of codes first take both to the smaller scale. Empty when the result is not exact.
+    Comparisons of codes first take both to the smaller scale; with a number it is float32 reals that count. Empty
+    when the result is not exact.
     """
     codes = [x for x in args if isinstance(x, QTensor)]
     if codes:
-        if op not in COMPARISONS or len(codes) != 2:
-            return ()
-        numbers, _ = common(codes)
-        return (aten(op)(*numbers),)
+        return _compared(op, codes, args) if op in COMPARISONS else ()
     if any(isinstance(x, Tensor) and x.is_floating_point() for x in args):
         return ()
     try:
@@ -290,6 +305,13 @@ def run_plain(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[
         raise IntegerError(f"{op}: {error}") from error
     outputs = (result,) if isinstance(result, Tensor) else tuple(result)
     return () if any(y.is_floating_point() for y in outputs) else outputs
+
+
+def _compared(op: str, codes: Sequence[QTensor], args: Sequence[Any]) -> tuple[Tensor, ...]:
+    if len(codes) == 2:
+        numbers, _ = common(codes)
+        return (aten(op)(*numbers),)
+    return (aten(op)(reals_of(codes[0].codes, codes[0]), *args[1:]),)
 
 
 FUSED: Mapping[str, frozenset[str]] = MappingProxyType(

@@ -57,7 +57,7 @@ def _avg_pool(given: Given, y: Affine) -> Tensor:
     ones = torch.ones_like(x.codes, dtype=torch.float64)
     sums = _window_sums(centred(x).double(), *window)
     if given["divisor_override"] is not None:
-        return output(sums.long(), step(x) / (given["divisor_override"] * y.scale), y)
+        return output(sums.long(), step(x) / (given["divisor_override"] * y.scale), y, bits=bits(x))
     if given["count_include_pad"]:
         pads = [window[2][1]] * 2 + [window[2][0]] * 2
         ones = functional.pad(ones, pads, value=1.0)
