@@ -1,0 +1,201 @@
+"""Our delegate blobs on the real runtime give what the simulated device gives: every accepted case of the table.
+
+Codes, and floats out of codes, to the last bit; float32 and float16 to the last bit, too, but for the operators of
+`reference.xnnpack.accuracy.APART`, which stay within what is stated there. Each blob runs on the case's own inputs, at
+a second size where sizes are open, and on random and extreme ones. The real runtime is a child process: when it dies,
+the case that it ran fails and the others go on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from crosscheck.executorch.real import Argument, Job, Machine
+from torch import Tensor
+
+from conformance.cases import cases_for
+from conformance.graph import Case, Graph
+from conformance.programs import build, model_inputs
+from conformance.table import Row, load_table
+from partitioners.exir import CompileSpec, run_program, to_backend
+from partitioners.xnnpack import XnnpackRuntime, backend
+from partitioners.xnnpack.runtime import Port, Program
+from reference.xnnpack.accuracy import APART, Accuracy
+
+TABLE = load_table("xnnpack@1.5")
+ACCEPTED = [case for case in cases_for(TABLE) if case.expect == "accept"]
+CODES = ("static_int8", "static_int8_per_channel", "dynamic_int8", "dynamic_int4")
+FLOATS = ("fp32", "fp16")
+EXTREMES = {torch.int8: (-128.0, 127.0), torch.float32: (-1e4, 1e4), torch.float16: (-300.0, 300.0)}
+
+
+class Recording(XnnpackRuntime):
+    """The device, noting every run: the blob's handle, the bytes, inputs and outputs."""
+
+    def __init__(self) -> None:
+        self.blobs: list[tuple[Program, bytes]] = []
+        self.runs: list[tuple[Program, bytes, list[Tensor], list[Tensor]]] = []
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> Program:
+        handle = super().load(processed_bytes, compile_specs)
+        self.blobs.append((handle, processed_bytes))
+        return handle
+
+    def execute(self, handle: Program, inputs: Sequence[Tensor]) -> list[Tensor]:
+        outputs = super().execute(handle, inputs)
+        blob = next(data for known, data in self.blobs if known is handle)
+        self.runs.append((handle, blob, list(inputs), outputs))
+        return outputs
+
+
+Run = tuple[Job, list[Tensor]]
+
+
+def runs(case: Case) -> Iterator[Run]:
+    """Every delegate of a case with its inputs, and what the device returns for them."""
+    device = Recording()
+    lowered = to_backend(build(case.graph, TABLE.preserve), backend.partitioner(**dict(case.options)))
+    for graph in sizes(case.graph):
+        run_program(lowered, model_inputs(graph), {"XnnpackBackend": device})
+    for handle, _, inputs, _ in list(device.runs):
+        for others in others_like(inputs):
+            device.execute(handle, others)
+    assert device.runs, case.id
+    for handle, blob, inputs, outputs in device.runs:
+        arguments, results = places(handle.inputs, inputs), places(handle.outputs, outputs)
+        yield Job(blob, tuple(x.contiguous().numpy() for x in inputs), arguments, results), outputs
+
+
+def places(ports: Sequence[Port], tensors: Sequence[Tensor]) -> tuple[Argument, ...]:
+    """What the program says about these arguments."""
+    pairs = zip(ports, tensors, strict=True)
+    return tuple(Argument(str(x.dtype).split(".")[1], tuple(x.shape), port.channels_last) for port, x in pairs)
+
+
+def sizes(graph: Graph) -> Iterator[Graph]:
+    """The graph as it is and, where all inputs have the same open sizes, with other ones."""
+    yield graph
+    opened = {value.dynamic for value in graph.values if not value.constant}
+    if len(opened) == 1 and opened != {()}:
+        larger = (
+            replace(v, shape=tuple(n + 1 if axis in v.dynamic else n for axis, n in enumerate(v.shape)))
+            for v in graph.values
+        )
+        yield replace(graph, values=tuple(larger))
+
+
+def others_like(inputs: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Random numbers over the full range, and extreme ones in turn."""
+    generator = torch.Generator().manual_seed(7)
+    yield [_random(x, generator) for x in inputs]
+    yield [torch.tensor(EXTREMES[x.dtype]).repeat(x.numel())[: x.numel()].reshape(x.shape).to(x.dtype) for x in inputs]
+
+
+def _random(x: Tensor, generator: torch.Generator) -> Tensor:
+    if x.dtype == torch.int8:
+        return torch.randint(-128, 128, x.shape, generator=generator).to(torch.int8)
+    return (torch.randn(x.shape, generator=generator) * 8).to(x.dtype)
+
+
+# ------------------------------------------------------------------------------------ comparing
+
+
+def stated(case: Case) -> Accuracy:
+    """How far the results of a case may be apart: what its least exact operator is."""
+    dtype = {"fp16": torch.float16}.get(case.precision or "", torch.float32)
+    found = [APART[dtype].get(step.op, Accuracy()) for step in case.graph.steps]
+    return Accuracy(max(one.ulps for one in found), max(one.absolute for one in found))
+
+
+def differing(expected: Sequence[Tensor], found: Sequence[Tensor], allowed: Accuracy) -> int:
+    """How many elements differ by more than is allowed; every element of a result of another type or shape."""
+    assert len(expected) == len(found)
+    return sum(_differing(a, b, allowed) for a, b in zip(expected, found, strict=True))
+
+
+def _differing(a: Tensor, b: Tensor, allowed: Accuracy) -> int:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return a.numel()
+    wrong = (a != b) & ~(a.isnan() & b.isnan()) if a.is_floating_point() else a != b
+    if a.is_floating_point() and allowed != Accuracy():
+        bound = b.double().abs() * allowed.ulps * torch.finfo(a.dtype).eps + allowed.absolute
+        wrong &= ~((a.double() - b.double()).abs() <= bound)
+    return int(wrong.sum())
+
+
+def problems(case: Case, machine: Machine) -> list[str]:
+    """What the real runtime does differently; empty when nothing."""
+    allowed, found = (Accuracy() if case.precision in CODES else stated(case)), []
+    for number, (job, expected) in enumerate(runs(case)):
+        answer = machine.run(job)
+        if isinstance(answer, str):
+            found.append(f"run {number}: {answer}")
+        elif count := differing(expected, [torch.from_numpy(array) for array in answer], allowed):
+            found.append(f"run {number}: {count} differ")
+    return found
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    found = Machine()
+    yield found
+    found.close()
+
+
+def accepted(row: Row, precisions: Sequence[str]) -> list[Case]:
+    return [case for case in ACCEPTED if case.row == row.name and case.precision in precisions]
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE.rows if accepted(row, CODES)], ids=lambda row: row.name)
+def test_no_code_differs(row: Row, machine: Machine) -> None:
+    found = {case.id: problems(case, machine) for case in accepted(row, CODES)}
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.name)
+def test_floats_are_as_near_as_stated(row: Row, machine: Machine) -> None:
+    found = {case.id: problems(case, machine) for case in accepted(row, FLOATS)}
+    assert found
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+# ------------------------------------------------------------------------------------ the comparison itself
+
+
+def test_one_flipped_code_is_noticed(machine: Machine) -> None:
+    case = next(case for case in ACCEPTED if case.id.startswith("aten.add.Tensor/static_int8/operator/accept"))
+    job, outputs = next(runs(case))
+    answer = machine.run(job)
+    assert not isinstance(answer, str)
+    flipped = [outputs[0].clone(), *outputs[1:]]
+    flipped[0].view(-1)[0] += 1
+    results = [torch.from_numpy(array) for array in answer]
+    assert differing(outputs, results, Accuracy()) == 0
+    assert differing(flipped, results, Accuracy()) == 1
+
+
+class Lethal(bytes):
+    """A blob that ends the process that unpacks it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (3,)
+
+
+def test_a_refusal_is_a_result(machine: Machine) -> None:
+    job, _ = next(runs(ACCEPTED[0]))
+    assert str(machine.run(replace(job, blob=job.blob[:40]))).startswith("refused")
+
+
+def test_a_death_is_a_result_and_the_next_job_runs(machine: Machine) -> None:
+    case = next(case for case in ACCEPTED if case.row == "aten.relu.default")
+    job, outputs = next(runs(case))
+    lethal = replace(job, blob=Lethal(job.blob))
+    assert machine.run(lethal) == "died"
+    answer = machine.run(job)
+    assert not isinstance(answer, str)
+    assert differing(outputs, [torch.from_numpy(array) for array in answer], Accuracy()) == 0
