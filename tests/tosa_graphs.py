@@ -15,8 +15,10 @@ from lowering_graphs import IMAGE, OTHER, POSITIVE, Operation, Q, X, activation,
 from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 Z = Ref("z")
+TO_COPY = "dim_order_ops._to_dim_order_copy.default"
 COARSE = Quant(0.08, 1)
 HALF = Quant(1 / 256, 0)
+UNIT = Quant(1 / 120, 0)
 DEEP = (1, 2, 3, 4, 5)
 
 
@@ -24,7 +26,7 @@ DEEP = (1, 2, 3, 4, 5)
 class Case:
     """A graph and what to expect: `steps` codes of distance to torch, and whether the U55 can run it.
 
-    `wide` says whether there is a 16-bit form; `u55_wide` whether the U55 can run that.
+    `wide` says whether there is a 16-bit form, `u55_wide` whether the U55 can run that.
     """
 
     graph: Graph
@@ -32,6 +34,7 @@ class Case:
     u55: bool = True
     wide: bool = True
     u55_wide: bool = True
+    wide_steps: int | None = None  # None: as for 8 bits
 
 
 def integers(name: str, shape: Sequence[int], dtype: str = "int32", low: int = -9, high: int = 9) -> Value:
@@ -89,15 +92,15 @@ TABLES = {
     "asinh": Q,
     "atan": Q,
     "ceil": Q,
-    "cos": HALF,
+    "cos": UNIT,
     "cosh": COARSE,
     "elu": Q,
-    "erf": HALF,
+    "erf": UNIT,
     "exp": COARSE,
     "expm1": COARSE,
     "floor": Q,
     "gelu": Q,
-    "hardsigmoid": HALF,
+    "hardsigmoid": UNIT,
     "hardswish": Q,
     "leaky_relu": Q,
     "log": Q,
@@ -106,15 +109,15 @@ TABLES = {
     "reciprocal": Q,
     "round": Q,
     "rsqrt": Q,
-    "sigmoid": HALF,
+    "sigmoid": UNIT,
     "silu": Q,
-    "sin": HALF,
+    "sin": UNIT,
     "sinh": COARSE,
     "tan": COARSE,
-    "tanh": HALF,
+    "tanh": UNIT,
     "celu": Q,
     "selu": Q,
-    "sign": HALF,
+    "sign": UNIT,
     "erfinv": Q,
 }
 
@@ -124,7 +127,7 @@ def tables() -> dict[str, Case]:
     found = [unary(name, y=quant) for name, quant in TABLES.items()]
     found += [unary(name, x=Quant(2 / 256, 0)) for name in ("acos", "asin")] + [unary("atanh", x=Quant(1.998 / 256, 0))]
     found += [unary("pow.Tensor_Scalar", IMAGE, 2.0, y=COARSE), unary("remainder.Scalar", IMAGE, 1.5)]
-    found += [unary("leaky_relu", IMAGE, 0.2), unary("elu", (3, 5), 0.5), unary("sigmoid", (7,), y=HALF)]
+    found += [unary("leaky_relu", IMAGE, 0.2), unary("elu", (3, 5), 0.5), unary("sigmoid", (7,), y=UNIT)]
     found += [Operation("gelu_tanh", "aten.gelu.default", IMAGE, kwargs=(("approximate", "tanh"),))]
     # Between its entries, 128 codes apart, a 16-bit table is a straight line.
     steep = {
@@ -145,9 +148,10 @@ def tables() -> dict[str, Case]:
         "asin",
         "atanh",
     }
-    made = {
-        o.name: Case(o.graph(), 1, u55_wide=False, wide=o.name.split("_")[0].split(".")[0] not in steep) for o in found
-    }
+    made = {}
+    for operation in found:
+        is_steep = operation.op.split(".")[1] in steep
+        made[operation.name] = Case(operation.graph(), 1, wide=not is_steep, wide_steps=8)
     divisor = constant("z", (1,), OTHER)
     more = [
         Operation(
@@ -161,7 +165,7 @@ def tables() -> dict[str, Case]:
         )
         for mode in ("floor", "trunc")
     ]
-    more += [binary("remainder.Tensor", IMAGE, divisor)]
+    more += [binary(name, IMAGE, divisor) for name in ("remainder.Tensor", "pow.Tensor_Tensor")]
     return made | {o.name: Case(o.graph(), wide=False) for o in more}
 
 
@@ -228,10 +232,7 @@ def movements() -> dict[str, Case]:
         unary("as_strided_copy", (4, 6), (2, 12), (12, 1)),
     ]
     made = cases(found, steps=0)
-    made |= {
-        f"flip_{dims}": Case(unary("flip", IMAGE, dims).graph(), 0, u55=dims in ((2,), (-1,)))
-        for dims in ((2,), (-1,), (1, 2), (1,))
-    }
+    made |= cases([unary("flip", IMAGE, dims) for dims in ((2,), (-1,), (1, 2), (1,))], steps=0)
     mixed = Operation(
         "cat_mixed", "aten.cat.default", IMAGE, ((X, Z), 1), more=(activation("z", IMAGE, OTHER),), first=False
     )
@@ -337,6 +338,8 @@ def products() -> dict[str, Case]:
             ),
         ]
     )
+    for name in (name for name in made if name.startswith("conv_transposed")):
+        made[name] = replace(made[name], u55_wide=False)
     made["conv_3d"] = Case(convolution("", (1, 3, 4, 6, 7), (2, 3, 2), 5, (1, 2, 1), (1, 1, 0)).graph(), u55=False)
     made["conv_transposed_3"] = Case(
         convolution("", (1, 3, 4, 5), (3, 4), 4, (2, 3), (1, 2), (), 1, True).graph(), u55=False
@@ -421,6 +424,15 @@ def plain() -> dict[str, Case]:
         made[name] = Case(graph((a, shifts), [Step("y", f"aten.{name}.Tensor", (X, Z))]), 0, wide=False)
     for name in ("__lshift__", "__rshift__"):
         made[name] = Case(graph((a,), [Step("y", f"aten.{name}.Scalar", (X, 2))]), 0, wide=False)
+    for name in ("permute_copy", "constant_pad_nd"):
+        args = ((0, 2, 3, 1),) if name == "permute_copy" else ((1, 2), 3)
+        made[f"int32_{name}"] = Case(graph((a,), [Step("y", f"aten.{name}.default", (X, *args))]), 0, wide=False)
+    return made
+
+
+def bits() -> dict[str, Case]:
+    """Bits, comparisons and conversions of integers of every type."""
+    made = {}
     for dtype in ("int8", "int16", "int32"):
         pair = (integers("x", IMAGE, dtype), integers("z", IMAGE, dtype, -4, 4))
         for name in ("and", "or", "xor"):
@@ -430,9 +442,9 @@ def plain() -> dict[str, Case]:
         made[f"{dtype}_bitwise_not"] = Case(
             graph(pair[:1], [Step("y", "aten.bitwise_not.default", (X,))]), 0, u55=False, wide=False
         )
-        made[f"{dtype}_bitwise_scalar"] = Case(
-            graph(pair[:1], [Step("y", "aten.bitwise_and.Scalar", (X, 3))]), 0, u55=False, wide=False
-        )
+        for name in ("and", "or", "xor"):
+            by_number = [Step("y", f"aten.bitwise_{name}.Scalar", (X, 3))]
+            made[f"{dtype}_bitwise_{name}_scalar"] = Case(graph(pair[:1], by_number), 0, u55=False, wide=False)
         for name in ("eq.Tensor", "lt.Tensor"):
             made[f"{dtype}_{name}"] = Case(graph(pair, [Step("y", f"aten.{name}", (X, Z))]), 0, u55=False, wide=False)
         made[f"{dtype}_cat"] = Case(graph(pair, [Step("y", "aten.cat.default", ((X, Z), 1))]), 0, wide=False)
@@ -443,13 +455,10 @@ def plain() -> dict[str, Case]:
             graph(pair[:1], [Step("y", "aten.gt.Scalar", (X, 1.5))]), 0, u55=False, wide=False
         )
         for wanted in ("int8", "int16", "int32"):
-            cast = Step("y", "dim_order_ops._to_dim_order_copy.default", (X,), (("dtype", wanted),))
+            cast = Step("y", TO_COPY, (X,), (("dtype", wanted),))
             made[f"{dtype}_to_{wanted}"] = Case(
                 graph(pair[:1], [cast]), 0, wide=False, u55=dtype != "int32" or wanted == "int32"
             )
-    for name in ("permute_copy", "constant_pad_nd"):
-        args = ((0, 2, 3, 1),) if name == "permute_copy" else ((1, 2), 3)
-        made[f"int32_{name}"] = Case(graph((a,), [Step("y", f"aten.{name}.default", (X, *args))]), 0, wide=False)
     return made
 
 
@@ -460,6 +469,46 @@ def cases(found: Sequence[Operation], steps: int = 1) -> dict[str, Case]:
     return alone | {f"{o.name}/behind_conv": Case(o.graph(True), steps) for o in images}
 
 
+def constants() -> dict[str, Case]:
+    """Operators of numbers only, added to x; copies; arguments of maxima; conversions to numbers."""
+    made = {}
+    makers = {
+        "full": Step("c", "aten.full.default", ((1, 3, 1, 1), 1.5), (), Q),
+        "full_like": Step("c", "aten.full_like.default", (X, -0.75), (), Q),
+        "scalar_tensor": Step("c", "aten.scalar_tensor.default", (0.5,), (), Q),
+        "linspace": Step("c", "aten.linspace.default", (-1.0, 1.0, 5), (), Q),
+        "arange": Step("c", "aten.arange.start_step", (0.0, 2.5, 0.5), (), Q),
+        "eye": Step("c", "aten.eye.default", (5,), (), Q),
+    }
+    x, total = activation("x", (1, 3, 5, 5)), Step("y", "aten.add.Tensor", (X, Ref("c")), (), COARSE)
+    for name, maker in makers.items():
+        made[name] = Case(graph((x,), [maker, total]))
+    codes = integers("x", (1, 3, 4, 5), "int8", -128, 127)
+    whole = (("dtype", "int32"),)
+    for dim in (1, -1):
+        best = Step("best", "aten.argmax.default", (X, dim))
+        cast = Step("y", TO_COPY, (Ref("best"),), whole)
+        made[f"argmax_{dim}"] = Case(graph((codes,), [best, cast]), 0, wide=False)
+    number = Step("y", TO_COPY, (X,), (("dtype", "float32"),), Quant(1.0))
+    made["to_float"] = Case(graph((codes,), [number]), 0, wide=False)
+    made["copy"] = Case(unary("copy", IMAGE, Z, more=(activation("z", (4, 1)),)).graph(), 0)
+    for name in ("alias_copy", "detach_copy", "clone"):
+        moved = [
+            Step("same", f"aten.{name}.default", (X,), (), Q),
+            Step("y", "aten.neg.default", (Ref("same"),), (), Q),
+        ]
+        made[name] = Case(graph((x,), moved))
+    mask = replace(integers("m", (3, 4), "int32", 0, 1), quant=None)
+    gt = Step("flags", "aten.gt.Scalar", (Ref("m"), 0))
+    put = Step("y", "aten.index_put.default", (X, (Ref("flags"),), Z), (), Q)
+    made["index_put_mask"] = Case(
+        graph((activation("x", (3, 4)), constant("z", (1,), Q), mask), [gt, put]), 0, u55=False
+    )
+    made["split_copy"] = Case(graph((x,), [Step("y", "aten.split_copy.Tensor", (X, 2, -1), (), Q, 3)]), 0)
+    made["squeeze_copy"] = Case(graph((x,), [Step("y", "aten.squeeze_copy.dim", (X, 0), (), Q)]), 0)
+    return made
+
+
 CASES: Mapping[str, Case] = {
     **arithmetic(),
     **tables(),
@@ -468,7 +517,9 @@ CASES: Mapping[str, Case] = {
     **pools(),
     **products(),
     **choices(),
+    **constants(),
     **plain(),
+    **bits(),
 }
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from partitioners.ethosu.lowering.scaling import rescaled, scaled_multiplier
+from partitioners.ethosu.lowering.scaling import rescaled
 from partitioners.ethosu.tosa_model import NUMPY_TYPES, Array, TModel, TOperator, TShape, TTensor
 from partitioners.exir.layout import Layout, arranged
+from reference.rescale import tosa_multiplier
 
 LIMITS: Mapping[str, tuple[int, int]] = {
     "INT8": (-(2**7), 2**7 - 1),
@@ -153,7 +154,7 @@ class ModelBuilder:
         """
         source = self.dtype(tensor)
         width = 16 if source == "INT48" else 32
-        pairs = [scaled_multiplier(ratio, width) for ratio in ratios]
+        pairs = [tosa_multiplier(ratio, width) for ratio in ratios]
         if len(set(pairs)) == 1:
             pairs = pairs[:1]
         data = self.tensors[tensor].data

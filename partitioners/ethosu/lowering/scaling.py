@@ -1,4 +1,4 @@
-"""Numbers of the device: multipliers of RESCALE, and codes of reals as torch quantises them."""
+"""Numbers known when compiling: constants behind RESCALE, and codes of reals as torch quantises them."""
 
 from __future__ import annotations
 
@@ -10,27 +10,6 @@ import torch
 from partitioners.ethosu.tosa_model import Array
 from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR, edge_op
 from partitioners.exir.qdq import QParams
-
-_LARGEST_SHIFT = 62
-
-
-def scaled_multiplier(real: float, width: int) -> tuple[int, int]:
-    """(multiplier, shift) with real = multiplier / 2**shift, of `width` (16 or 32) bits and rounded half to even.
-
-    The multiplier uses all its bits unless the shift would pass 62. Raises ValueError unless
-    0 <= real < 2**(width - 3).
-    """
-    bits = width - 1
-    if not 0 <= real < 2.0 ** (bits - 2):
-        raise ValueError(f"ratio {real}: expected 0 or more and less than 2**{bits - 2}")
-    fraction, exponent = math.frexp(real)
-    multiplier = round(fraction * 2**bits)
-    if multiplier == 2**bits:
-        multiplier, exponent = multiplier // 2, exponent + 1
-    shift = bits - exponent
-    if shift > _LARGEST_SHIFT:
-        return multiplier >> min(31, shift - _LARGEST_SHIFT), _LARGEST_SHIFT
-    return multiplier, shift
 
 
 def rescaled(data: Array, multiplier: int, shift: int, zero_in: int, zero_out: int, limits: tuple[int, int]) -> Array:

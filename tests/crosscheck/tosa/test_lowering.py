@@ -1,4 +1,7 @@
-"""What the compiler writes is valid, means on the TOSA reference model what torch computes, and suits Vela."""
+"""What the compiler writes is valid, means on the TOSA reference model what torch computes, and suits Vela.
+
+The simulated device gives the reference model's very numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import tosa_reference_model
-from crosscheck.tosa.compilers import command_bytes, silence
+from crosscheck.tosa.compilers import command_bytes
+from crosscheck.tosa.model import run_device, run_reference
 from ethosu_runs import Compiled, compiled
 from tosa_graphs import CASES, Case, widened
 
-VALID = 0
 RUNS = [(name, bits) for name, case in CASES.items() for bits in (8, 16) if bits == 8 or case.wide]
 
 
 def on_reference_model(found: Compiled) -> list[torch.Tensor]:
-    """The outputs of the reference model, which must call the graph and its inputs valid."""
-    with silence():
-        returned, status = tosa_reference_model.run(found.blob, [tensor.numpy() for tensor in found.inputs])
-    assert int(status) == VALID
+    """The outputs of the reference model, which must be defined and equal the simulated device's."""
+    inputs = [tensor.numpy() for tensor in found.inputs]
+    returned, simulated = run_reference(found.blob, inputs), run_device(found.blob, inputs)
+    assert returned is not None and simulated is not None
+    for a, b in zip(returned, simulated, strict=True):
+        np.testing.assert_array_equal(np.asarray(a), b, strict=True)
     return [torch.from_numpy(np.asarray(array)) for array in returned]
 
 
@@ -41,14 +45,7 @@ def test_case(name: str, bits: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "bits"),
-    [
-        ("where", 8),
-        ("embedding", 8),
-        ("conv_3d", 8),
-        ("sigmoid__1x3x4x5", 16),
-        ("conv_transposed", 16),
-        ("flip_(1, 2)", 8),
-    ],
+    [("where", 8), ("embedding", 8), ("conv_3d", 8), ("conv_transposed", 16), ("bmm_2x4x5_2x5x3", 16)],
 )
 def test_the_u55_refuses(name: str, bits: int, tmp_path: Path) -> None:
     """The records of what the U55 cannot run are no excuse: Vela refuses these."""
