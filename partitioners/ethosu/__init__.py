@@ -2,8 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from partitioners.ethosu.backend import EthosUBackend
 from partitioners.ethosu.compile_spec import EthosUCompileSpec, VelaExternalBlockPlacements
 from partitioners.ethosu.partitioner import EthosUPartitioner
+from partitioners.ethosu.runtime import EthosURuntime
+from partitioners.ethosu.vela import VELA
+from partitioners.exir.backend import Backend
 
-__all__ = ["EthosUBackend", "EthosUCompileSpec", "EthosUPartitioner", "VelaExternalBlockPlacements"]
+__all__ = [
+    "EthosUBackend",
+    "EthosUCompileSpec",
+    "EthosUPartitioner",
+    "EthosURuntime",
+    "VelaExternalBlockPlacements",
+    "ethos_u55",
+    "ethos_u85",
+]
+
+
+def _backend(family: str, target: str) -> Backend:
+    def partitioner(**options: Any) -> EthosUPartitioner:
+        return EthosUPartitioner(EthosUCompileSpec(target), **options)
+
+    return Backend(
+        name=f"ethos-{family}",
+        table=f"ethos_{family}@1.5",
+        partitioner=partitioner,
+        details=EthosUBackend,
+        runtime=EthosURuntime(),
+        blob_checks={"vela": VELA},
+    )
+
+
+ethos_u55 = _backend("u55", "ethos-u55-128")
+ethos_u85 = _backend("u85", "ethos-u85-256")
