@@ -22,27 +22,64 @@ Reasons = dict[fx.Node, tuple[Rejection, ...]]
 def with_codes_at_border(nodes: Nodes, graph: fx.Graph) -> tuple[Nodes, Reasons]:
     """A partition without what would make it take or give real numbers, and the operators that fell out.
 
-    One sweep in graph order, so that an operator falls out after what feeds it. Conversions fall out silently:
-    they stay with the CPU, and nothing else is asked of it.
+    Sweeps in graph order until nothing falls out any more. Conversions fall out silently: they stay with the CPU,
+    and nothing else is asked of it.
     """
     left = set(nodes)
     refused: Reasons = {}
-    for node in graph.nodes:
-        if node not in left:
-            continue
-        if is_quantize(node):
-            leaves = node.all_input_nodes[0] not in left
-        elif is_dequantize(node):
-            leaves = any(user not in left for user in node.users)
-        else:
-            source = _real_input(node, left)
-            leaves = source is not None
-            if source is not None:
-                found = f"{source.name} is {type_text(dtype_of(source))}"
-                refused[node] = (rejection(node, "real_input", found, sentence("real_input")),)
-        if leaves:
-            left.remove(node)
+    before = -1
+    while before != len(left):
+        before = len(left)
+        for node in graph.nodes:
+            if node in left and not _may_stay(node, left, refused):
+                left.remove(node)
     return frozenset(left), refused
+
+
+def _may_stay(node: fx.Node, nodes: Collection[fx.Node], refused: Reasons) -> bool:
+    """Whether no real number crosses the border at the node; the reason of an operator goes to `refused`."""
+    if is_quantize(node):
+        return node.all_input_nodes[0] in nodes
+    if is_dequantize(node):
+        return all(user in nodes for user in node.users)
+    source, user = _real_input(node, nodes), _real_output(node, nodes)
+    if source is not None:
+        found = f"{source.name} is {type_text(dtype_of(source))}"
+        refused[node] = (rejection(node, "real_input", found, sentence("real_input")),)
+    elif user is not None:
+        found = f"{user.name} uses {type_text(dtype_of(node))}"
+        refused[node] = (rejection(node, "real_output", found, sentence("real_output")),)
+    return source is None and user is None
+
+
+def _real_output(node: fx.Node, nodes: Collection[fx.Node]) -> fx.Node | None:
+    """A user outside that takes real numbers."""
+    kind = dtype_of(node)
+    if kind is None or not kind.is_floating_point:
+        return None
+    return next((user for user in node.users if user not in nodes), None)
+
+
+def with_int64_inside(graph: fx.Graph, reasons: Reasons) -> Reasons:
+    """Also refuse who would take 64-bit integers from a refused operator, or give them to one."""
+    found = dict(reasons)
+    edges = [
+        (source, user)
+        for source in graph.nodes
+        if source in reasons and dtype_of(source) == torch.int64
+        for user in source.users
+        if user in reasons
+    ]
+    changed = True
+    while changed:
+        changed = False
+        for source, user in edges:
+            if bool(found[source]) != bool(found[user]):
+                refused = user if found[source] else source
+                text = f"{source.name} is int64, and {source.name if refused is user else user.name} is refused"
+                found[refused] = (rejection(refused, "no_int64", text, sentence("no_int64")),)
+                changed = True
+    return found
 
 
 def _real_input(node: fx.Node, nodes: Collection[fx.Node]) -> fx.Node | None:

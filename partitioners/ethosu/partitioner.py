@@ -14,7 +14,14 @@ from torch.export import ExportedProgram
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from partitioners.ethosu.boundary import Nodes, Reasons, partition_rejections, with_codes_at_border, without_cycles
+from partitioners.ethosu.boundary import (
+    Nodes,
+    Reasons,
+    partition_rejections,
+    with_codes_at_border,
+    with_int64_inside,
+    without_cycles,
+)
 from partitioners.ethosu.compile_spec import EthosUCompileSpec
 from partitioners.ethosu.preservation import is_preserved, preserved_operators
 from partitioners.ethosu.report import rejection_report
@@ -93,7 +100,7 @@ class EthosUPartitioner(Partitioner):
             if node.op == "call_function":
                 custom = target_name(node.target) in self._custom
                 reasons[node] = () if custom else self._all_rejections(node, context, modules)
-        return reasons
+        return with_int64_inside(program.graph, reasons)
 
     def _all_rejections(
         self, node: fx.Node, context: Context, modules: Mapping[str, torch.nn.Module]
@@ -140,12 +147,14 @@ def _settled(module: fx.GraphModule, supported: Nodes, reasons: Reasons) -> dict
         reasons.update(refused)
         pieces = without_cycles(nodes, reach)
         tags = [tag] if len(pieces) <= 1 else [f"tag{next(numbers)}" for _ in pieces]
-        for name, piece in zip(tags, pieces, strict=False):
+        for name, cut in zip(tags, pieces, strict=False):
+            piece, refused = with_codes_at_border(cut, module.graph)
+            reasons.update(refused)
             whole = partition_rejections(piece, module.graph)
-            if whole is None:
-                found[name] = piece
-            else:
+            if whole is not None:
                 reasons.update(whole)
+            elif piece:
+                found[name] = piece
     return found
 
 

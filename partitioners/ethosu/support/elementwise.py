@@ -17,6 +17,7 @@ from partitioners.ethosu.support.common import (
     type_text,
 )
 from partitioners.ethosu.support.products import on_u55
+from partitioners.ethosu.support.quantisation import mixed_dtype
 from partitioners.ethosu.support.rule import Context, Rule, limit
 from partitioners.exir.nodes import argument, operand, shape, size_text
 from partitioners.exir.ops import QUANTIZE_PER_TENSOR
@@ -108,23 +109,23 @@ def some_bound(node: fx.Node, context: Context) -> str | None:
     return None if any(argument(node, i, name) is not None for i, name in ((1, "min"), (2, "max"))) else "no bounds"
 
 
-_TABLE: tuple[Rule, ...] = (code_dtype(torch.int8),)
-_TABLE_OF_TWO: tuple[Rule, ...] = (number_operand, code_dtype(torch.int8))
-_SUM: tuple[Rule, ...] = (alpha_is_one,)
+_TABLE: tuple[Rule, ...] = (code_dtype(torch.int8), mixed_dtype)
+_TABLE_OF_TWO: tuple[Rule, ...] = (number_operand, code_dtype(torch.int8), mixed_dtype)
+_SUM: tuple[Rule, ...] = (alpha_is_one, mixed_dtype)
 RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys((*TABULATED, *ALSO_TABULATED), _TABLE),
     **dict.fromkeys((*LOGICAL, *BITWISE, *SHIFTS), (integer_operands,)),
-    **dict.fromkeys(COMPARISONS, ()),
-    "aten.eq.Scalar": (whole_number,),
+    **dict.fromkeys(COMPARISONS, (mixed_dtype,)),
+    "aten.eq.Scalar": (whole_number, mixed_dtype),
     **dict.fromkeys(COMPUTED_AHEAD, ()),
     "aten.full_like.default": (),
-    "aten.abs.default": (),
+    "aten.abs.default": (mixed_dtype,),
     "aten.add.Tensor": _SUM,
     "aten.sub.Tensor": _SUM,
-    "aten.mul.Tensor": (),
-    "aten.neg.default": (),
-    "aten.maximum.default": (),
-    "aten.minimum.default": (),
+    "aten.mul.Tensor": (mixed_dtype,),
+    "aten.neg.default": (mixed_dtype,),
+    "aten.maximum.default": (mixed_dtype,),
+    "aten.minimum.default": (mixed_dtype,),
     "aten.clamp.default": (some_bound,),
     "aten.clamp.Tensor": (some_bound,),
     "aten.hardtanh.default": (),

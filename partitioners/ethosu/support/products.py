@@ -16,7 +16,7 @@ from partitioners.ethosu.support.common import (
     is_named,
     type_text,
 )
-from partitioners.ethosu.support.quantisation import operand_params
+from partitioners.ethosu.support.quantisation import mixed_dtype, operand_params
 from partitioners.ethosu.support.rule import Context, Rule, limit
 from partitioners.exir.nodes import argument, operand, rank, shape, size_text
 from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
@@ -196,6 +196,21 @@ def transposed_padding(node: fx.Node, context: Context) -> str | None:
     return None
 
 
+@limit("cropped")
+def cropped(node: fx.Node, context: Context) -> str | None:
+    """What the last window does not reach is cut off, first of the padding and then of the input."""
+    if is_transposed(node):
+        return None
+    names = ((3, "stride"), (4, "padding"), (5, "dilation"))
+    strides, pads, spreads = (per_axis(node, position, name) for position, name in names)
+    sizes, kernel = shape(operand(node))[2:], shape(operand(node, 1))[2:]
+    for size, window, step, pad, spread in zip(sizes, kernel, strides, pads, spreads, strict=True):
+        rest = (size + 2 * pad - (window - 1) * spread - 1) % step
+        if rest - pad >= size:
+            return f"{size_text(sizes)}, stride {strides}, padding {pads}"
+    return None
+
+
 @limit("transposed_groups", 1)
 def transposed_groups(node: fx.Node, context: Context) -> str | None:
     """Each group would need its own scales."""
@@ -304,14 +319,15 @@ def matrix_dtype(node: fx.Node, context: Context) -> str | None:
     return found[0] if found else None
 
 
-_CONSTANTS = (static_weights, weight_dtype, weight_zero_point, weight_axis, weight_sum, bias_dtype)
-_MATRICES = (matrix_dtype, matrix_size)
+_CONSTANTS = (mixed_dtype, static_weights, weight_dtype, weight_zero_point, weight_axis, weight_sum, bias_dtype)
+_MATRICES = (mixed_dtype, matrix_dtype, matrix_size)
 _CONVOLUTION = (
     flat_kernel,
     output_padding,
     transposed_dilation,
     transposed_padding,
     transposed_groups,
+    cropped,
     transposed_rank,
     transposed_stride,
     stride,

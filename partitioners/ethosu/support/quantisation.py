@@ -107,11 +107,11 @@ def _around(rule: Rule) -> Rule:
 
 @limit("mixed_dtype")
 def mixed_dtype(node: fx.Node, context: Context) -> str | None:
-    """Activations are int8 or int16 throughout."""
+    """Of operators that compute; what only moves is rescaled behind it."""
     members = [member for member in neighbours(node) if not context.is_constant(member)]
     found = list(dict.fromkeys(type_text(codes_of(member)) for member in members))
     return " and ".join(found) if len(found) > 1 else None
 
 
-AROUND: tuple[Rule, ...] = (quantized_inputs, quantized_outputs, *map(_around, CONVERSION), mixed_dtype)
+AROUND: tuple[Rule, ...] = (quantized_inputs, quantized_outputs, *map(_around, CONVERSION))
 """Rules of all operators: real numbers exist between one dequantize and one quantize node only."""

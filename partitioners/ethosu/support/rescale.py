@@ -1,17 +1,19 @@
 """The rule that every RESCALE of an operator has a multiplier, a shift and an operand within their ranges.
 
-RESCALE computes (v * m + 2**(s-1)) >> s with 2 <= s <= 62 and wants |v| < 2**(s-1) (TOSA 1.0).
+RESCALE computes (v * m + 2**(s-1)) >> s with 2 <= s <= 62. Of 32-bit multipliers it wants |v| < 2**(s-1), of
+16-bit ones a result within 32 bits (TOSA 1.0).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import fx
 
+from partitioners.ethosu.support import indexing, movement, pooling, resizing
 from partitioners.ethosu.support.common import is_dequantize, is_named, is_qdq, is_quantize
 from partitioners.ethosu.support.products import PRODUCTS, largest_sum, weight_scales
 from partitioners.ethosu.support.quantisation import operand_params, result_params
@@ -28,6 +30,21 @@ COMPARED = frozenset(f"aten.{name}.Tensor" for name in ("eq", "ge", "gt", "le", 
     "aten.minimum.default",
     "aten.abs.default",
 }
+MOVING = frozenset(
+    {
+        *movement.RULES,
+        *indexing.RULES,
+        *pooling.RULES,
+        *resizing.RULES,
+        "aten.amax.default",
+        "aten.amin.default",
+        "aten.clamp.Tensor",
+        "aten.clamp.default",
+        "aten.hardtanh.default",
+        "aten.neg.default",
+        "aten.relu.default",
+    }
+)
 REDUCED = frozenset({"aten.sum.dim_IntList", "aten.mean.dim", "aten.cumsum.default"})
 
 
@@ -48,7 +65,8 @@ class Scaling:
         if not (math.isfinite(self.ratio) and self.ratio > 0):
             return f"ratio {self.ratio}"
         shift = bits - math.frexp(self.ratio)[1]
-        if shift < 2 or self.largest >= 2 ** (min(shift, 62) - 1):
+        fits = self.largest * self.ratio < INT32 if self.is_wide else self.largest < 2 ** (min(shift, 62) - 1)
+        if shift < 2 or not fits:
             return f"ratio {self.ratio:.9g} of numbers up to {self.largest}"
         return None
 
@@ -136,24 +154,30 @@ def _converted(node: fx.Node, context: Context) -> Iterator[Scaling]:
         yield Scaling(before.scale / after.scale, span(before))
 
 
+def _moved(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    """Codes that are the same before and behind the operator, but for their parameters."""
+    for after in result_params(node):
+        for before in operand_params(node):
+            yield Scaling(before.scale / after.scale, span(before))
+
+
 def scalings(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """Every RESCALE that the operator needs and whose parameters are known."""
-    found: Callable[[fx.Node, Context], Iterator[Scaling]] | None = None
-    if is_qdq(node):
-        found = _converted
-    elif is_named(node, *SUMS):
-        found = _sum
-    elif is_named(node, "aten.mul.Tensor"):
-        found = _product
-    elif is_named(node, *COMPARED):
-        found = _compared
-    elif is_named(node, *REDUCED):
-        found = _reduced
-    elif is_named(node, *PRODUCTS):
-        found = _weighted
-    elif is_named(node, "aten.mm.default", "aten.bmm.default"):
-        found = _matrices
-    return iter(()) if found is None else found(node, context)
+    for names, found in _BY_OPERATOR:
+        if is_named(node, *names):
+            return found(node, context)
+    return _converted(node, context) if is_qdq(node) else iter(())
+
+
+_BY_OPERATOR: tuple[tuple[Collection[str], Callable[[fx.Node, Context], Iterator[Scaling]]], ...] = (
+    (MOVING, _moved),
+    (SUMS, _sum),
+    (("aten.mul.Tensor",), _product),
+    (COMPARED, _compared),
+    (REDUCED, _reduced),
+    (PRODUCTS, _weighted),
+    (("aten.mm.default", "aten.bmm.default"), _matrices),
+)
 
 
 @limit("rescale")

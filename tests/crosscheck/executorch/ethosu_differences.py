@@ -1,0 +1,241 @@
+"""Where our EthosUPartitioner's tags are not those of ExecuTorch 1.5.1; docs/decisions.md says the same.
+
+`example` names a program of EXAMPLES that shows the difference. What 1.5.1 refuses and we accept begins with
+"accepts"; the other names are the codes of our rejections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from crosscheck.executorch.agreement import Difference, named
+from ethosu_graphs import U55, U85, WIDE, Builder
+from torch import fx
+
+from partitioners.ethosu.support.common import CONVERT
+from partitioners.ethosu.support.elementwise import ALSO_TABULATED, TABULATED
+from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_CHANNEL
+
+CONVOLUTION = "aten.convolution.default"
+ADD, ABS, SIGMOID = "aten.add.Tensor", "aten.abs.default", "aten.sigmoid.default"
+TWO = ("aten.div.Tensor_mode", "aten.pow.Tensor_Tensor", "aten.remainder.Tensor")
+NARROW = (0.05, 3, -128, 127, torch.int8)
+Write = Callable[[Builder], fx.Node | list[fx.Node]]
+
+
+def conv(kernel: tuple[int, int], sizes: tuple[int, int], **options: object) -> Write:
+    return lambda b: b.conv(b.input(1, 4, *sizes), b.weight(4, 4, *kernel), None, NARROW, **options)
+
+
+def argmax(*sizes: int) -> Write:
+    def write(b: Builder) -> fx.Node:
+        found = b.call("aten.argmax.default", b.integers(*sizes, dtype=torch.int8), -1)
+        return b.call("dim_order_ops._to_dim_order_copy.default", found, dtype=torch.int32)
+
+    return write
+
+
+def put(b: Builder, **options: object) -> fx.Node:
+    index = b.integers(2)
+    return b.op("aten.index_put.default", b.input(4, 3), [index], b.input(2, 3), *options.values())
+
+
+def per_channel(b: Builder) -> fx.Node:
+    scales, zeros = b.raw_constant(torch.full((4,), 0.05)), b.raw_constant(torch.zeros(4, dtype=torch.int64))
+    options = (scales, zeros, 1, -128, 127, torch.int8)
+    return b.call(DEQUANTIZE_PER_CHANNEL, b.call(QUANTIZE_PER_CHANNEL, b.raw_input(1, 4), *options), *options)
+
+
+def heavy(b: Builder, *sizes: int) -> fx.Node:
+    codes = b.raw_constant(torch.full(sizes, 127, dtype=torch.int8))
+    return b.call(DEQUANTIZE_PER_TENSOR, codes, 0.01, 0, -127, 127, torch.int8)
+
+
+EXAMPLES: dict[str, tuple[str, Write]] = {
+    "uint8 at the input": (U85, lambda b: b.op(ABS, b.input(1, 4, q=(0.05, 128, 0, 255, torch.uint8)))),
+    "int16 with a zero point": (
+        U85,
+        lambda b: b.op(ABS, b.input(1, 4, q=(0.001, 5, -32767, 32767, torch.int16)), q=WIDE),
+    ),
+    "int8 added to int16": (U85, lambda b: b.op(ADD, b.input(1, 4), b.input(1, 4, q=WIDE))),
+    "a real number into abs": (U85, lambda b: b.op(ABS, b.call("aten.permute_copy.default", b.input(2, 4), [1, 0]))),
+    "a real number out of abs": (U85, lambda b: b.call(ABS, b.input(1, 4))),
+    "a tiny scale of the result": (
+        U85,
+        lambda b: b.op(ADD, b.input(1, 4), b.input(1, 4), q=(1e-9, 0, -128, 127, torch.int8)),
+    ),
+    "int16 sigmoid": (U55, lambda b: b.op(SIGMOID, b.input(1, 4, q=WIDE), q=WIDE)),
+    "remainder of tensors": (U85, lambda b: b.op("aten.remainder.Tensor", b.input(1, 4), b.input(1, 4))),
+    "alpha 2": (U85, lambda b: b.op(ADD, b.input(1, 4), b.input(1, 4), alpha=2)),
+    "embedding": (U55, lambda b: b.op("aten.embedding.default", b.weight(8, 4), b.integers(2, 3))),
+    "128 choices": (U55, argmax(2, 128)),
+    "two images": (U55, argmax(2, 3, 4, 5)),
+    "rank 5": (U55, argmax(1, 2, 3, 4, 5)),
+    "a tall kernel": (U55, conv((65, 1), (80, 4))),
+    "a wide kernel": (U55, conv((1, 65), (4, 80))),
+    "padding alone": (U85, conv((1, 1), (1, 1), stride=[4, 4], padding=[1, 1])),
+    "computed weights": (U55, lambda b: b.conv(b.input(1, 4, 4, 4), b.input(4, 4, 1, 1))),
+    "zero points per channel": (
+        U85,
+        lambda b: b.conv(b.input(1, 4, 4, 4), b.channel_weight(4, 4, 1, 1, zero_point=3)),
+    ),
+    "scales along the inputs": (U85, lambda b: b.conv(b.input(1, 4, 4, 4), b.channel_weight(4, 4, 1, 1, axis=1))),
+    "accumulated": (U85, lambda b: put(b, accumulate=True)),
+    "a long running sum": (U55, lambda b: b.op("aten.cumsum.default", b.input(1, 65, 2), 1)),
+    "1.5 in integers": (U85, lambda b: b.call("aten.eq.Scalar", b.integers(4), 1.5)),
+    "logic of real numbers": (U85, lambda b: b.call("aten.logical_not.default", b.input(1, 4))),
+    "a long transposition": (U55, lambda b: b.op("aten.permute_copy.default", b.input(1, 70000, 2), [0, 2, 1])),
+    "channels of an activation": (U85, lambda b: b.op(ABS, per_channel(b))),
+    "every row": (U85, lambda b: b.op("aten.index_put.default", b.input(4, 3), [None, b.integers(2)], b.input(4, 2))),
+    "int16 weights": (U85, lambda b: b.conv(b.input(1, 4, 4, 4), b.weight(4, 4, 1, 1, q=WIDE))),
+    "int8 bias": (U85, lambda b: b.conv(b.input(1, 4, 4, 4), b.weight(4, 4, 1, 1), b.weight(4))),
+    "heavy weights": (U55, lambda b: b.conv(b.input(1, 17, 64, 64), heavy(b, 1, 17, 64, 64), None, (9.0, *NARROW[1:]))),
+    "a large matrix": (U55, lambda b: b.op("aten.mm.default", b.input(1, 1), b.input(1, 65537))),
+    "a mean over much": (U55, lambda b: b.op("aten.mean.dim", b.input(65537, 2), [1])),
+    "a view over more": (U85, lambda b: b.op("aten.as_strided_copy.default", b.input(8), [2, 2], [2, 1])),
+    "a wide pool": (U55, lambda b: b.op("aten.max_pool2d.default", b.input(1, 2, 2, 300), [1, 257], [1, 1])),
+}
+
+LISTED: tuple[Difference, ...] = (
+    # ------------------------------------------------------------ refused: does not compile, or means something else
+    Difference(
+        "io_dtype",
+        "Delegates take and give int8 and int16; 1.5.1 also takes uint8 at the border.",
+        "uint8 at the input",
+    ),
+    Difference(
+        "scalar_qparams",
+        "RESCALE needs positive scales, and no operator on int16 has a zero point.",
+        "int16 with a zero point",
+    ),
+    Difference("mixed_dtype", "An operator computes on int8 or on int16, and gives the same.", "int8 added to int16"),
+    Difference(
+        "quantized_inputs",
+        "Also asked of operators that 1.5.1 takes without: real numbers between two operators have no codes.",
+        "a real number into abs",
+    ),
+    Difference(
+        "quantized_outputs", "The same of results; what leaves a delegate must be codes.", "a real number out of abs"
+    ),
+    Difference(
+        "rescale",
+        "Multiplier, shift and operand of every RESCALE must be in their ranges; 1.5.1 ends its lowering with an error.",
+        "a tiny scale of the result",
+    ),
+    Difference(
+        "code_dtype",
+        "Ethos-U55 has TABLE on int8 only; 1.5.1 tags int16, and Vela ends with an error.",
+        "int16 sigmoid",
+        named(*TABULATED, *ALSO_TABULATED, *TWO),
+    ),
+    Difference(
+        "number_operand",
+        "A function of two tensors has no operator; of one tensor and a number it is looked up.",
+        "remainder of tensors",
+        named(*TWO),
+    ),
+    Difference(
+        "alpha",
+        "Its quantizer makes a product of alpha; behind it, 1.5.1 leaves alpha out without a word.",
+        "alpha 2",
+        named(ADD, "aten.sub.Tensor"),
+    ),
+    Difference(
+        "unsupported",
+        "Ethos-U55 has no GATHER; 1.5.1 forgets that of embedding.",
+        "embedding",
+        named("aten.embedding.default"),
+    ),
+    Difference(
+        "max_channels",
+        "Vela ends with an error for argmax of more than 127 on Ethos-U55.",
+        "128 choices",
+        named("aten.argmax.default"),
+    ),
+    Difference(
+        "batch",
+        "Vela ends with an error for argmax of several images on Ethos-U55; adaptive pools are average pools, which take one.",
+        "two images",
+        named("aten.argmax.default", "aten._adaptive_avg_pool2d.default"),
+    ),
+    Difference("max_input_rank", "ARGMAX has up to 4 dimensions on Ethos-U55.", "rank 5", named("aten.argmax.default")),
+    Difference("kernel_height", "Vela limits the height; 1.5.1 looks at the width.", "a tall kernel"),
+    Difference(
+        "cropped", "A window that only reads padding leaves an image of no rows.", "padding alone", named(CONVOLUTION)
+    ),
+    Difference(
+        "static_weights",
+        "Ethos-U55 needs encoded weights, Ethos-U85 those of groups, of 3-D and of transposed convolutions.",
+        "computed weights",
+    ),
+    Difference("weight_zero_point", "TOSA has one zero point for all weights.", "zero points per channel"),
+    Difference("weight_axis", "RESCALE multiplies along the outputs.", "scales along the inputs"),
+    Difference("accumulate", "SCATTER writes each place once.", "accumulated"),
+    Difference(
+        "summed_size",
+        "A running sum is a convolution with a kernel as long, for which kernel_height holds.",
+        "a long running sum",
+    ),
+    Difference(
+        "whole_number", "No integer equals a fraction, and there is no operator that says so.", "1.5 in integers"
+    ),
+    Difference(
+        "integer_operands",
+        "Logical operators take booleans; 1.5.1 converts codes, whose zero is not 0.",
+        "logic of real numbers",
+    ),
+    Difference(
+        "transposition",
+        "1.5.1 takes long transpositions apart by asking Vela; here they are refused.",
+        "a long transposition",
+    ),
+    Difference(
+        "no_int64",
+        "64-bit integers do not cross the border: who takes them from a refused operator is refused.",
+        "128 choices",
+        named(CONVERT),
+    ),
+    Difference(
+        "per_tensor",
+        "Activations have one scale; RESCALE has channels in the last dimension only.",
+        "channels of an activation",
+    ),
+    Difference(
+        "explicit_indices", "Flat indices need one for each dimension.", "every row", named("aten.index_put.default")
+    ),
+    Difference("weight_dtype", "CONV2D has 8-bit weights.", "int16 weights"),
+    Difference("bias_dtype", "The accumulator has 32 bits, and the bias is its start.", "int8 bias"),
+    Difference(
+        "weight_sum", "Vela's limit for the accumulators of Ethos-U55, which 1.5.1 leaves to it.", "heavy weights"
+    ),
+    Difference(
+        "max_size",
+        "Vela's limit for every dimension of images and matrices; 1.5.1 has it for some operators.",
+        "a large matrix",
+    ),
+    Difference(
+        "reduced_size", "A mean is a sum first; 1.5.1 limits the sum only.", "a mean over much", named("aten.mean.dim")
+    ),
+    Difference(
+        "contiguous",
+        "What is cut off is a slice and not a view.",
+        "a view over more",
+        named("aten.as_strided_copy.default"),
+    ),
+    Difference(
+        "real_output",
+        "1.5.1 sweeps the border once, from front to back; what falls out late leaves real numbers behind, which do not compile.",
+        0,
+    ),
+    # ---------------------------------------------------------------- accepted: Vela compiles it
+    Difference(
+        "accepts wide kernels", "Vela limits the height; 1.5.1 looks at the width.", "a wide kernel", named(CONVOLUTION)
+    ),
+    Difference(
+        "accepts wide windows",
+        "The same of pools, whose height may be 256.",
+        "a wide pool",
+        named("aten.max_pool2d.default", "aten.max_pool2d_with_indices.default", "aten.avg_pool2d.default"),
+    ),
+)
