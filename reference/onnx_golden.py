@@ -6,6 +6,7 @@ wants them. A difference between the two is a fault of the golden itself, never 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -33,6 +34,9 @@ WITHOUT: Mapping[str, str] = MappingProxyType(
         "input's, as AveragePool",
         "aten.avg_pool2d.default": "AveragePool has no divisor_override; compared without one",
         "aten.max_pool2d_with_indices.default": "MaxPool counts indices over the whole tensor; values are compared",
+        "aten.elu.default": "Elu keeps alpha in float32 and has no other scales; compared where that is no difference",
+        "aten.gelu.default": "onnx.reference computes erf in float32; compared in the form with tanh",
+        "dim_order_ops._to_dim_order_copy.default": "conversions to another type round; compared where there is none",
         "aten.constant_pad_nd.default": "onnx.reference's Pad does not crop; compared where no padding is negative",
     }
 )
@@ -300,6 +304,49 @@ def _nearest(given: Given) -> dict[str, str]:
     return {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 
 
+def _elu(given: Given) -> _Node | None:
+    """alpha is an attribute, which ONNX keeps in float32, and there are no other scales."""
+    alpha = float(given["alpha"])
+    if float(np.float32(alpha)) != alpha or (given["scale"], given["input_scale"]) != (1, 1):
+        return None
+    return _Node("Elu", [_self(given)], {"alpha": alpha})
+
+
+def _through(kind: str, *inputs: Array | float) -> Array:
+    """One result on the way to another."""
+    (made,) = _evaluate(_Node(kind, [np.asarray(one, np.float64) for one in inputs]))
+    return made
+
+
+def _gelu(given: Given) -> _Node | None:
+    """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))."""
+    if given["approximate"] != "tanh":
+        return None
+    x = _self(given)
+    inner = _through("Add", x, _through("Mul", _through("Pow", x, 3.0), 0.044715))
+    bent = _through("Tanh", _through("Mul", inner, math.sqrt(2 / math.pi)))
+    return _Node("Mul", [_through("Mul", x, 0.5), _through("Add", bent, 1.0)])
+
+
+def _hardswish(given: Given) -> _Node:
+    """x / 6 * clip(x + 3, 0, 6): HardSwish's own sixth is a float32 number."""
+    x = _self(given)
+    return _Node("Mul", [_through("Div", x, 6.0), _through("Clip", _through("Add", x, 3.0), 0.0, 6.0)])
+
+
+def _pow(given: Given) -> _Node:
+    return _Node("Pow", [_self(given), _array(given["exponent"])])
+
+
+def _rsqrt(given: Given) -> _Node:
+    return _Node("Pow", [_self(given), _array(-0.5)])
+
+
+def _copy(given: Given) -> _Node | None:
+    """The same numbers; a conversion to another type rounds."""
+    return None if given.get("dtype") not in (None, torch.float64) else _Node("Identity", [_self(given)])
+
+
 _RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "aten.abs.default": _plain("Abs"),
@@ -310,6 +357,20 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.tanh.default": _plain("Tanh"),
         "aten.hardtanh.default": _clip("min_val", "max_val"),
         "aten.clamp.default": _clip("min", "max"),
+        "aten.ceil.default": _plain("Ceil"),
+        "aten.cos.default": _plain("Cos"),
+        "aten.elu.default": _elu,
+        "aten.exp.default": _plain("Exp"),
+        "aten.floor.default": _plain("Floor"),
+        "aten.gelu.default": _gelu,
+        "aten.hardswish.default": _hardswish,
+        "aten.log.default": _plain("Log"),
+        "aten.maximum.default": _plain("Max", "self", "other"),
+        "aten.minimum.default": _plain("Min", "self", "other"),
+        "aten.pow.Tensor_Scalar": _pow,
+        "aten.rsqrt.default": _rsqrt,
+        "aten.sin.default": _plain("Sin"),
+        "aten.sqrt.default": _plain("Sqrt"),
         "aten.leaky_relu.default": _leaky_relu,
         "aten.prelu.default": _prelu,
         "aten._softmax.default": _softmax,
@@ -337,6 +398,7 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.constant_pad_nd.default": _pad,
         "aten.clone.default": _plain("Identity"),
         "dim_order_ops._clone_dim_order.default": _plain("Identity"),
+        "dim_order_ops._to_dim_order_copy.default": _copy,
         "aten.permute_copy.default": _permute,
         "aten.slice_copy.Tensor": _slice,
         "aten.split.Tensor": _split,

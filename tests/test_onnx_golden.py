@@ -8,8 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from conformance.cases import cases_for
 from conformance.cases.baseline import BASELINES, baseline
 from conformance.chain import second_opinion
+from conformance.graph import Case
+from conformance.table import load_table
 from reference import onnx_golden
 from reference.golden import Bounded, canonical, run
 
@@ -66,6 +69,23 @@ VARIANTS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("aten.upsample_bilinear2d.vec", (IMAGE, [12, 24], True, None), {}),
     ("aten.upsample_bilinear2d.vec", (IMAGE, None, False, (4.0, 2.0)), {}),
     ("aten.upsample_nearest2d.vec", (IMAGE, [9, 12], None), {}),
+    ("aten.ceil.default", (IMAGE,), {}),
+    ("aten.cos.default", (IMAGE,), {}),
+    ("aten.elu.default", (IMAGE,), {}),
+    ("aten.elu.default", (IMAGE, 2.5), {}),
+    ("aten.exp.default", (IMAGE,), {}),
+    ("aten.floor.default", (IMAGE,), {}),
+    ("aten.gelu.default", (IMAGE,), {"approximate": "tanh"}),
+    ("aten.hardswish.default", (IMAGE * 3,), {}),
+    ("aten.log.default", (IMAGE.abs(),), {}),
+    ("aten.maximum.default", (IMAGE, numbers(6)), {}),
+    ("aten.minimum.default", (IMAGE, numbers(4, 1, 1)), {}),
+    ("aten.pow.Tensor_Scalar", (IMAGE, 2), {}),
+    ("aten.pow.Tensor_Scalar", (IMAGE.abs(), 0.5), {}),
+    ("aten.rsqrt.default", (IMAGE.abs(),), {}),
+    ("aten.sin.default", (IMAGE,), {}),
+    ("aten.sqrt.default", (IMAGE.abs(),), {}),
+    ("dim_order_ops._to_dim_order_copy.default", (IMAGE,), {"dim_order": [0, 1, 2, 3]}),
 ]
 
 
@@ -81,6 +101,19 @@ def outputs_of(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[T
 @pytest.mark.parametrize("row", BASELINES)
 def test_both_goldens_agree_on_every_row(row: str) -> None:
     assert second_opinion(baseline(row)) == ()
+
+
+XNNPACK = [case for case in cases_for(load_table("xnnpack@1.5")) if case.id.endswith("/operator/accept/baseline")]
+CONVERSIONS = {
+    "quantized_decomposed.dequantize_per_tensor.default",
+    "quantized_decomposed.quantize_per_tensor.default",
+}
+
+
+@pytest.mark.parametrize("case", XNNPACK, ids=lambda case: f"{case.row}-{case.precision}")
+def test_both_goldens_agree_on_every_row_of_another_table(case: Case) -> None:
+    assert second_opinion(case.graph) == ()
+    assert canonical(case.graph.steps[-1].op) in onnx_golden.OPERATORS | CONVERSIONS
 
 
 @pytest.mark.parametrize(("op", "args", "kwargs"), VARIANTS, ids=[f"{i}-{v[0]}" for i, v in enumerate(VARIANTS)])
@@ -118,6 +151,9 @@ def test_every_row_has_an_onnx_operator() -> None:
         ("aten.linear.default", (IMAGE, numbers(5, 6))),
         ("aten.constant_pad_nd.default", (IMAGE, [1, -1])),
         ("aten.cumsum.default", (IMAGE, 0)),
+        ("aten.elu.default", (IMAGE, 0.1)),
+        ("aten.gelu.default", (IMAGE,)),
+        ("aten.elu.default", (IMAGE, 1.0, 2.0)),
     ],
 )
 def test_what_onnx_has_not_is_none(op: str, args: tuple[Any, ...]) -> None:
