@@ -1,0 +1,67 @@
+"""The README's commands do what it says, exactly as printed; `.ci/run` runs its two long ones."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.backends import registered
+
+ROOT = Path(__file__).parent.parent
+INSTALL = "pip install -c constraints.txt . && assay certify neutron"
+TEST = 'pip install -c constraints.txt -e ".[test]" && pytest -n auto'
+LONG = "assay certify neutron"
+EXIT = {"certify": 1, "verify": 1}  # of runs of some cases, which never certify
+
+
+def section(title: str) -> str:
+    """The text of a section of the README."""
+    return (ROOT / "README.md").read_text(encoding="utf-8").split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def printed(title: str) -> list[str]:
+    """The commands of a section: indented lines, without the remarks behind them."""
+    return [re.split(r" {3,}", line)[0] for line in re.findall(r"^    (\S.*)$", section(title), re.MULTILINE)]
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A printed command as the installed one, which is that of this interpreter."""
+    arguments = shlex.split(command)
+    assert arguments[0] == "assay"
+    call = [sys.executable, "-c", "from conformance.cli import main; main(prog_name='assay')", *arguments[1:]]
+    return subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+
+
+def test_a_fresh_machine_needs_two_commands() -> None:
+    assert printed("Two commands") == [INSTALL, TEST]
+
+
+def test_the_check_takes_the_two_commands_from_the_readme() -> None:
+    """`.ci/run` finds them by a part of theirs, and each part stands in one line alone."""
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for part, command in {"&& assay certify": INSTALL, "&& pytest": TEST}.items():
+        assert f"printed '{part}'" in script
+        assert [line for line in printed("Two commands") if part in line] == [command]
+
+
+@pytest.mark.skipif("neutron" not in registered(), reason="the package is not installed")
+@pytest.mark.parametrize("command", [command for command in printed("Commands") if command != LONG])
+def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
+    verb = shlex.split(command)[1]
+    if verb == "verify":
+        run("assay certify neutron --smoke -k aten.abs --out assay-neutron", tmp_path)
+    result = run(command, tmp_path)
+    assert result.returncode == EXIT.get(verb, 0), result.stderr
+    assert result.stderr == ""
+    folders = [path.name for path in tmp_path.iterdir()]
+    assert folders == {"certify": ["assay-neutron-part"], "verify": ["assay-neutron"]}.get(verb, [])
+
+
+def test_the_commands_are_all_of_them() -> None:
+    verbs = {shlex.split(command)[1] for command in printed("Commands")}
+    assert verbs == {"list", "show", "certify", "verify"} and LONG in printed("Commands")
