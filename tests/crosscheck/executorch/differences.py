@@ -53,7 +53,7 @@ REFUSED: tuple[Difference, ...] = (
     ),
     Difference(
         "requant_scale",
-        "input scale * weight scale / output scale above 256 does not load.",
+        "input scale * weight scale / output scale of 256 or more does not load.",
         "aten.linear.default/static_int8/requant_scale/outside/twice",
     ),
     Difference(
