@@ -7,6 +7,7 @@ from importlib.util import find_spec
 pytest_plugins = ["conformance.plugin"]
 
 # Without its peer there is nothing to check against; its tox environment installs it and fails on zero tests.
-_ABSENT = {peer for peer in ("ai_edge_litert", "executorch") if find_spec(peer) is None}
-collect_ignore = ["crosscheck/executorch"] if "executorch" in _ABSENT else []
+_ABSENT = {peer for peer in ("ai_edge_litert", "executorch", "tosa_reference_model") if find_spec(peer) is None}
+_FOLDERS = {"executorch": "crosscheck/executorch", "tosa_reference_model": "crosscheck/tosa"}
+collect_ignore = [folder for peer, folder in _FOLDERS.items() if peer in _ABSENT]
 collect_ignore_glob = ["crosscheck/test_litert_*"] if "ai_edge_litert" in _ABSENT else []

@@ -44,11 +44,9 @@ def mul(shift: int = 0) -> Kernel2:
     def apply(a: Tensor, b: Tensor) -> Tensor:
         if not shift:
             return a.to(torch.int32) * b.to(torch.int32)
+        # All in 64 bits: the largest product, with a shift of 63, wraps around.
         product = a.to(torch.int64) * b.to(torch.int64)
-        if shift == 1:
-            return as_int32((product + 1) >> 1, "MUL result")
-        # Half of everything: the product and the rounding constant together may need 65 bits.
-        return as_int32(((product >> 1) + (1 << (shift - 2))) >> (shift - 1), "MUL result")
+        return as_int32((product + (1 << (shift - 1))) >> shift, "MUL result")
 
     return apply
 

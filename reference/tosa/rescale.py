@@ -87,8 +87,7 @@ def _is_exact(multiplier: Tensor, shift: Tensor, y: Codes, bound: int) -> bool:
 
 
 def _in_float64(multiplier: Tensor, shift: Tensor, y: Codes) -> Kernel:
-    factor, exponent = torch.broadcast_tensors(multiplier.double(), -shift)
-    ratio = torch.ldexp(factor, exponent)
+    ratio = torch.ldexp(torch.ones_like(shift, dtype=torch.float64), -shift) * multiplier
     offset = torch.full_like(ratio, y.zero_point + 0.5)
 
     def apply(acc: Tensor) -> Tensor:

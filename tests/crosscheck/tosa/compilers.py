@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from crosscheck.tosa.streams import silence
 from ethosu.vela import vela
 
 CONFIGURATIONS = {
@@ -26,19 +24,3 @@ def command_bytes(blob: bytes, device: str, folder: Path) -> int:
         vela.main([*options, "--config=Arm/vela.ini", "--output-format=raw", f"--output-dir={target}", str(source)])
     with np.load(target / "graph_vela.npz") as parts:
         return int(parts["cmd_data"].nbytes)
-
-
-@contextlib.contextmanager
-def silence() -> Iterator[None]:
-    """Drops what native code writes to the standard streams."""
-    kept = [os.dup(number) for number in (1, 2)]
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for number in (1, 2):
-            os.dup2(nothing, number)
-        yield
-    finally:
-        for number, stream in zip((1, 2), kept, strict=True):
-            os.dup2(stream, number)
-            os.close(stream)
-        os.close(nothing)

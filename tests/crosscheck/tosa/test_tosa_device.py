@@ -8,8 +8,9 @@ import pytest
 import torch
 from crosscheck.draw import Draw
 from crosscheck.tosa.model import differing
-from crosscheck.tosa.programs import PROGRAMS
+from tosa_programs import PROGRAMS
 
+from partitioners.ethosu.device import operators
 from partitioners.ethosu.device.operators import RULES
 from partitioners.ethosu.device.site import Kernel, Site, Step
 
@@ -50,10 +51,6 @@ def test_one_wrong_number_is_noticed(operator: str, monkeypatch: pytest.MonkeyPa
         step = rule(site)
         return Step(_faulty(step.kernel), step.arguments, step.bound)
 
-    monkeypatch.setitem(
-        dict.__getitem__(vars(__import__("partitioners.ethosu.device.operators", fromlist=["RULES"])), "RULES"),
-        operator,
-        wrong,
-    )
+    monkeypatch.setattr(operators, "RULES", {**RULES, operator: wrong})
     name = next(each for each in PROGRAMS if each.split()[0] == operator)
     assert any(differing(PROGRAMS[name](Draw(seed)))[0] for seed in range(10))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from crosscheck.draw import Array, Draw
-from crosscheck.tosa.model import Building, Program
+from tosa_building import Building, Program
 
 Maker = Callable[[Draw], Program]
 
@@ -73,7 +73,7 @@ def shift(code: str, dtype: str) -> Maker:
         width = {"INT8": 8, "INT16": 16, "INT32": 32}[dtype]
         outside = draw.integer(0, 9) == 0
         shifts = draw.codes(second, -1 if outside else 0, width if outside else width - 1, NUMPY[dtype])
-        attributes = {"round": draw.coin()} if code == "ARITHMETIC_RIGHT_SHIFT" else {}
+        attributes: dict[str, Any] = {"round": draw.coin()} if code == "ARITHMETIC_RIGHT_SHIFT" else {}
         b = Building()
         return b.program(b.apply(code, b.input(codes(draw, first, dtype), dtype), b.input(shifts, dtype), **attributes))
 
@@ -301,7 +301,7 @@ def transpose_convolution(dtype: str) -> Maker:
         x = b.input(codes(draw, (draw.integer(1, 2), *sizes, inputs), dtype), dtype)
         w = b.constant(codes(draw, (outputs, *kernel, inputs), "INT8"), "INT8")
         operands = (x, w, _bias(draw, b, dtype, outputs), *_zero_points(draw, b, dtype))
-        attributes = {"out_pad": tuple(pads), "stride": tuple(stride), "acc_type": ACCUMULATORS[dtype]}
+        attributes: dict[str, Any] = {"out_pad": tuple(pads), "stride": tuple(stride), "acc_type": ACCUMULATORS[dtype]}
         acc = b.apply("TRANSPOSE_CONV2D", *operands, **attributes)
         return _rest(draw, b, acc, dtype, outputs, int(np.prod(kernel)) * inputs)
 
@@ -333,7 +333,7 @@ def pool(code: str, dtype: str) -> Maker:
             sizes = [k + draw.integer(0, 2) for k in kernel]
         b = Building()
         x = b.input(codes(draw, (draw.integer(1, 2), *sizes, draw.integer(1, 7)), dtype), dtype)
-        attributes = {"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pad)}
+        attributes: dict[str, Any] = {"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pad)}
         if code == "MAX_POOL2D":
             return b.program(b.apply(code, x, **attributes))
         zero_points = [b.constant([zero_point(draw, dtype)], dtype) for _ in range(2)]
