@@ -17,7 +17,12 @@ from partitioners.exir.ops import GETITEM
 DEVICE = EthosURuntime()
 RELU = Step("relu", "aten.relu.default", (Ref("subject"),), (), POSITIVE)
 # Lowered by a function that other operators' graphs use, or written by the graphs of others.
-SAME_FUNCTION = {GETITEM, "aten.max_pool2d_with_indices.default", "aten.squeeze_copy.default"}
+SAME_FUNCTION = {
+    GETITEM,
+    "aten.max_pool2d_with_indices.default",
+    "aten.squeeze_copy.default",
+    "dim_order_ops._clone_dim_order.default",
+}
 
 
 def steps(source: Graph, device: str) -> int:
