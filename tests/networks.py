@@ -15,8 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-from partitioners.exir import EdgeProgramManager, LoweredBackendModule
+from partitioners.exir import EdgeCompileConfig, EdgeProgramManager, LoweredBackendModule, to_edge
+from partitioners.xnnpack import XnnpackPartitioner
 
 
 class SameConv(nn.Module):
@@ -74,8 +76,13 @@ class MobileNetV1(nn.Module):
         self.pool = nn.AvgPool2d(3)
         self.classifier = nn.Linear(256, 2)
 
+    def backbone(self, x: torch.Tensor) -> torch.Tensor:
+        """What is in front of the pool."""
+        y: torch.Tensor = self.features(x)
+        return y
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.flatten(self.pool(self.features(x)), 1)
+        x = torch.flatten(self.pool(self.backbone(x)), 1)
         return functional.softmax(self.classifier(x), dim=-1)
 
 
@@ -103,8 +110,13 @@ class ResNet8(nn.Module):
         self.pool = nn.AvgPool2d(8)
         self.classifier = nn.Linear(64, 10)
 
+    def backbone(self, x: torch.Tensor) -> torch.Tensor:
+        """What is in front of the pool."""
+        y: torch.Tensor = self.stacks(self.stem(x))
+        return y
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.flatten(self.pool(self.stacks(self.stem(x))), 1)
+        x = torch.flatten(self.pool(self.backbone(x)), 1)
         return functional.softmax(self.classifier(x), dim=-1)
 
 
@@ -120,9 +132,25 @@ class DSCNN(nn.Module):
         self.pool = nn.AvgPool2d((25, 5))
         self.classifier = nn.Linear(64, 12)
 
+    def backbone(self, x: torch.Tensor) -> torch.Tensor:
+        """What is in front of the pool."""
+        y: torch.Tensor = self.features(x)
+        return y
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.flatten(self.pool(self.features(x)), 1)
+        x = torch.flatten(self.pool(self.backbone(x)), 1)
         return functional.softmax(self.classifier(x), dim=-1)
+
+
+class Backbone(nn.Module):
+    """A network's convolutions alone."""
+
+    def __init__(self, network: MobileNetV1 | ResNet8 | DSCNN) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.network.backbone(x)
 
 
 class DeepAutoencoder(nn.Module):
@@ -223,6 +251,21 @@ def network(name: str, seed: int = 0) -> tuple[nn.Module, tuple[int, ...]]:
     return model, shape
 
 
+def folded(model: nn.Module) -> nn.Module:
+    """The model with every batch norm folded into the product in front of it, as PT2E does before it quantises."""
+    for block in model.modules():
+        if isinstance(block, nn.Sequential):
+            for index, (product, norm) in enumerate(pairwise(block)):
+                if isinstance(norm, nn.BatchNorm2d):
+                    holder, name = (product, "conv") if isinstance(product, SameConv) else (block, str(index))
+                    setattr(holder, name, fuse_conv_bn_eval(getattr(holder, name), norm))
+                    block[index + 1] = nn.Identity()
+                elif isinstance(norm, nn.BatchNorm1d):
+                    assert isinstance(product, nn.Linear)
+                    block[index], block[index + 1] = fuse_linear_bn_eval(product, norm), nn.Identity()
+    return model
+
+
 def samples(shape: tuple[int, ...], count: int, seed: int = 1) -> list[torch.Tensor]:
     """Seeded random inputs."""
     generator = torch.Generator().manual_seed(seed)
@@ -240,6 +283,27 @@ def quantise(model: nn.Module, inputs: list[torch.Tensor], quantizer: Any = None
         for x in inputs:
             prepared(x)
         return torch.export.export(convert_pt2e(prepared), (inputs[0],))
+
+
+XNNPACK_PRECISIONS = ("fp32", "static_int8", "static_int8_per_channel", "dynamic_int8")
+
+
+def for_xnnpack(model: nn.Module, precision: str, inputs: list[torch.Tensor]) -> torch.export.ExportedProgram:
+    """The exported model: as it is, or quantised with the XNNPACK quantizer."""
+    from partitioners.xnnpack.quantizer import XnnpackQuantizer, get_symmetric_quantization_config
+
+    if precision == "fp32":
+        with torch.no_grad():
+            return torch.export.export(model, (inputs[0],))
+    dynamic = precision == "dynamic_int8"
+    config = get_symmetric_quantization_config(dynamic or precision.endswith("per_channel"), dynamic)
+    return quantise(model, inputs, XnnpackQuantizer().set_global(config))
+
+
+def edge_for_xnnpack(program: torch.export.ExportedProgram) -> EdgeProgramManager:
+    """The edge program, with the operators whole that XNNPACK takes whole."""
+    whole, _ = XnnpackPartitioner().ops_to_not_decompose(program)
+    return to_edge(program, compile_config=EdgeCompileConfig(preserve_ops=whole))
 
 
 def lowered_modules(manager: EdgeProgramManager) -> list[LoweredBackendModule]:

@@ -1,4 +1,4 @@
-"""Reads a quantised edge program back into a case graph, so that whole networks meet the same gates.
+"""Reads an edge program, quantised or not, back into a case graph, so that whole networks meet the same gates.
 
 Constants and inputs are written out number by number. A weight behind `permute_copy` in front of
 addmm is the linear layer that it came from.
@@ -15,31 +15,40 @@ from torch.fx import Node
 
 from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 from partitioners.exir.ops import (
+    CHOOSE_QPARAMS,
     DEQUANTIZE,
+    DEQUANTIZE_DYNAMIC,
     DEQUANTIZE_PER_CHANNEL,
     GETITEM,
     QUANTIZE,
+    QUANTIZE_DYNAMIC,
     QUANTIZE_PER_CHANNEL,
     target_name,
 )
 
 PERMUTE = "aten.permute_copy.default"
 _PER_CHANNEL = {QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL}
+_BETWEEN = QUANTIZE | DEQUANTIZE | QUANTIZE_DYNAMIC | DEQUANTIZE_DYNAMIC | CHOOSE_QPARAMS | {GETITEM}
 
 
 def program_graph(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> Graph:
-    """The case graph of a quantised program with one output; `inputs` are its user inputs, in order."""
+    """The case graph of a program with one output; `inputs` are its user inputs, in order."""
     tensors = _constants(program) | dict(zip(_user_inputs(program), inputs, strict=True))
     values: list[Value] = []
     steps: list[Step] = []
     for node in program.graph.nodes:
-        if node.op == "placeholder" and any(user.args[0] is node for user in node.users):
+        if node.op == "placeholder" and any(node in _numbers(user) for user in node.users):
             values.append(_value(node, tensors, constant=node.name not in _user_inputs(program)))
         elif node.op == "call_function" and _source(node) is node and not _is_weight_permute(node, tensors):
             steps.append(_step(node, tensors))
     used = {name for step in steps for name in _names(step.args)}
     (output,) = program.graph.output_node().all_input_nodes
     return Graph(tuple(v for v in values if v.name in used), tuple(steps), (Ref(_source(output).name),))
+
+
+def _numbers(node: Node) -> list[Node]:
+    """The operands of a node; of a conversion the tensor alone, without scale and zero point."""
+    return node.all_input_nodes[:1] if target_name(node.target) in _BETWEEN else node.all_input_nodes
 
 
 def _user_inputs(program: ExportedProgram) -> list[str]:
@@ -64,8 +73,8 @@ def _constants(program: ExportedProgram) -> dict[str, torch.Tensor]:
 
 
 def _source(node: Node) -> Node:
-    """The value a (de)quantised node stands for: behind quantize, dequantize and getitem."""
-    while target_name(node.target) in QUANTIZE | DEQUANTIZE | {GETITEM}:
+    """The value a (de)quantised node stands for: behind quantize, dequantize, the choice of parameters and getitem."""
+    while target_name(node.target) in _BETWEEN:
         (node,) = node.all_input_nodes[:1]
     return node
 
@@ -104,7 +113,9 @@ def _step(node: Node, tensors: Mapping[str, torch.Tensor]) -> Step:
     if name == "aten.addmm.default" and _is_linear(node.all_input_nodes[2]):
         weight = _source(node.all_input_nodes[2].all_input_nodes[0])
         name, args = "aten.linear.default", (args[1], Ref(weight.name), args[0])
-    return Step(node.name, name, args, tuple(sorted(node.kwargs.items())), quant)
+    first = node.all_input_nodes[0]
+    dynamic = "per_tensor" if target_name(first.target) in DEQUANTIZE_DYNAMIC else None
+    return Step(node.name, name, args, tuple(sorted(node.kwargs.items())), quant, dynamic=dynamic)
 
 
 def _is_linear(weight: Node) -> bool:
