@@ -456,9 +456,7 @@ def bits() -> dict[str, Case]:
         )
         for wanted in ("int8", "int16", "int32"):
             cast = Step("y", TO_COPY, (X,), (("dtype", wanted),))
-            made[f"{dtype}_to_{wanted}"] = Case(
-                graph(pair[:1], [cast]), 0, wide=False, u55=dtype != "int32" or wanted == "int32"
-            )
+            made[f"{dtype}_to_{wanted}"] = Case(graph(pair[:1], [cast]), 0, wide=False)
     return made
 
 
