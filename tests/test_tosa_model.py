@@ -288,7 +288,10 @@ def _last(record: dict[str, Any]) -> dict[str, Any]:
         (lambda r: _last(r).update(outputs=None), "results is"),
         (lambda r: _last(r)["attribute"].update(acc_type=7), "acc_type is 7, expected one of .5, 6."),
         (lambda r: _last(r)["attribute"].update(pad=None), r"pad is \(\)"),
-        (lambda r: _block(r)["operators"].pop(0), "operator 2: operands is .*, expected constants made before their use"),
+        (
+            lambda r: _block(r)["operators"].pop(0),
+            "operator 2: operands is .*, expected constants made before their use",
+        ),
         (lambda r: _block(r)["operators"].append(_block(r)["operators"].pop(0)), "operands is .*, expected constants"),
         (
             lambda r: _block(r)["operators"].insert(0, _block(r)["operators"][0]),
