@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from torch import fx
+from edge_programs import assert_same, exported_program, nodes_of
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputSpec
 
 from conformance.cases import cases_for
 from conformance.edge_form import normalise
@@ -55,63 +53,14 @@ FORMS = [
 
 
 def _exported(case: Case) -> ExportedProgram:
-    with warnings.catch_warnings():
-        # torch.export warns about its own use of a deprecated tree registration.
-        warnings.simplefilter("ignore")
-        exported = torch.export.export(module(case.graph), model_inputs(case.graph))
+    exported = exported_program(case.graph)
     skip = any(step.op == "aten.clone.default" for step in case.graph.steps)
     config = EdgeCompileConfig(_skip_dim_order=skip, preserve_ops=[torch.ops.aten.prelu.default])
     return to_edge(exported, compile_config=config).exported_program()
 
 
-def _value(node: fx.Node) -> Any:
-    def facts(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return tuple(value.shape), value.stride(), value.dtype
-        return [facts(item) for item in value]
-
-    return facts(node.meta["val"])
-
-
-def _plain(argument: Any) -> Any:
-    """An argument by value; numbers with their types, so that 1 and 1.0 differ."""
-    if isinstance(argument, fx.Node):
-        return argument.name
-    if isinstance(argument, list | tuple):
-        return [_plain(item) for item in argument]
-    return type(argument).__name__, argument
-
-
-def _nodes(program: ExportedProgram) -> list[tuple[Any, ...]]:
-    return [
-        (
-            node.op,
-            node.name,
-            target_name(node.target),
-            _plain(node.args),
-            {key: _plain(item) for key, item in node.kwargs.items()},
-            None if node.op == "output" else _value(node),
-        )
-        for node in program.graph.nodes
-    ]
-
-
-def _inputs(program: ExportedProgram) -> list[tuple[Any, ...]]:
-    def facts(spec: InputSpec) -> tuple[Any, ...]:
-        return spec.kind, spec.arg, spec.target, spec.persistent
-
-    return [facts(spec) for spec in program.graph_signature.input_specs]
-
-
 def _assert_equal(case: Case) -> None:
-    built, exported = build(case.graph), _exported(case)
-    assert _nodes(built) == _nodes(exported)
-    assert _inputs(built) == _inputs(exported)
-    assert built.graph_signature.output_specs == exported.graph_signature.output_specs
-    assert built.dialect == exported.dialect == "EDGE"
-    assert built.state_dict.keys() == exported.state_dict.keys()
-    for name, tensor in built.state_dict.items():
-        assert torch.equal(tensor, exported.state_dict[name]), name
+    assert_same(build(case.graph), _exported(case))
 
 
 @pytest.mark.parametrize("case", BASELINES, ids=lambda case: case.row)
@@ -134,7 +83,7 @@ def test_a_difference_is_noticed() -> None:
     step = case.graph.steps[0]
     for args in ((*step.args[:2], 5), (step.args[0], 0.0, 6)):
         other = replace(case.graph, steps=(replace(step, args=args),))
-        assert _nodes(build(other)) != _nodes(build(case.graph))
+        assert nodes_of(build(other)) != nodes_of(build(case.graph))
 
 
 # ------------------------------------------------------------------------------------ numbers
@@ -216,7 +165,7 @@ def test_nodes_of_a_step_carry_its_name() -> None:
 def test_building_twice_gives_separate_equal_programs() -> None:
     graph = BASELINES[0].graph
     first, second = build(graph), build(graph)
-    assert first.graph is not second.graph and _nodes(first) == _nodes(second)
+    assert first.graph is not second.graph and nodes_of(first) == nodes_of(second)
 
 
 @pytest.mark.parametrize(

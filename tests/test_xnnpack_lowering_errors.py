@@ -1,0 +1,174 @@
+"""What has no equivalent in XNNPACK is refused with one error that names node, operator, found and expected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from torch import fx
+from xnnpack_graphs import WEIGHT, Q, coded, graph, program, real, step
+
+from conformance.graph import Graph, Quant
+from partitioners.exir.compiling import CompileError
+from partitioners.exir.ops import edge_op, target_name
+from partitioners.xnnpack import XnnpackBackend
+from partitioners.xnnpack.lowering import lower
+
+IMAGE = (1, 3, 4, 6)
+ONE, ZERO = (1, 1), (0, 0)
+
+
+def unary(op: str, *args: Any, shape: tuple[int, ...] = (2, 3), dynamic: tuple[int, ...] = (), **kwargs: Any) -> Graph:
+    return graph([real("x", *shape, dynamic=dynamic)], [step("y", op, "x", *args, **kwargs)])
+
+
+def product(weight: Any, *more: Any, op: str = "linear", quant: Quant | None = Q, **kwargs: Any) -> Graph:
+    values = [coded("x", 2, 4), weight, *more]
+    return graph(values, [step("y", op, "x", *(v.name for v in values[1:]), quant=quant, **kwargs)])
+
+
+def convolved(weight: Any, x: Any = None) -> Graph:
+    given = real("x", *IMAGE) if x is None else x
+    return graph([given, weight], [step("y", "convolution", "x", "w", None, ONE, ZERO, ONE, False, ZERO, 1)])
+
+
+W = coded("w", 3, 4, quant=WEIGHT, constant=True)
+REFUSED: dict[str, tuple[Graph, str]] = {
+    "operator": (unary("erf"), "operator"),
+    "alpha": (graph([real("x", 2), real("z", 2)], [step("y", "add.Tensor", "x", "z", alpha=2)]), "alpha"),
+    "scales of elu": (unary("elu", 1.0, 2.0), "scales"),
+    "approximate gelu": (unary("gelu", approximate="tanh"), "approximate"),
+    "cube": (unary("pow.Tensor_Scalar", 3), "exponent"),
+    "softmax over rows": (unary("_softmax", 0, False), "dim"),
+    "prelu of a matrix": (
+        graph([real("x", 2, 3), real("s", 3, constant=True)], [step("y", "prelu", "x", "s")]),
+        "operands",
+    ),
+    "computed slopes": (graph([real("x", *IMAGE), real("s", 3)], [step("y", "prelu", "x", "s")]), "operands"),
+    "step of a slice": (unary("slice_copy.Tensor", 1, 0, 3, 2), "step"),
+    "open slice": (unary("slice_copy.Tensor", 1, 0, 2, dynamic=(0,)), "open sizes"),
+    "negative padding": (unary("constant_pad_nd", [-1, 1], 0.0), "pad"),
+    "counted padding": (unary("avg_pool2d", [2, 2], [2, 2], [1, 1], shape=IMAGE), "padding"),
+    "ceil_mode": (unary("avg_pool2d", [2, 2], [2, 2], [0, 0], True, shape=IMAGE), "padding"),
+    "divisor": (unary("avg_pool2d", [2, 2], [2, 2], [0, 0], False, True, 3, shape=IMAGE), "divisor"),
+    "pool of rank 3": (unary("avg_pool2d", [2, 2], [2, 2], shape=IMAGE[1:]), "rank"),
+    "open ceil_mode": (
+        unary("max_pool2d", [2, 2], [2, 2], [0, 0], [1, 1], True, shape=IMAGE, dynamic=(2,)),
+        "sizes in ceil_mode",
+    ),
+    "mean of rows": (unary("mean.dim", [1], True, shape=IMAGE), "reduction"),
+    "mean without its axes": (unary("mean.dim", [2, 3], False, shape=IMAGE), "reduction"),
+    "maximum over channels": (unary("max.dim", 1, True, shape=IMAGE), "reduction"),
+    "open resize": (
+        unary("upsample_bilinear2d.vec", None, False, [2.0, 2.0], shape=IMAGE, dynamic=(2,)),
+        "output size",
+    ),
+    "weights of a convolution": (convolved(real("w", 4, 3, 2, 2)), "weights"),
+    "zero point of the weights": (
+        product(replace(W, quant=replace(WEIGHT, zero_point=1))),
+        "zero point of the weights",
+    ),
+    "computed codes": (product(replace(W, constant=False)), "quantised weights"),
+    "a product of codes without codes behind it": (product(W, quant=None), "result on codes"),
+    "factor of addmm": (
+        graph(
+            [real("x", 2, 4), real("w", 4, 3, constant=True), real("b", 3, constant=True)],
+            [step("y", "addmm", "b", "x", "w", beta=2)],
+        ),
+        "beta",
+    ),
+    "requantisation": (
+        product(replace(W, quant=replace(WEIGHT, scale=300.0)), quant=replace(Q, scale=0.05)),
+        "input scale * filter scale / output scale",
+    ),
+    "rank 7": (unary("abs", shape=(1,) * 7), "rank"),
+    "float64": (graph([real("x", 2, dtype="float64")], [step("y", "abs", "x")]), "result"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    model, what = REFUSED[name]
+    with pytest.raises(CompileError) as caught:
+        XnnpackBackend.preprocess(program(model), [])
+    error = caught.value
+    assert error.what == what
+    assert str(error) == f"{error.node} ({error.operator}): {what}: found {error.found}, expected {error.expected}"
+    assert error.found != error.expected
+
+
+def damaged(model: Graph, change: Any) -> CompileError:
+    """The error of a program whose graph was changed."""
+    made = program(model)
+    change(made.graph)
+    with pytest.raises(CompileError) as caught:
+        lower(made)
+    return caught.value
+
+
+def calls(found: fx.Graph, name: str) -> fx.Node:
+    matches: list[fx.Node] = [node for node in found.nodes if target_name(node.target) == name]
+    (match,) = matches
+    return match
+
+
+def test_parameters_that_are_not_constant() -> None:
+    def change(found: fx.Graph) -> None:
+        quantize = calls(found, "quantized_decomposed.quantize_per_tensor.default")
+        quantize.args = (quantize.args[0], 0.0, *quantize.args[2:])
+
+    error = damaged(graph([coded("x", 2, 3)], [step("y", "abs", "x")]), change)
+    assert (error.what, error.expected) == ("quantisation", "int8, a positive float32 scale, an int8 zero point")
+
+
+def test_codes_read_with_other_parameters() -> None:
+    def change(found: fx.Graph) -> None:
+        read = calls(found, "quantized_decomposed.dequantize_per_tensor.default")
+        read.args = (read.args[0], 0.25, *read.args[2:])
+
+    error = damaged(graph([coded("x", 2, 3)], [step("y", "abs", "x")]), change)
+    assert error.what == "scale and zero point"
+
+
+def test_a_node_that_is_no_function_call() -> None:
+    def change(found: fx.Graph) -> None:
+        first = next(node for node in found.nodes if node.op == "call_function")
+        with found.inserting_before(first):
+            found.create_node("get_attr", "lost")
+
+    error = damaged(unary("abs"), change)
+    assert (error.what, error.found, error.expected) == ("node", "get_attr", "a function call")
+
+
+def test_an_operand_that_the_delegate_does_not_compute() -> None:
+    def change(found: fx.Graph) -> None:
+        node = calls(found, "aten.add.Tensor")
+        node.args = (node.args[0], 2.0)
+
+    error = damaged(graph([real("x", 2)], [step("y", "add.Tensor", "x", "x")]), change)
+    assert (error.what, error.found) == ("operand", "2.0")
+
+
+def test_a_result_of_several_that_is_not_the_first() -> None:
+    def change(found: fx.Graph) -> None:
+        node = calls(found, "getitem")
+        node.args = (node.args[0], 1)
+
+    error = damaged(unary("max.dim", 2, True, shape=IMAGE), change)
+    assert (error.what, error.found, error.expected) == ("result of several", "1", "0")
+
+
+def test_outputs_that_are_no_nodes() -> None:
+    def change(found: fx.Graph) -> None:
+        found.output_node().args = ((),)
+
+    assert damaged(unary("abs"), change).what == "outputs"
+
+
+def test_the_operator_that_is_refused_is_named() -> None:
+    def change(found: fx.Graph) -> None:
+        calls(found, "aten.abs.default").target = edge_op("aten.erf.default")
+
+    error = damaged(unary("abs"), change)
+    assert (error.node, error.operator, error.found) == ("aten_abs_default", "aten.erf.default", "aten.erf.default")
