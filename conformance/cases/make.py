@@ -121,7 +121,12 @@ def label(value: object) -> str:
 
 def activation(name: str, shape: Sequence[int], q: Quant | None = Q, fill: Fill | None = None) -> Value:
     """A model input; random codes unless told otherwise, another seed for another name."""
-    return Value(name, tuple(shape), q, Fill(seed=sum(map(ord, name))) if fill is None else fill)
+    return Value(name, tuple(shape), q, seeded(name) if fill is None else fill)
+
+
+def seeded(name: str) -> Fill:
+    """Random numbers, others for another name."""
+    return Fill(seed=sum(map(ord, name)))
 
 
 def constant(name: str, shape: Sequence[int], q: Quant | None, fill: Fill | None = None) -> Value:

@@ -57,12 +57,12 @@ def surroundings(u: Use, front: Front = bare) -> list[Draft]:
         placed("before_abs", model(u, front, then_abs)),
         placed("two_consumers", model(u, front, then_two)),
         placed("also_a_model_output", model(u, front, then_abs_and_returned)),
-        placed("input_shared_with_abs", _input_shared(u, front)),
-        placed("used_twice", _used_twice(u, front)),
+        placed("input_shared_with_abs", input_shared(u, front)),
+        placed("used_twice", used_twice(u, front)),
     ]
 
 
-def _input_shared(u: Use, front: Front) -> Graph:
+def input_shared(u: Use, front: Front = bare) -> Graph:
     """The operator's operand also goes into an abs of its own."""
     graph = model(u, front)
     operand = front(u)[2]
@@ -70,10 +70,10 @@ def _input_shared(u: Use, front: Front) -> Graph:
     return Graph(graph.values, (*graph.steps, other), (*graph.outputs, Ref("other")))
 
 
-def _used_twice(u: Use, front: Front) -> Graph:
+def used_twice(u: Use, front: Front = bare) -> Graph:
     """One module called on two inputs: constants are shared, `before` computes for the first only."""
     graph = model(u, front)
-    x = replace(u.values[0], name="x_again", fill=Fill(seed=99))
+    x = replace(u.values[0], name="x_again", fill=replace(u.values[0].fill, seed=99))
     operand, steps = Ref("x_again"), graph.steps
     if front is not bare:
         steps = (*steps, Step("before_again", "aten.abs.default", (operand,), (), x.quant))
@@ -85,22 +85,23 @@ def _used_twice(u: Use, front: Front) -> Graph:
 def unquantised(u: Use) -> list[Draft]:
     """The operator does not stand between dequantize and quantize: never delegated."""
     floats = tuple(replace(value, quant=None) for value in u.values)
-    float_input = replace(u, values=(floats[0], *u.values[1:]))
-    between = Step("between", "aten.abs.default", (X,), (), None)
-    after = Step("after", "aten.abs.default", (Ref(SUBJECT),), (), u.y)
-    bare_output = replace(u, y=None)
-    behind_float = Graph(u.values, (between, step(u, Ref("between"))), model(u).outputs)
-    rest = model(u).outputs[1:]
-    before_float = Graph(u.values, (step(bare_output), after), (Ref("after"), *rest))
-    variants = (
-        ("float_model", model(replace(u, values=floats, y=None))),
-        ("float_input", model(float_input)),
-        ("float_output", model(bare_output)),
-        ("behind_unquantised_abs", behind_float),
-        ("before_unquantised_abs", before_float),
-    )
+    variants = (("float_model", model(replace(u, values=floats, y=None))), *float_neighbours(u))
     kept = limit("quantized", "quantised_on_both_sides", model(u, None, then_abs))
     return [kept, *(outside("quantized", variant, graph) for variant, graph in variants)]
+
+
+def float_neighbours(u: Use) -> tuple[tuple[str, Graph], ...]:
+    """A quantised operator with a float input or a float output, alone and next to an abs."""
+    float_input = replace(u, values=(replace(u.values[0], quant=None), *u.values[1:]))
+    float_output, returned = replace(u, y=None), model(u).outputs
+    between = Step("between", "aten.abs.default", (X,), (), None)
+    after = Step("after", "aten.abs.default", (Ref(SUBJECT),), (), u.y)
+    return (
+        ("float_input", model(float_input)),
+        ("float_output", model(float_output)),
+        ("behind_unquantised_abs", Graph(u.values, (between, step(u, Ref("between"))), returned)),
+        ("before_unquantised_abs", Graph(u.values, (step(float_output), after), (Ref("after"), *returned[1:]))),
+    )
 
 
 def sizes(u: Use, front: Front = bare) -> list[Draft]:

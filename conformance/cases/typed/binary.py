@@ -18,14 +18,15 @@ from conformance.cases.make import (
     outside,
     placed,
     quant,
+    seeded,
     sizes_of,
     valued,
 )
-from conformance.cases.shared import named
+from conformance.cases.shared import SCATTERED, named
 from conformance.cases.typed.common import FLOAT, FLOAT_STATIC, Subject, everywhere
 from conformance.cases.typed.contexts import then_hardtanh, then_relu, with_activation
-from conformance.cases.typed.elementwise import EVERY_CODE, POSITIVE, TELLING
-from conformance.cases.typed.spelling import IMAGE, is_static, real, result, seeded
+from conformance.cases.typed.elementwise import POSITIVE, TELLING
+from conformance.cases.typed.spelling import IMAGE, is_static, real, result
 from conformance.graph import Fill, Quant, Ref, Value
 
 Y = Ref("y")
@@ -135,7 +136,7 @@ def codes(binary: Binary) -> Iterator[Draft]:
     """Every code against codes far from it, for quantisations that tell roundings apart."""
     u = binary.at("static_int8", (1, 8, 4, 8))
     for a, b, y in triples():
-        x = replace(u.values[0], quant=a, fill=EVERY_CODE)
+        x = replace(u.values[0], quant=a, fill=SCATTERED)
         other = replace(u.values[1], quant=b, fill=seeded("other"))
         graph = model(replace(u, values=(x, other), y=y))
         yield valued(f"codes_{named(a)}_{named(b)}_to_{named(y)}", graph)

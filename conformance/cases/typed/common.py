@@ -25,6 +25,7 @@ from conformance.cases.make import (
     sizes_of,
     step,
 )
+from conformance.cases.shared import float_neighbours
 from conformance.cases.typed import contexts as surroundings
 from conformance.cases.typed.spelling import FLOATS, IMAGE, activations, is_static, opened, retyped, with_x
 from conformance.graph import Fill, Graph, Quant, Ref, Step
@@ -196,7 +197,7 @@ def quantised_neighbours(subject: Subject, u: Use, precision: str) -> Iterator[D
     if precision == "fp32" and subject.supports == FLOAT:
         yield placed("between_dequantize_and_quantize", surroundings.between_codes(u))
     if is_static(precision):
-        for variant, graph in surroundings.float_neighbours(u):
+        for variant, graph in float_neighbours(u):
             yield outside("quantized", variant, graph) if subject.product else placed(variant, graph)
 
 

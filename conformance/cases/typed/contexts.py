@@ -11,7 +11,6 @@ from conformance.cases.make import (
     Draft,
     Q,
     Use,
-    X,
     bare,
     model,
     placed,
@@ -19,6 +18,7 @@ from conformance.cases.make import (
     then_abs_and_returned,
     then_two,
 )
+from conformance.cases.shared import input_shared, used_twice
 from conformance.cases.typed.spelling import floats, is_static, real, run_time, weights
 from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
@@ -42,22 +42,6 @@ def contexts(u: Use, precision: str) -> list[Draft]:
     if len(u.values[0].shape) == 4:
         drafts.append(placed("behind_conv", behind_conv(u, precision)))
     return drafts
-
-
-def input_shared(u: Use) -> Graph:
-    """The operator's operand also goes into an abs of its own."""
-    graph = model(u)
-    other = Step("other", "aten.abs.default", (X,), (), u.values[0].quant)
-    return Graph(graph.values, (*graph.steps, other), (*graph.outputs, Ref("other")))
-
-
-def used_twice(u: Use) -> Graph:
-    """One module called on two inputs: constants are shared."""
-    graph = model(u)
-    again = replace(u.values[0], name="x_again", fill=replace(u.values[0].fill, seed=99))
-    return Graph(
-        (*graph.values, again), (*graph.steps, step(u, Ref("x_again"), "again")), (*graph.outputs, Ref("again"))
-    )
 
 
 # ------------------------------------------------------------------------------------ behind a product
@@ -140,20 +124,6 @@ def mixed(u: Use, precision: str) -> Iterator[Draft]:
         order = tuple(range(len(x.shape)))
         cast = Step("cast", CAST, (Ref("source"),), (("dtype", x.dtype), ("dim_order", order)))
         yield placed(f"behind_{other}", Graph((source, *rest), (cast, step(u, Ref("cast"))), model(u).outputs))
-
-
-def float_neighbours(u: Use) -> list[tuple[str, Graph]]:
-    """A quantised operator with a float input or a float output, next to an abs and alone."""
-    plain = replace(u, values=(replace(u.values[0], quant=None), *u.values[1:]))
-    between = Step("between", "aten.abs.default", (X,))
-    after = Step("after", "aten.abs.default", (Ref(SUBJECT),), (), u.y)
-    unquantised = replace(u, y=None)
-    return [
-        ("float_input", model(plain)),
-        ("float_output", model(unquantised)),
-        ("behind_float_abs", Graph(u.values, (between, step(u, Ref("between"))), model(u).outputs)),
-        ("before_float_abs", Graph(u.values, (step(unquantised), after), (Ref("after"),))),
-    ]
 
 
 def between_codes(u: Use, quant: Quant = Q) -> Graph:

@@ -23,8 +23,9 @@ from conformance.cases.make import (
     then_abs,
     valued,
 )
+from conformance.cases.shared import SCATTERED
 from conformance.cases.typed.common import Subject, alone, with_options
-from conformance.cases.typed.elementwise import EVERY_CODE, TELLING
+from conformance.cases.typed.elementwise import TELLING
 from conformance.cases.typed.spelling import real
 from conformance.graph import Fill, Graph, Ref, Step, Value
 
@@ -129,7 +130,7 @@ def quantize(precision: str, shape: tuple[int, ...]) -> Use:
 def dequantize(precision: str, shape: tuple[int, ...]) -> Use:
     """Codes to numbers."""
     kwargs = (("out_dtype", "float16"),) if precision == "fp16" else ()
-    x = Value("x", shape, None, EVERY_CODE, dtype="int8")
+    x = Value("x", shape, None, SCATTERED, dtype="int8")
     return Use(DEQUANTIZE, (x,), (X, 0.05, 3, *WHOLE, "int8"), None, kwargs)
 
 

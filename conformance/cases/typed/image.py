@@ -21,9 +21,8 @@ from conformance.cases.make import (
     sizes_of,
     valued,
 )
-from conformance.cases.shared import named
+from conformance.cases.shared import SCATTERED, named
 from conformance.cases.typed.common import FLOAT_STATIC, Subject, everywhere
-from conformance.cases.typed.elementwise import EVERY_CODE
 from conformance.cases.typed.layout import moved, same_qparams
 from conformance.cases.typed.spelling import IMAGE, is_static, opened, real, result, use, with_x
 from conformance.graph import Fill, Ref
@@ -105,7 +104,7 @@ def avg_pool_cases(precision: str, limits: Limits) -> list[Draft]:
             (quant(0.05, 3), quant(0.03, -9)),
             (quant(0.1), quant(0.2, 127)),
         ):
-            wide = with_x(_avg(precision, (1, 4, 8, 8)), quant=x, fill=EVERY_CODE)
+            wide = with_x(_avg(precision, (1, 4, 8, 8)), quant=x, fill=SCATTERED)
             drafts.append(valued(f"codes_{named(x)}_to_{named(y)}", model(replace(wide, y=y))))
     return drafts
 
@@ -218,7 +217,7 @@ def mean_cases(precision: str, limits: Limits) -> list[Draft]:
             (quant(0.05, 127), quant(0.02, -9)),
             (quant(0.1, 5), quant(0.001)),
         ):
-            wide = with_x(_mean(precision, (1, 8, 4, 8)), quant=x, fill=EVERY_CODE)
+            wide = with_x(_mean(precision, (1, 8, 4, 8)), quant=x, fill=SCATTERED)
             drafts.append(valued(f"codes_{named(x)}_to_{named(y)}", model(replace(wide, y=y))))
         drafts += [valued(name, model(filled(subject.use(precision), Fill(name)))) for name in ("min", "max")]
     return drafts

@@ -24,7 +24,7 @@ from conformance.cases.make import (
     sizes_of,
     valued,
 )
-from conformance.cases.shared import ZERO_POINTS
+from conformance.cases.shared import ZERO_POINTS, one_hots
 from conformance.cases.typed.common import FLOAT_STATIC, Subject, everywhere
 from conformance.cases.typed.spelling import IMAGE, is_static, opened, real, result, use
 from conformance.graph import Fill, Quant, Ref, Value
@@ -58,11 +58,7 @@ def _requantised(u: Use, x: Quant, y: Quant) -> Use:
 def moved(u: Use) -> Iterator[Draft]:
     """A ramp and single numbers: exchanged axes show."""
     yield valued("ramp", model(filled(u, RAMP)))
-    count = 1
-    for size in u.values[0].shape:
-        count *= size
-    for index in (0, count // 2, count - 1):
-        yield valued(f"one_hot_at_{index}", model(filled(u, Fill("one_hot", index=index))))
+    yield from one_hots(u, spots=3)
 
 
 # ------------------------------------------------------------------------------------ copies

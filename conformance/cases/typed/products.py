@@ -24,7 +24,7 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.shared import ZERO_POINTS
+from conformance.cases.shared import ZERO_POINTS, one_hots
 from conformance.cases.typed.common import PRECISIONS, Subject, everywhere, option_spellings, with_options
 from conformance.cases.typed.contexts import fused, then_hardtanh, then_relu, with_activation
 from conformance.cases.typed.elementwise import TELLING
@@ -167,11 +167,7 @@ def numbers(u: Use, precision: str) -> Iterator[Draft]:
         yield valued("ties", model(_tied(u)))
     elif precision in FLOATS:
         yield valued("large_then_small", model(_stagnating(u)))
-    count = 1
-    for size in u.values[0].shape:
-        count *= size
-    for index in (0, count - 1):
-        yield valued(f"one_hot_at_{index}", model(filled(u, Fill("one_hot", index=index))))
+    yield from one_hots(u, spots=2)
     if is_static(precision):
         for name in ("min", "max", "alternating"):
             yield valued(f"all_{name}", model(filled(u, Fill(name))))

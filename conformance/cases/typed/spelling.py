@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from conformance.cases.make import Q, Use, X, spread, weight_quant
+from conformance.cases.make import Q, Use, X, seeded, spread, weight_quant
 from conformance.graph import Fill, Quant, Value
 
 STATIC = ("static_int8", "static_int8_per_channel")
@@ -26,11 +26,6 @@ WEIGHT_SCALE = 0.01
 def is_static(precision: str) -> bool:
     """Whether activations are int8 codes with scales in the program."""
     return precision in STATIC
-
-
-def seeded(name: str) -> Fill:
-    """Random numbers, others for another name."""
-    return Fill(seed=sum(map(ord, name)))
 
 
 def real(name: str, shape: Sequence[int], precision: str, fill: Fill | None = None, quant: Quant = Q) -> Value:
