@@ -143,7 +143,9 @@ def _settled(module: fx.GraphModule, supported: Nodes, reasons: Reasons) -> dict
     found: dict[str, Nodes] = {}
     for proposed in partitioner.propose_partitions():
         tag = f"tag{next(numbers)}"
-        nodes, refused = with_codes_at_border(frozenset(proposed.nodes), module.graph)
+        # A selected result is proposed together with its operator, whatever was said of it.
+        accepted = frozenset(node for node in proposed.nodes if not reasons[node])
+        nodes, refused = with_codes_at_border(accepted, module.graph)
         reasons.update(refused)
         pieces = without_cycles(nodes, reach)
         tags = [tag] if len(pieces) <= 1 else [f"tag{next(numbers)}" for _ in pieces]

@@ -277,8 +277,9 @@ def quantized_outputs(node: fx.Node, context: Context) -> str | None:
     if is_integer(dtype_of(node)) or (is_fusing(node) and is_fused(next(iter(node.users)))):
         return None
     real = next((f"{user.name} uses the real numbers" for user in readers(node) if not is_quantize(user)), None)
-    ways = set(map(qparams, readers(node))) if real is None and not is_named(node, *SEVERAL_RESULTS) else ()
-    return "quantised in several ways" if len(ways) > 1 else real
+    results = list(node.users) if is_named(node, *SEVERAL_RESULTS) else [node]
+    torn = any(len(set(map(qparams, readers(result)))) > 1 for result in results)
+    return real or ("quantised in several ways" if torn else None)
 
 
 def readers(node: fx.Node) -> Iterator[fx.Node]:

@@ -117,7 +117,6 @@ HAND: dict[str, Callable[[Builder], Any]] = {
     "two regions": lambda b: [b.op("aten.abs.default", b.input(4)), b.op("aten.neg.default", b.input(4))],
     "no operator": lambda b: b.input(4),
     "split": lambda b: [b.quantised(b.item(b.call("aten.split_copy.Tensor", b.input(6), 2), i)) for i in (2, 0)],
-    "indices": lambda b: b.item(b.call("aten.max_pool2d_with_indices.default", b.input(1, 4, 4, 4), [2, 2]), 1),
     "large stride": lambda b: b.op("aten.max_pool2d.default", b.input(1, 4, 15, 15), [5, 5], [5, 5]),
     "one sixteenth": lambda b: b.op("aten.upsample_bilinear2d.vec", b.input(1, 2, 32, 32), [2, 2], False, None),
     "scalar": lambda b: b.op("aten.add.Tensor", b.input(4), b.quantised(b.call("aten.scalar_tensor.default", 2.0))),

@@ -1,0 +1,328 @@
+"""The Ethos-U partitioner as a whole: partitions, borders, options, reasons and the report."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from ethosu_graphs import U55, U85, WIDE, Builder, judge, partitioned
+from ethosu_programs import random_program
+from torch import fx
+from torch.export import ExportedProgram
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from partitioners.ethosu.backend import EthosUBackend
+from partitioners.ethosu.boundary import connected, without_cycles
+from partitioners.ethosu.compile_spec import EthosUCompileSpec
+from partitioners.ethosu.partitioner import EthosUPartitioner
+from partitioners.ethosu.report import compact, rejection_report
+from partitioners.ethosu.support.codes import SENTENCES
+from partitioners.ethosu.support.rules import ABSENT_ON_U55, RULES
+from partitioners.exir import to_backend
+from partitioners.exir.backend import Rejection
+from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, target_name
+from partitioners.exir.program import copy_program
+from partitioners.exir.reach import Reach, in_a_circle
+
+ABS, ADD, SQRT, VIEW = "aten.abs.default", "aten.add.Tensor", "aten.sqrt.default", "aten.view_copy.default"
+SIGMOID = "aten.sigmoid.default"
+
+
+def around(b: Builder) -> list[fx.Node]:
+    """Two branches from one operator, of which one goes through sqrt, which nobody supports."""
+    x = b.op(ABS, b.input(1, 8))
+    return [b.op(ADD, x, b.op(SQRT, x)), b.op("aten.mul.Tensor", x, x)]
+
+
+def program() -> ExportedProgram:
+    b = Builder()
+    return b.program(*around(b))
+
+
+def test_only_tags_change_and_they_are_the_same_every_time() -> None:
+    found, before = program(), program()
+    first = partitioned(found, EthosUPartitioner(EthosUCompileSpec(U55)))
+    again = partitioned(program(), EthosUPartitioner(EthosUCompileSpec(U55)))
+    assert first.tags == again.tags and first.partitioner.rejections == again.partitioner.rejections
+    for old, new in zip(before.graph.nodes, found.graph.nodes, strict=True):
+        assert (old.name, str(old.args), set(new.meta) - set(old.meta) <= {"delegation_tag"}) == (
+            new.name,
+            str(new.args),
+            True,
+        )
+
+
+def test_codes_cross_the_border() -> None:
+    verdict = judge(lambda b: b.op(ABS, b.input(1, 8)))
+    assert sorted(verdict.tags) == [
+        "aten_abs_default",
+        "quantized_decomposed_dequantize_per_tensor_default",
+        "quantized_decomposed_quantize_per_tensor_default_1",
+    ]
+
+
+def test_an_operator_that_shares_an_operand_with_the_cpu_stays_there() -> None:
+    verdict = judge(around)
+    assert verdict.of(SQRT) == ["unsupported"]
+    assert verdict.of(ADD) == ["real_input"]
+    assert verdict.of("aten.mul.Tensor") == ["real_input"]
+    assert all(r.found.endswith("is float32") for r in verdict.partitioner.rejections if r.code == "real_input")
+
+
+@pytest.mark.parametrize("write", [lambda b: b.input(4), lambda b: b.raw_input(4)])
+def test_nothing_to_delegate(write: object) -> None:
+    verdict = judge(write)  # type: ignore[arg-type]
+    assert (verdict.tags, verdict.codes) == ({}, {})
+
+
+def test_what_computes_nothing_is_not_delegated_alone() -> None:
+    verdict = judge(lambda b: b.op(VIEW, b.op("aten.alias_copy.default", b.input(2, 4)), [8]))
+    assert verdict.tags == {}
+    assert verdict.of(VIEW) == ["not_alone"]
+    assert {r.found for r in verdict.partitioner.rejections} == {"one of 2 that compute nothing"}
+
+
+def test_with_an_operator_that_does_it_is() -> None:
+    assert judge(lambda b: b.op(VIEW, b.op(ABS, b.input(2, 4)), [8])).codes == {}
+
+
+def test_uint8_refuses_the_whole_partition() -> None:
+    def write(b: Builder) -> list[fx.Node]:
+        unsigned = b.call("aten.permute_copy.default", b.integers(2, 3, dtype=torch.uint8), [1, 0])
+        return [unsigned, b.op(ABS, b.input(4))]
+
+    verdict = judge(write, U85)
+    assert verdict.tags == {}
+    assert verdict.of(ABS) == ["uint8"]
+
+
+def test_constants_go_along() -> None:
+    verdict = judge(lambda b: b.conv(b.input(1, 8, 4, 4), b.weight(8, 8, 1, 1), b.bias(8)))
+    assert {verdict.tags["c0"], verdict.tags["c1"]} == {"tag0"}
+
+
+def test_every_reason_is_kept() -> None:
+    def write(b: Builder) -> fx.Node:
+        node = b.call("aten.avg_pool2d.default", b.input(2, 8, 9, 9, q=(0.1, 0, 0, 255, torch.uint8)), [4, 4], [4, 4])
+        node.meta.pop("custom")
+        return b.quantised(node)
+
+    found = judge(write).of("aten.avg_pool2d.default")
+    assert found == ["quantized", "stride", "batch", "io_dtype"]
+
+
+def test_a_selected_result_has_its_operators_reasons() -> None:
+    write = lambda b: b.max_pool(b.input(1, 8, 300, 4), [257, 1], [1, 1])  # noqa: E731
+    verdict = judge(write)
+    assert [(r.node, r.code) for r in verdict.partitioner.rejections] == [
+        ("aten_max_pool2d_with_indices_default", "kernel_height"),
+        ("getitem", "kernel_height"),
+    ]
+
+
+# ------------------------------------------------------------------------------------ options
+
+
+class NotAdd(OperatorSupportBase):
+    """No additions."""
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
+        return target_name(node.target) != ADD
+
+
+def test_additional_checks_are_named() -> None:
+    b = Builder()
+    found = b.program(b.op(ADD, b.input(4), b.op(ABS, b.input(4)), alpha=2))
+    partitioner = EthosUPartitioner(EthosUCompileSpec(U55), [NotAdd()])
+    verdict = partitioned(found, partitioner)
+    assert verdict.of(ADD) == ["alpha", "additional_check"]
+    assert partitioner.rejections[-1].found == "NotAdd"
+    assert "aten_abs_default" in verdict.tags
+
+
+def test_registered_operators_are_delegated_and_kept_whole() -> None:
+    partitioner = EthosUPartitioner(EthosUCompileSpec(U55))
+    partitioner.register_custom_partition_op(torch.ops.aten.sqrt.default)
+    verdict = partitioned(program(), partitioner)
+    assert "aten_sqrt_default" in verdict.tags
+    operators, keep = partitioner.ops_to_not_decompose(verdict.program)
+    assert torch.ops.aten.sqrt.default in operators and keep is not None
+    assert keep(next(n for n in verdict.program.graph.nodes if target_name(n.target) == SQRT))
+
+
+def test_a_list_is_no_compile_spec() -> None:
+    with pytest.raises(TypeError, match="expected an EthosUCompileSpec"):
+        EthosUPartitioner(EthosUCompileSpec(U55).to_list())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("target", "count"), [(U55, 10), ("ethos-u65-256", 10), (U85, 12)])
+def test_how_many_operators_are_kept_whole(target: str, count: int) -> None:
+    operators, _ = EthosUPartitioner(EthosUCompileSpec(target)).ops_to_not_decompose(program())
+    assert len(operators) == len(set(operators)) == count
+
+
+def kept(write: object, op: str) -> bool:
+    b = Builder()
+    result = write(b)  # type: ignore[operator]
+    found = b.program(result)
+    _, keep = EthosUPartitioner(EthosUCompileSpec(U55)).ops_to_not_decompose(found)
+    assert keep is not None
+    return keep(next(n for n in found.graph.nodes if target_name(n.target) == op))
+
+
+def test_the_filter_keeps_what_is_quantised() -> None:
+    linear = "aten.linear.default"
+    silu = "aten.silu.default"
+    assert kept(lambda b: b.op(linear, b.input(2, 4), b.weight(3, 4)), linear)
+    assert not kept(lambda b: b.op(linear, b.raw_input(2, 4), b.weight(3, 4)), linear)
+    assert not kept(lambda b: b.call(linear, b.input(2, 4), b.weight(3, 4)), linear)
+    relu = lambda b: b.op("aten.relu.default", b.call(linear, b.input(2, 4), b.weight(3, 4)))  # noqa: E731
+    assert kept(relu, linear)
+    assert kept(lambda b: b.op(silu, b.input(4)), silu)
+    assert not kept(lambda b: b.call(silu, b.raw_input(4)), silu)
+    assert kept(lambda b: b.call("aten.logit.default", b.raw_input(4)), "aten.logit.default")
+    assert not kept(lambda b: b.call(ABS, b.input(4)), ABS)
+
+
+# ------------------------------------------------------------------------------------ cycles
+
+
+def a_graph(edges: dict[str, str]) -> tuple[Reach, dict[str, fx.Node]]:
+    """Nodes by letter; of each the letters of its operands."""
+    graph = fx.Graph()
+    nodes: dict[str, fx.Node] = {}
+    for name, sources in edges.items():
+        nodes[name] = graph.call_function(edge_op(ABS), tuple(nodes[s] for s in sources), name=name)
+    return Reach(graph), nodes
+
+
+def pieces(edges: dict[str, str], inside: str) -> list[str]:
+    reach, nodes = a_graph(edges)
+    found = without_cycles(frozenset(nodes[name] for name in inside), reach)
+    return ["".join(sorted(node.name for node in piece)) for piece in found]
+
+
+def test_a_partition_without_cycles_stays_whole() -> None:
+    assert pieces({"a": "", "b": "a", "c": ""}, "abc") == ["abc"]
+
+
+def test_a_cycle_is_cut_into_what_hangs_together() -> None:
+    assert pieces({"a": "", "x": "a", "b": "x", "c": "b"}, "abc") == ["a", "bc"]
+
+
+def test_pieces_that_wait_for_themselves_are_cut_again() -> None:
+    """a and b hang together, and b waits for x, which waits for a."""
+    assert pieces({"a": "", "x": "a", "b": "ax"}, "ab") == ["a", "b"]
+
+
+def test_pieces_that_wait_for_each_other_are_cut_again() -> None:
+    edges = {"a": "", "p": "", "x": "a", "y": "p", "b": "y", "c": "ab", "q": "x", "r": "pq"}
+    found = pieces(edges, "abcpqr")
+    assert sorted("".join(found)) == list("abcpqr")
+    reach, nodes = a_graph(edges)
+    assert not in_a_circle([reach.of(nodes[name] for name in piece) for piece in found])
+    assert [len(piece) for piece in connected(reach, frozenset(nodes[name] for name in "abcpqr"))] == [3, 3]
+
+
+# ------------------------------------------------------------------------------------ the rules' data
+
+
+def test_codes_have_one_sentence_each() -> None:
+    found = {(rule.code, rule.sentence) for rules in RULES.values() for rule in rules}
+    for code, sentence in found:
+        parts = SENTENCES[code].split("{value}")
+        assert sentence.startswith(parts[0]) and sentence.endswith(parts[-1]), code
+
+
+def test_what_ethos_u55_has_not_is_refused() -> None:
+    assert RULES.keys() > ABSENT_ON_U55
+    assert judge(lambda b: b.call("aten.gt.Tensor", b.input(4), b.input(4))).of("aten.gt.Tensor") == ["unsupported"]
+    assert judge(lambda b: b.call("aten.gt.Tensor", b.input(4), b.input(4)), U85).codes == {}
+    assert len(RULES.keys() - QUANTIZE - DEQUANTIZE) > 110
+
+
+@pytest.mark.parametrize("target", [U55, U85])
+def test_int16(target: str) -> None:
+    verdict = judge(lambda b: b.op(SIGMOID, b.op(ADD, b.input(4, q=WIDE), b.input(4, q=WIDE), q=WIDE), q=WIDE), target)
+    assert verdict.codes == ({SIGMOID: ["code_dtype"]} if target == U55 else {})
+
+
+# ------------------------------------------------------------------------------------ the report
+
+
+def hundred(b: Builder) -> list[fx.Node]:
+    """A hundred rejected operators, for five reasons."""
+    made = [b.op(SQRT, b.input(1, size + 1)) for size in range(40)]
+    made += [b.call("aten.softmax.int", b.raw_input(1, 8), -1) for _ in range(20)]
+    made += [b.op(ADD, b.input(8), b.input(8), alpha=2) for _ in range(20)]
+    made += [b.op(SIGMOID, b.input(8, q=WIDE), q=WIDE) for _ in range(10)]
+    return [*made, *(b.op("aten.avg_pool2d.default", b.input(2, 1, 9, 9), [2, 2], [4, 4]) for _ in range(10))]
+
+
+def test_a_hundred_rejections_are_readable_in_80_columns() -> None:
+    verdict = judge(hundred)
+    lines = verdict.partitioner.report().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 60
+    heads = [line for line in lines if line.split(":")[0] in SENTENCES]
+    assert heads == [
+        "unsupported: 60 nodes",
+        "alpha: 20 nodes",
+        "code_dtype: 10 nodes",
+        "stride: 10 nodes",
+        "batch: 10 nodes",
+    ]
+    text = " ".join("".join(lines).split())
+    assert "_1.._39" in text.replace(" ", "")
+    assert len({r.node for r in verdict.partitioner.rejections}) == 100
+
+
+def test_the_report_is_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    spec = EthosUCompileSpec(U55).dump_intermediate_artifacts_to(str(tmp_path / "new"))
+    with caplog.at_level(logging.INFO, logger="partitioners.ethosu.partitioner"):
+        EthosUPartitioner(spec).partition(program())
+    assert "Partitioning for EthosUBackend: TOSA-1.0+INT+int16+int4+u55" in caplog.text
+    assert "unsupported: 1 node\n" in caplog.text
+    assert "aten_sqrt_default" in (tmp_path / "new" / "partition_report.txt").read_text()
+
+
+def test_nothing_rejected() -> None:
+    assert rejection_report([]) == "No nodes rejected."
+
+
+def test_brackets_are_no_styles() -> None:
+    assert "[bold] of rank 4" in rejection_report(
+        [Rejection("n", "aten.flip.default", "dims", "[bold] of rank 4", "s")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["abs"], "abs"),
+        (["abs", "abs_1", "abs_2", "abs_4"], "abs, _1.._2, _4"),
+        (["abs_3", "abs_4"], "abs_3.._4"),
+        (["abs_7", "neg"], "abs_7, neg"),
+    ],
+)
+def test_names_are_put_together(names: list[str], text: str) -> None:
+    assert compact(names) == text
+
+
+# ------------------------------------------------------------------------------------ accepted means that it compiles
+
+
+def test_what_is_accepted_compiles() -> None:
+    """Random programs for both targets: no delegate is refused by the compiler."""
+    delegates = 0
+    for seed in range(40):
+        found, target = random_program(seed)
+        partitioner = EthosUPartitioner(EthosUCompileSpec(target))
+        partitioned(copy_program(found, verify=False), partitioner)
+        lowered = to_backend(found, EthosUPartitioner(EthosUCompileSpec(target)))
+        delegates += sum(target_name(n.target) == "executorch_call_delegate" for n in lowered.graph.nodes)
+    assert delegates > 30
+    assert EthosUBackend.__name__ == "EthosUBackend"
