@@ -74,7 +74,8 @@ APART: Mapping[torch.dtype, Mapping[str, Accuracy]] = MappingProxyType(
 """How far the kernels here may be from XNNPACK's own on x86 with AVX-512: 0 for every operator that is not named.
 
 The roots come from a processor's estimate and one Newton step, which only that processor knows. Approximations in
-float16 have kernels of their own there; here they are those of float32, rounded once.
+float16 have kernels of their own there; here they are those of float32, rounded once. The root of a negative number
+is NaN here; it is -0 there in float16.
 """
 
 

@@ -133,12 +133,16 @@ def transpose_conv2d(
 
 
 def mean(x: Affine, y: Affine) -> OnCodes:
-    """The mean over height and width of x [N, H, W, C] -> [N, 1, 1, C]: f32(acc) * f32(f32(sx / sy) / n)."""
+    """The mean over height and width of x [N, H, W, C] -> [N, 1, 1, C]: f32(acc) * f32(f32(sx / sy) / n).
+
+    The zero point is added before the rounding, ties to even: which way a tie goes depends on it.
+    """
     ratio = float32(x.scale32 / y.scale32)
 
     def apply(steps: Tensor) -> Tensor:
         count = steps.shape[1] * steps.shape[2]
         acc = steps.sum((1, 2), keepdim=True, dtype=torch.float64)
-        return fp32_stage(torch.tensor(float32(ratio / count)), y)(acc)
+        codes = acc.float().mul_(float32(ratio / count)).add_(y.zero_point)
+        return codes.clamp_(y.qmin, y.qmax).round_().sub_(y.zero_point)
 
     return OnCodes(apply, (x.zero_point,), y.zero_point)
