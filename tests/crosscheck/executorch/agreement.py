@@ -171,6 +171,12 @@ def is_dynamic(node: fx.Node) -> bool:
     return source is not None and target_name(source.target) in DEQUANTIZE_DYNAMIC
 
 
+def quantises_other_reals(node: fx.Node) -> bool:
+    """Whether the first operand is quantised at run time from something else than float32."""
+    codes = operand(node.all_input_nodes[0]) if is_dynamic(node) else None
+    return codes is not None and codes.all_input_nodes[0].meta["val"].dtype != torch.float32
+
+
 def has_per_tensor_weight(node: fx.Node) -> bool:
     found = weight(node)
     return found is not None and target_name(found.target) == DEQUANTIZE_PER_TENSOR

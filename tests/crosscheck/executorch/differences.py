@@ -15,6 +15,7 @@ from crosscheck.executorch.agreement import (
     named,
     of_dtype,
     on_unsigned_codes,
+    quantises_other_reals,
 )
 
 PRODUCT = named(CONVOLUTION, LINEAR)
@@ -45,6 +46,12 @@ REFUSED: tuple[Difference, ...] = (
         "1.5.1 takes an operator between uint8 conversions, as their results are floats; the runtime has int8 only.",
         "aten.add.Tensor/static_int8/dtype/outside/uint8",
         holds=on_unsigned_codes,
+    ),
+    Difference(
+        "dtype",
+        "1.5.1 quantises activations of any type at run time; XNNPACK has kernels for float32 only.",
+        "aten.linear.default/dynamic_int4/dtype/outside/bfloat16",
+        quantises_other_reals,
     ),
     Difference(
         "divisor_override",
