@@ -75,7 +75,8 @@ def rounded(multiplier: Tensor, shift: Tensor, y: Codes, bound: int, scale32: bo
     )
     if _all_defined(multiplier, shift, y, bound, scale32):
         return apply
-    return _into_int32(_of_bounded(apply, shift) if scale32 else apply, multiplier, shift, y)
+    checked = _into_int32(apply, multiplier, shift, y)
+    return _of_bounded(checked, shift) if scale32 else checked
 
 
 def _is_exact(multiplier: Tensor, shift: Tensor, y: Codes, bound: int) -> bool:
