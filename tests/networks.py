@@ -235,7 +235,12 @@ LARGE_NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 def network(name: str, seed: int = 0) -> tuple[nn.Module, tuple[int, ...]]:
     """A network in evaluation mode with seeded weights, and its input shape."""
     build, shape = (NETWORKS | LARGE_NETWORKS)[name]
-    model = build().eval()
+    return seeded(build(), seed), shape
+
+
+def seeded(model: nn.Module, seed: int = 0) -> nn.Module:
+    """The model in evaluation mode, with random weights."""
+    model.eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -248,7 +253,7 @@ def network(name: str, seed: int = 0) -> tuple[nn.Module, tuple[int, ...]]:
                 assert module.running_mean is not None and module.running_var is not None
                 module.running_mean.copy_(torch.randn(module.weight.shape, generator=generator) * 0.1)
                 module.running_var.copy_(torch.rand(module.weight.shape, generator=generator) + 0.5)
-    return model, shape
+    return model
 
 
 def folded(model: nn.Module) -> nn.Module:
@@ -298,6 +303,25 @@ def for_xnnpack(model: nn.Module, precision: str, inputs: list[torch.Tensor]) ->
     dynamic = precision == "dynamic_int8"
     config = get_symmetric_quantization_config(dynamic or precision.endswith("per_channel"), dynamic)
     return quantise(model, inputs, XnnpackQuantizer().set_global(config))
+
+
+def four_bit_mlp(group: int) -> tuple[torch.export.ExportedProgram, list[torch.Tensor]]:
+    """Three layers with 4-bit weights in groups of inputs, activations quantised at run time; and inputs.
+
+    By torchao's `quantize_`: its affine operators, one scale and zero point per row of the activations.
+    """
+    from torchao.quantization import quantize_
+    from torchao.quantization.granularity import PerGroup
+    from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
+
+    widths = (128, 192, 64, 40)
+    layers = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), nn.ReLU())]
+    model = seeded(nn.Sequential(*layers[:-1]))
+    four_bits = vars(torch)["int4"]  # torch's stubs do not know it
+    quantize_(model, Int8DynamicActivationIntxWeightConfig(weight_dtype=four_bits, weight_granularity=PerGroup(group)))
+    inputs = samples((6, widths[0]), 3)
+    with torch.no_grad():
+        return torch.export.export(model, (inputs[0],)), inputs
 
 
 def edge_for_xnnpack(program: torch.export.ExportedProgram) -> EdgeProgramManager:

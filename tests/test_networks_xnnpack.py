@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
@@ -20,6 +21,7 @@ from networks import (
     edge_for_xnnpack,
     folded,
     for_xnnpack,
+    lowered_modules,
     network,
     samples,
 )
@@ -31,6 +33,8 @@ from conformance.numerics import Golden, golden, judge
 from conformance.programs import model_inputs
 from partitioners.exir import EdgeProgramManager, run_program
 from partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime, backend
+from partitioners.xnnpack.xnn_format import read
+from partitioners.xnnpack.xnn_model import XModel
 
 # torch's own export code and torchao call deprecated torch functions; nothing here can change that.
 pytestmark = [
@@ -101,6 +105,24 @@ def test_convolutions_are_exact(name: str) -> None:
     wanted = golden(graph)
     assert wanted.codes(SCHEME)[0] is not None
     assert messages(wanted, run(program, graph)) == []
+
+
+@pytest.mark.parametrize("name", ["resnet8", "deep_autoencoder"])
+def test_batch_norms_are_part_of_their_products(name: str) -> None:
+    """The blob of a network is that of the network with folded batch norms, up to their names."""
+    model, shape = network(name)
+    found = blob(compiled(model, shape, "fp32")[1])
+    folded_first = blob(lowered(name, "fp32")[1])
+    assert [node.op for node in found.nodes] == [node.op for node in folded_first.nodes]
+    for ours, expected in zip(found.values, folded_first.values, strict=True):
+        assert ours.shape == expected.shape
+        assert (ours.data is None) == (expected.data is None)
+        assert ours.data is None or np.array_equal(ours.data, np.asarray(expected.data))
+
+
+def blob(program: EdgeProgramManager) -> XModel:
+    (module,) = lowered_modules(program)
+    return read(module.processed_bytes)
 
 
 def test_mobilenet_v2_is_exact() -> None:

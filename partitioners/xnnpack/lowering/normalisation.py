@@ -1,16 +1,28 @@
-"""Batch normalisation with known statistics: one factor and one summand per channel."""
+"""Batch normalisation with known statistics: one factor and one summand per channel.
+
+Behind a convolution or a linear layer on numbers it is folded into the weights and the bias; else it is a product
+of its own.
+"""
 
 from __future__ import annotations
 
 import torch
+from torch import fx
+from torch.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 
-from partitioners.exir.compiling import require
-from partitioners.xnnpack.lowering.context import bounds
+from partitioners.exir.compiling import bind, refusal, require
+from partitioners.exir.nodes import operand, shape
+from partitioners.exir.ops import GETITEM, target_name
+from partitioners.xnnpack.lowering.context import Context, bounds
 from partitioners.xnnpack.lowering.movement import reshaped
 from partitioners.xnnpack.lowering.operation import Operation
 from partitioners.xnnpack.lowering.pooling import convolution_options
 from partitioners.xnnpack.lowering.values import TO_NCHW, TO_NHWC, Value
 from partitioners.xnnpack.lowering.weights import Weights, write_bias
+from partitioners.xnnpack.patterns import only_user
+from partitioners.xnnpack.products import CONVOLUTION, LINEAR
+
+NORM = "aten._native_batch_norm_legit_no_training.default"
 
 
 def batch_norm(operation: Operation) -> Value:
@@ -31,6 +43,38 @@ def batch_norm(operation: Operation) -> Value:
         return operation.result(made, True)
     whole = operation.moved("StaticTranspose", [made], {"perm": TO_NCHW})
     return operation.result(reshaped(operation, whole, *bounds(operation.node)))
+
+
+def norm_behind(ctx: Context, node: fx.Node) -> fx.Node | None:
+    """The batch norm that alone uses a product, and whose normalised result alone is used, once; else None."""
+    if target_name(node.target) not in (CONVOLUTION, LINEAR):
+        return None
+    norm, weight = only_user(node), operand(node, 1)
+    if norm is None or target_name(norm.target) != NORM or any(ctx.constant(part) is None for part in norm.args[1:5]):
+        return None
+    result = only_user(norm)
+    if result is None or target_name(result.target) != GETITEM or result.args[1] != 0:
+        return None
+    given, made = operand(node, 0), shape(node)
+    ranks = (3, 4) if target_name(node.target) == CONVOLUTION else (2,)
+    is_stored = weight is not None and weight.op == "placeholder" and ctx.constant(weight) is not None
+    return norm if is_stored and given is not None and len(shape(given)) == len(made) and len(made) in ranks else None
+
+
+def folded(ctx: Context, norm: fx.Node, product: fx.Node) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weight and bias of the product and the batch norm in one, computed in their own type as torch does."""
+    given, statistics = bind(product), bind(norm)
+    weight, bias = (ctx.constant(given[name]) for name in ("weight", "bias"))
+    names = ("running_mean", "running_var", "weight", "bias")
+    mean, variance, gamma, beta = (ctx.constant(statistics[name]) for name in names)
+    if weight is None or mean is None or variance is None or gamma is None or beta is None:
+        raise refusal(norm, "statistics", "computed or absent", "constants")
+    eps, weight = statistics["eps"], weight.detach()
+    if target_name(product.target) == LINEAR:
+        fused = fuse_linear_bn_weights(weight, bias, mean, variance, eps, gamma, beta)
+    else:
+        fused = fuse_conv_bn_weights(weight, bias, mean, variance, eps, gamma, beta, bool(given["transposed"]))
+    return fused[0].detach(), fused[1].detach()
 
 
 def _affine(operation: Operation) -> tuple[torch.Tensor, torch.Tensor]:

@@ -17,12 +17,16 @@ from partitioners.xnnpack.xnn_model import PerTensor
 
 @dataclass(frozen=True)
 class Operation:
-    """`node`, with the result's quantisation when it is computed on codes, and the limits of what follows it."""
+    """`node`, with the result's quantisation when it is computed on codes, and the limits of what follows it.
+
+    norm: the batch norm right behind a product, which becomes part of it.
+    """
 
     ctx: Context
     node: fx.Node
     quant: PerTensor | None = None
     limits: tuple[float, float] | None = None
+    norm: fx.Node | None = None
 
     @cached_property
     def arguments(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import fx
@@ -13,9 +14,10 @@ from partitioners.exir.nodes import argument
 from partitioners.exir.ops import target_name
 from partitioners.xnnpack.lowering.context import bounds
 from partitioners.xnnpack.lowering.movement import pad_options, reshaped
+from partitioners.xnnpack.lowering.normalisation import folded
 from partitioners.xnnpack.lowering.operation import Operation
 from partitioners.xnnpack.lowering.pooling import convolution_options
-from partitioners.xnnpack.lowering.values import TO_NCHW, TO_NHWC, Value
+from partitioners.xnnpack.lowering.values import DTYPES, TO_NCHW, TO_NHWC, Value
 from partitioners.xnnpack.lowering.weights import Weights, stored_weights, write_bias, write_quantised_bias
 from partitioners.xnnpack.options import ConfigPrecisionType
 from partitioners.xnnpack.products import LINEAR, PLACES, Product, product
@@ -50,9 +52,24 @@ class _Site:
             return source
         return self.operation.ctx.converted(source, PerToken(nonbatch))
 
+    @cached_property
+    def folded(self) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Weights and bias with the batch norm that is right behind, if there is one."""
+        norm = self.operation.norm
+        return None if norm is None else folded(self.operation.ctx, norm, self.operation.node)
+
+    def weights(self) -> Weights | None:
+        """The constant weights in the program's order of axes; None when they are computed."""
+        if self.folded is None:
+            return stored_weights(self.operation.ctx, self.operation.node, self.found)
+        data = self.folded[0]
+        return Weights(data, DTYPES[data.dtype])
+
     def bias(self, weights: Weights | None, dtype: str) -> int:
         """The bias: int32 codes for codes, float32 with parameters from run time, else numbers of `dtype`."""
         ctx, node = self.operation.ctx, self.found.bias
+        if self.folded is not None:
+            return write_bias(ctx, self.folded[1], dtype)
         if node is None:
             return ABSENT
         data = ctx.constant(node)
@@ -70,7 +87,7 @@ def fully_connected(operation: Operation) -> Value:
     _check_factors(operation)
     x, node = site.activation(), operation.node
     rows_first = target_name(node.target) == LINEAR or site.found.permute is not None
-    weights, flags = stored_weights(operation.ctx, node, site.found), 0
+    weights, flags = site.weights(), 0
     if weights is None:
         place = operation.id_of(operation.ctx.value(site.found.weight, node))
         flags = 0 if rows_first else TRANSPOSE_WEIGHTS
@@ -97,7 +114,7 @@ def convolution(operation: Operation) -> Value:
     """aten.convolution -> Conv2d, DepthwiseConv2d or ConvTranspose2d; a single spatial axis gets a second of size 1."""
     site = _Site(operation, found_product(operation.node))
     x, arguments = site.activation(), operation.arguments
-    weights = stored_weights(operation.ctx, operation.node, site.found)
+    weights = site.weights()
     if weights is None or weights.data.dim() not in (3, 4) or x.rank != weights.data.dim():
         found = "computed" if weights is None else f"rank {weights.data.dim()} for rank {x.rank}"
         require(False, operation.node, "weights", found, "constants of the input's rank, 3 or 4")

@@ -15,6 +15,7 @@ from partitioners.exir.ops import GETITEM, QUANTIZE_PER_TENSOR, target_name
 from partitioners.exir.qdq import qparams
 from partitioners.xnnpack.lowering.context import Context, bounds, dtype_of, per_tensor
 from partitioners.xnnpack.lowering.elementwise import limits_of
+from partitioners.xnnpack.lowering.normalisation import norm_behind
 from partitioners.xnnpack.lowering.operation import Operation
 from partitioners.xnnpack.lowering.products import STATIC, found_product
 from partitioners.xnnpack.lowering.registry import CLAMPS, LOWERINGS, Lowering
@@ -103,15 +104,15 @@ class _Walk:
 
     def _lower(self, node: fx.Node, how: Lowering) -> None:
         activation, output = self._codes_path(node, how)
+        norm = norm_behind(self.ctx, node) if output is None else None
+        last = node if norm is None else next(iter(norm.users))
         if output is None and how.is_clamped:
-            activation = _clamp_behind(node)
+            activation = _clamp_behind(last)
         limits = None if activation is None else limits_of(Operation(self.ctx, activation))
         quant = None if output is None else per_tensor(output)
-        result = how.lower(Operation(self.ctx, node, quant, limits))
-        for member in (activation, output):
-            if member is not None:
-                self.done.add(member)
-        self.ctx.values[output or activation or node] = result
+        result = how.lower(Operation(self.ctx, node, quant, limits, norm))
+        self.done.update(member for member in (norm, last, activation, output) if member is not None)
+        self.ctx.values[output or activation or last] = result
 
     def _codes_path(self, node: fx.Node, how: Lowering) -> tuple[fx.Node | None, fx.Node | None]:
         """(activation, quantize) behind an operator on codes; (None, None) for one on numbers."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -117,14 +117,18 @@ def _runtime() -> Any:
 
 def _execute(job: Job) -> list[Array] | str:
     """The outputs, or what the runtime says."""
-    runtime = _runtime()
     tensors = [torch.from_numpy(array) for array in job.inputs]
     for index, place in enumerate(job.arguments):
         layout = torch.channels_last if place.channels_last else torch.contiguous_format
         tensors[index] = tensors[index].contiguous(memory_format=layout)
+    return _run_program(program_around(job), tensors)
+
+
+def _run_program(program: bytes, tensors: list[torch.Tensor]) -> list[Array] | str:
+    """The outputs of a whole program, or what the runtime says."""
     try:
-        program = runtime.load_program(program_around(job))
-        returned = program.load_method("forward").execute(tensors)
+        loaded = _runtime().load_program(program)
+        returned = loaded.load_method("forward").execute(tensors)
     except RuntimeError as error:
         return f"refused: {error}"
     return [tensor.clone().contiguous().numpy() for tensor in returned]
@@ -138,10 +142,17 @@ class Machine:
 
     def run(self, job: Job) -> list[Array] | str:
         """Outputs in order, or what went wrong: "refused: ..." or "died"."""
+        return self._submit(_execute, job)
+
+    def run_program(self, program: bytes, *inputs: torch.Tensor) -> list[Array] | str:
+        """The same for a whole program, as ExecuTorch writes it."""
+        return self._submit(_run_program, program, list(inputs))
+
+    def _submit(self, work: Callable[..., list[Array] | str], *arguments: Any) -> list[Array] | str:
         if self.pool is None:
             self.pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
         try:
-            return self.pool.submit(_execute, job).result()
+            return self.pool.submit(work, *arguments).result()
         except BrokenProcessPool:
             self.close()
             return "died"
