@@ -15,7 +15,8 @@ import torch
 
 from partitioners.ethosu import tosa_format
 from partitioners.ethosu.device.operators import PRODUCTS, prepare
-from partitioners.ethosu.device.site import DeviceError, Kernel, Site, tensor_of
+from partitioners.ethosu.device.site import DeviceError, Kernel, Site, Span, tensor_of
+from partitioners.ethosu.device.spans import of_result, of_tensor
 from partitioners.ethosu.tosa_check import completed
 from partitioners.ethosu.tosa_model import TModel, TOperator, TShape, TTensor
 from partitioners.exir.backend import CompileSpec
@@ -126,6 +127,7 @@ def _calls(model: TModel, indices: dict[str, int]) -> tuple[Call, ...]:
     """A call for each operator; a product and the RESCALE that alone takes its result are one."""
     records: tuple[TTensor | TShape, ...] = (*model.tensors, *model.shapes)
     named = {each.name: each for each in records}
+    known = {tensor.name: of_tensor(tensor) for tensor in model.tensors}
     rescales = _rescales(model)
     fused = {id(rescale) for rescale in rescales.values()}
     calls = []
@@ -133,8 +135,10 @@ def _calls(model: TModel, indices: dict[str, int]) -> tuple[Call, ...]:
         if id(operator) in fused:
             continue
         rescale = rescales.get(operator.outputs[0]) if operator.code in PRODUCTS else None
-        site = _site(operator, named, f"operator {position} {operator.code}")
-        step = prepare(site, None if rescale is None else _site(rescale, named, f"the RESCALE of operator {position}"))
+        site = _site(operator, named, known, f"operator {position} {operator.code}")
+        last = None if rescale is None else _site(rescale, named, known, f"the RESCALE of operator {position}")
+        step = prepare(site, last)
+        known[operator.outputs[0]] = of_result(site) if step.bound is None else (-step.bound, step.bound)
         result = indices[(operator if rescale is None else rescale).outputs[0]]
         calls.append(Call(step.kernel, tuple(indices[operator.inputs[p]] for p in step.arguments), result, site.where))
     return tuple(calls)
@@ -151,10 +155,11 @@ def _rescales(model: TModel) -> dict[str, TOperator]:
     }
 
 
-def _site(operator: TOperator, named: dict[str, TTensor | TShape], where: str) -> Site:
+def _site(operator: TOperator, named: dict[str, TTensor | TShape], known: dict[str, Span], where: str) -> Site:
     result = named[operator.outputs[0]]
     assert isinstance(result, TTensor)  # tosa_check
-    return Site(completed(operator), tuple(named[name] for name in operator.inputs), where, result)
+    spans = tuple(known[name] for name in operator.inputs if name in known)
+    return Site(completed(operator), tuple(named[name] for name in operator.inputs), where, result, spans)
 
 
 def _last_use(calls: Sequence[Call], kept: set[int]) -> tuple[tuple[int, ...], ...]:

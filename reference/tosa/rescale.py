@@ -71,7 +71,9 @@ def rounded(multiplier: Tensor, shift: Tensor, y: Codes, bound: int, scale32: bo
     that leaves int32 before it is clipped.
     """
     apply = (
-        _in_float64(multiplier, shift, y) if _is_exact(multiplier, shift, y, bound) else _in_int64(multiplier, shift, y)
+        _in_float64(multiplier, shift, y)
+        if _is_exact(multiplier, shift, y, bound)
+        else _in_int64(multiplier, shift, y, bound)
     )
     if _all_defined(multiplier, shift, y, bound, scale32):
         return apply
@@ -99,9 +101,18 @@ def _in_float64(multiplier: Tensor, shift: Tensor, y: Codes) -> Kernel:
     return apply
 
 
-def _in_int64(multiplier: Tensor, shift: Tensor, y: Codes) -> Kernel:
+def _in_int64(multiplier: Tensor, shift: Tensor, y: Codes, bound: int) -> Kernel:
+    """The rounding constant and the zero point are added at once, where the sum keeps to 64 bits."""
+    half = torch.ones((), dtype=torch.int64) << (shift - 1)
+    zero_point = y.zero_point
+    if bound * int(multiplier.max()) + ((2 * abs(zero_point) + 1) << (int(shift.max()) - 1)) < 1 << 63:
+        half, zero_point = half + (zero_point << shift), 0
+
     def apply(acc: Tensor) -> Tensor:
-        return y.stored(tosa_single_round(acc, multiplier, shift).add_(y.zero_point).clamp_(y.low, y.high))
+        value = acc.to(torch.int64, copy=True).mul_(multiplier).add_(half).__irshift__(shift)
+        if zero_point:
+            value.add_(zero_point)
+        return y.stored(value.clamp_(y.low, y.high))
 
     return apply
 

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from partitioners.ethosu.device.site import Site, Step
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import torch
+
+from partitioners.ethosu.device import spans
+from partitioners.ethosu.device.site import Kernel, Site, Span, Step
 from reference.tosa import elementwise
 from reference.tosa.numbers import DTYPES, codes
 from reference.tosa.rescale import rescale as rescale_kernel
 
+_UNCHECKED: Final[Mapping[str, tuple[Callable[[Site], Span], Kernel]]] = {
+    "ADD": (spans.total, torch.add),
+    "SUB": (spans.difference, torch.sub),
+}
+"""The span of exact results, and what computes them where nothing can overflow."""
+
 
 def plain(site: Site) -> Step:
     """Operators without parameters."""
+    if site.code in _UNCHECKED:
+        span, unchecked = _UNCHECKED[site.code]
+        return Step(unchecked if spans.fits(span(site)) else elementwise.BINARY[site.code], (0, 1))
     kernel = elementwise.UNARY.get(site.code)
     return Step(kernel) if kernel else Step(elementwise.BINARY[site.code], (0, 1))
 
@@ -44,13 +59,21 @@ def select(site: Site) -> Step:
 
 
 def rescale(site: Site, bound: int | None = None) -> Step:
-    """bound: the largest magnitude of the numbers to rescale, where less than their type allows."""
+    """bound: the largest magnitude of the numbers to rescale; where it is not given, by their span."""
     kernel = rescale_kernel(
         site.data(1).tolist(),
         site.data(2).tolist(),
         site.codes(0, 3, site.attribute("input_unsigned")),
         codes(site.y.dtype, site.number(4), site.attribute("output_unsigned")),
         site.attribute("scale32"),
-        bound,
+        _largest(site) if bound is None else bound,
     )
     return Step(kernel)
+
+
+def _largest(site: Site) -> int | None:
+    """The largest magnitude of the operand less its zero point; None for unsigned codes."""
+    if site.attribute("input_unsigned"):
+        return None
+    (low, high), zero_point = site.spans[0], site.number(3)
+    return max(zero_point - low, high - zero_point)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from partitioners.ethosu.device import spans
 from partitioners.ethosu.device.site import Kernel, Site, Step
 from reference.tosa import movement
 
@@ -14,7 +15,6 @@ ALONG: Final[Mapping[str, Callable[[int], Kernel]]] = {
     "REDUCE_ANY": movement.reduce_any,
     "REDUCE_MAX": movement.reduce_max,
     "REDUCE_MIN": movement.reduce_min,
-    "REDUCE_SUM": movement.reduce_sum,
     "REVERSE": movement.reverse,
 }
 
@@ -22,6 +22,10 @@ ALONG: Final[Mapping[str, Callable[[int], Kernel]]] = {
 def along(site: Site) -> Step:
     """Operators along one axis."""
     return Step(ALONG[site.code](site.attribute("axis")))
+
+
+def reduce_sum(site: Site) -> Step:
+    return Step(movement.reduce_sum(site.attribute("axis"), spans.fits(spans.summed(site))))
 
 
 def concat(site: Site) -> Step:

@@ -30,6 +30,7 @@ RULES: Final[Mapping[str, Callable[[Site], Step]]] = {
     "MUL": elementwise.multiply,
     "NEGATE": elementwise.negate,
     "PAD": movement.pad,
+    "REDUCE_SUM": movement.reduce_sum,
     "RESCALE": elementwise.rescale,
     "RESHAPE": movement.reshape,
     "RESIZE": images.resize,

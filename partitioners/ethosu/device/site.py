@@ -21,6 +21,8 @@ from reference.int8.accumulate import Padding
 from reference.tosa.numbers import Codes, codes
 
 Kernel = Callable[..., torch.Tensor]
+Span = tuple[int, int]
+"""The least and the largest number that a tensor can hold."""
 
 ELEMENT_LIMIT: Final = 2**26
 """Elements that one operator may gather: padded images, windows, products."""
@@ -44,9 +46,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Site(Use):
-    """An operator, its operands and its result `y`."""
+    """An operator, its operands with their spans, and its result `y`."""
 
     y: TTensor
+    spans: tuple[Span, ...]
 
     def tensor(self, position: int) -> TTensor:
         operand = self.operands[position]
