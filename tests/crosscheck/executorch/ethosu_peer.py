@@ -50,7 +50,7 @@ SCALAR_TENSOR = "aten.scalar_tensor.default"
 LATER = frozenset({"real_input", "real_output", "not_alone", "uint8"})
 """Reasons that a partition gives, not a node alone."""
 IMPLIED = frozenset({"quantized_inputs"})
-"""Of a node whose operand is refused for its result: in the real partitioner it falls out at the border."""
+"""Of a node whose operand is refused because of a listed difference."""
 
 
 class Sweeping(PeerPartitioner):  # type: ignore[misc]  # executorch is not there for mypy
@@ -152,16 +152,18 @@ def compare(program: ExportedProgram, target: str, listed: tuple[Difference, ...
     ours, theirs = our_answer(program, target), peer_answer(program, target)
     if ours.tags == theirs.tags:
         return Comparison(frozenset(), frozenset())
-    nodes = {node.name: node for node in program.graph.nodes}
     shown, only_ours, only_theirs = set[str](), set[str](), set[str]()
-    for name in ours.supported ^ theirs.supported:
-        about = {found.name for found in listed if found.holds(nodes[name])}
-        codes = ours.codes.get(name, frozenset()) - LATER - IMPLIED
-        if name in theirs.supported and codes and codes <= about:
-            only_theirs.add(name)
-            shown |= codes
-        elif name in ours.supported and (accepted := {one for one in about if one.startswith("accepts ")}):
-            only_ours.add(name)
+    for node in program.graph.nodes:
+        about = {found.name for found in listed if found.holds(node)}
+        codes = ours.codes.get(node.name, frozenset()) - LATER
+        if any(source.name in only_theirs for source in node.all_input_nodes):
+            about |= IMPLIED
+        if node.name in theirs.supported - ours.supported and codes <= about:
+            only_theirs.add(node.name)
+            shown |= codes - IMPLIED
+        elif node.name in ours.supported - theirs.supported:
+            accepted = {one for one in about if one.startswith("accepts ")}
+            only_ours |= {node.name} if accepted else set()
             shown |= accepted
     again = our_answer(program, target, frozenset(only_ours)).tags
     wanted = peer_answer(program, target, frozenset(only_theirs)).tags
