@@ -15,6 +15,7 @@ __all__ = [
     "EthosUBackend",
     "EthosUCompileSpec",
     "EthosUPartitioner",
+    "EthosUQuantizer",
     "EthosURuntime",
     "VelaExternalBlockPlacements",
     "ethos_u55",
@@ -22,9 +23,24 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    """The quantizer, which alone needs torchao."""
+    if name == "EthosUQuantizer":
+        from partitioners.ethosu.quantizer import EthosUQuantizer
+
+        return EthosUQuantizer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _backend(family: str, target: str) -> Backend:
     def partitioner(**options: Any) -> EthosUPartitioner:
         return EthosUPartitioner(EthosUCompileSpec(target), **options)
+
+    def quantizer() -> Any:
+        """int8 with weights per channel. Imports torchao, which only this needs."""
+        from partitioners.ethosu.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+
+        return EthosUQuantizer(EthosUCompileSpec(target)).set_global(get_symmetric_quantization_config())
 
     return Backend(
         name=f"ethos-{family}",
@@ -32,6 +48,7 @@ def _backend(family: str, target: str) -> Backend:
         partitioner=partitioner,
         details=EthosUBackend,
         runtime=EthosURuntime(),
+        quantizer=quantizer,
         blob_checks={"vela": VELA},
     )
 

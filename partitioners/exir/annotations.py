@@ -18,22 +18,22 @@ SMALLEST_SCALE = 2.0**-12
 """Smallest scale the observers may choose."""
 
 
-def activation_spec() -> QuantizationSpec:
-    """int8 [-128, 127], per-tensor affine."""
+def activation_spec(smallest: float = SMALLEST_SCALE) -> QuantizationSpec:
+    """int8 [-128, 127], per-tensor affine; `smallest` is the smallest scale."""
     return QuantizationSpec(
         dtype=torch.int8,
-        observer_or_fake_quant_ctr=HistogramObserver.with_args(eps=SMALLEST_SCALE),
+        observer_or_fake_quant_ctr=HistogramObserver.with_args(eps=smallest),
         quant_min=-128,
         quant_max=127,
         qscheme=torch.per_tensor_affine,
     )
 
 
-def weight_spec(axis: int | None) -> QuantizationSpec:
+def weight_spec(axis: int | None, smallest: float = SMALLEST_SCALE) -> QuantizationSpec:
     """int8 [-127, 127], symmetric; per channel along `axis`, per tensor for None."""
     observer = MinMaxObserver if axis is None else PerChannelMinMaxObserver
     scheme = torch.per_tensor_symmetric if axis is None else torch.per_channel_symmetric
-    options: dict[str, Any] = {"eps": SMALLEST_SCALE} | ({} if axis is None else {"ch_axis": axis})
+    options: dict[str, Any] = {"eps": smallest} | ({} if axis is None else {"ch_axis": axis})
     return QuantizationSpec(
         dtype=torch.int8,
         observer_or_fake_quant_ctr=observer.with_args(**options),

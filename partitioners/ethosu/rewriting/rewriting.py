@@ -1,0 +1,57 @@
+"""Applies the rules until none applies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import fx
+
+from partitioners.ethosu.rewriting import arithmetic, images, products, reductions, selection
+from partitioners.ethosu.rewriting.arithmetic import Rule
+from partitioners.ethosu.rewriting.writer import Writer
+
+RULES: Mapping[object, Rule] = {
+    **arithmetic.RULES,
+    **images.RULES,
+    **products.RULES,
+    **reductions.RULES,
+    **selection.RULES,
+}
+ALWAYS = frozenset(
+    {
+        torch.ops.aten.select_scatter.default,
+        torch.ops.aten.slice_scatter.default,
+        torch.ops.aten.tril.default,
+        torch.ops.aten.where.ScalarOther,
+        torch.ops.aten.where.ScalarSelf,
+        torch.ops.aten.masked_fill.Scalar,
+    }
+)
+"""Operators whose pieces are quantised, though they are not themselves."""
+
+
+def rewrite(model: fx.GraphModule, quantised: Iterable[fx.Node], is_u55: bool) -> fx.GraphModule:
+    """Replace the nodes that will be quantised, and what becomes of them, by operators of the device."""
+    rules = RULES if is_u55 else {**RULES, **selection.NOT_ON_U55}
+    chosen = frozenset(quantised)
+    for node in list(model.graph.nodes):
+        if node in chosen or node.target in ALWAYS:
+            _rewrite(model, node, rules)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+    return model
+
+
+def _rewrite(model: fx.GraphModule, node: fx.Node, rules: Mapping[object, Rule]) -> None:
+    rule = rules.get(node.target) if node.op == "call_function" else None
+    if rule is None:
+        return
+    writer = Writer(model, node)
+    result = rule(writer, *node.args, **node.kwargs)
+    if result is None:
+        return
+    node.replace_all_uses_with(result)
+    model.graph.erase_node(node)
+    for made in writer.made:
+        _rewrite(model, made, rules)

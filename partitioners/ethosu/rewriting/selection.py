@@ -1,0 +1,117 @@
+"""Parts, masks, extremes and indices."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch import fx
+
+from partitioners.ethosu.rewriting.arithmetic import Rule
+from partitioners.ethosu.rewriting.writer import LARGEST, LEAST, Writer, finite, shape, tensor
+
+aten = torch.ops.aten
+EXTREMES = {aten.max.dim: aten.amax.default, aten.min.dim: aten.amin.default}
+
+
+def glu(w: Writer, input: fx.Node, dim: int = -1) -> fx.Node:
+    """The first half times the sigmoid of the second."""
+    dim %= len(shape(input))
+    half = shape(input)[dim] // 2
+    first = w.call(aten.slice_copy.Tensor, input, dim, 0, half)
+    second = w.call(aten.slice_copy.Tensor, input, dim, half, 2 * half)
+    return w.call(aten.mul.Tensor, first, w.call(aten.sigmoid.default, second))
+
+
+def masked_fill(w: Writer, input: fx.Node, mask: fx.Node, value: float) -> fx.Node:
+    """A choice between the input and a tensor full of the number."""
+    full = w.call(aten.full_like.default, input, finite(value))
+    return w.call(aten.where.self, mask, full, input)
+
+
+def where_number(w: Writer, condition: fx.Node, input: fx.Node | float, other: fx.Node | float) -> fx.Node | None:
+    """Numbers become tensors."""
+    like = input if isinstance(input, fx.Node) else other
+    if not isinstance(like, fx.Node):
+        return None
+    a, b = (x if isinstance(x, fx.Node) else w.filled(x, like) for x in (input, other))
+    return w.call(aten.where.self, condition, a, b)
+
+
+def lower_triangle(w: Writer, input: fx.Node, diagonal: int = 0) -> fx.Node:
+    """Zeros above a diagonal."""
+    rows, columns = shape(input)[-2:]
+    kept = w.stored(torch.ones(rows, columns, dtype=torch.bool).tril(diagonal))
+    return w.call(aten.where.self, kept, input, w.filled(0.0, input))
+
+
+def select_scatter(w: Writer, input: fx.Node, src: fx.Node, dim: int, index: int) -> fx.Node:
+    """The input with one slice replaced."""
+    dim %= len(shape(input))
+    part = w.call(aten.unsqueeze_copy.default, src, dim)
+    index %= shape(input)[dim]
+    return _spliced(w, input, part, dim, index, index + 1)
+
+
+def slice_scatter(
+    w: Writer,
+    input: fx.Node,
+    src: fx.Node,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> fx.Node | None:
+    """The input with neighbouring slices replaced."""
+    dim %= len(shape(input))
+    first, last, _ = slice(start, end).indices(shape(input)[dim])
+    return None if step != 1 or last <= first else _spliced(w, input, src, dim, first, last)
+
+
+def _spliced(w: Writer, input: fx.Node, part: fx.Node, dim: int, first: int, last: int) -> fx.Node:
+    """What is before, the part, and what is behind."""
+    size = shape(input)[dim]
+    before = [w.call(aten.slice_copy.Tensor, input, dim, 0, first)] if first else []
+    behind = [w.call(aten.slice_copy.Tensor, input, dim, last, size)] if last < size else []
+    return w.call(aten.cat.default, [*before, part, *behind], dim)
+
+
+def extreme(w: Writer, source: fx.Node, index: int) -> fx.Node | None:
+    """The extreme numbers alone, where nobody asks for their indices."""
+    if index != 0 or source.target not in EXTREMES or any(user.args[1] != 0 for user in source.users):
+        return None
+    input, dim, *rest = (*source.args, *source.kwargs.values())
+    assert isinstance(input, fx.Node) and isinstance(dim, int)  # by the operators' schemas
+    kept = w.call(EXTREMES[source.target], input, [dim], True)
+    return kept if rest and rest[0] else w.call(aten.squeeze.dims, kept, [dim])
+
+
+def embedding(w: Writer, weight: fx.Node, indices: fx.Node, *rest: object) -> fx.Node:
+    """Rows by 32-bit indices."""
+    if tensor(indices).dtype != torch.int32:
+        indices = w.call(aten.to.dtype, indices, torch.int32)
+    flat = w.call(aten.reshape.default, indices, [-1])
+    rows = w.call(aten.index_select.default, weight, 0, flat)
+    return w.call(aten.reshape.default, rows, [*shape(indices), shape(weight)[-1]])
+
+
+def full(w: Writer, size: list[int], fill_value: float, **options: object) -> fx.Node | None:
+    """Infinite numbers become finite."""
+    if finite(fill_value) == fill_value:
+        return None
+    return w.call(aten.full.default, size, LARGEST if fill_value > 0 else LEAST, **options)
+
+
+RULES: dict[object, Rule] = {
+    aten.glu.default: glu,
+    aten.where.ScalarOther: where_number,
+    aten.where.ScalarSelf: where_number,
+    aten.tril.default: lower_triangle,
+    aten.select_scatter.default: select_scatter,
+    aten.slice_scatter.default: slice_scatter,
+    aten.embedding.default: embedding,
+    aten.full.default: full,
+    operator.getitem: extreme,
+}
+NOT_ON_U55: dict[object, Rule] = {aten.masked_fill.Scalar: masked_fill}
+"""Operators that the U55 has neither whole nor in parts."""

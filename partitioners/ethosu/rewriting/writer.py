@@ -1,0 +1,90 @@
+"""Writes the nodes that stand for one node of a model, each with its value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_map
+
+KEPT = ("nn_module_stack", "stack_trace", "source_fn_stack", "torch_fn", "from_node")
+"""What a node's pieces inherit."""
+LEAST, LARGEST = -256.0, 255.0
+"""What stands for infinite numbers, which have no codes."""
+
+
+@dataclass
+class Writer:
+    """Appends operators in front of `node`. made: what it has written so far."""
+
+    model: fx.GraphModule
+    node: fx.Node
+    made: list[fx.Node] = field(default_factory=list)
+
+    def call(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:
+        """One operator, applied to nodes and numbers."""
+        with self.model.graph.inserting_before(self.node):
+            made = self.model.graph.call_function(target, args, kwargs)
+        made.meta = {key: self.node.meta[key] for key in KEPT if key in self.node.meta}
+        with self._mode():
+            made.meta["val"] = target(*tree_map(_value, args), **tree_map(_value, kwargs))
+        self.made.append(made)
+        return made
+
+    def _mode(self) -> Any:
+        """The one of all values."""
+        for node in self.model.graph.nodes:
+            mode = getattr(node.meta.get("val"), "fake_mode", None)
+            if mode is not None:
+                return mode
+        raise ValueError(f"{self.node.name}: no value in the graph, expected a model from torch.export")
+
+    def stored(self, tensor: torch.Tensor) -> fx.Node:
+        """A buffer of the model."""
+        name = next(name for index in count() if not hasattr(self.model, name := f"_tensor_constant{index}"))
+        self.model.register_buffer(name, tensor)
+        with self.model.graph.inserting_before(self.node):
+            made = self.model.graph.get_attr(name)
+        made.meta["val"] = self._mode().from_tensor(tensor, static_shapes=True)
+        return made
+
+    def number(self, value: float, like: fx.Node) -> fx.Node:
+        """A number as a tensor of rank and type of another."""
+        dtype = tensor(like).dtype if tensor(like).is_floating_point() else torch.int32
+        return self.stored(torch.full([1] * tensor(like).dim(), finite(value), dtype=dtype))
+
+    def filled(self, value: float, like: fx.Node) -> fx.Node:
+        """A number as an operator that gives a tensor with one element, of the type of another."""
+        return self.call(torch.ops.aten.full.default, [1], finite(value), dtype=tensor(like).dtype)
+
+
+def tensor(node: fx.Node) -> torch.Tensor:
+    """The value of a node; it must be one tensor."""
+    found = node.meta["val"]
+    assert isinstance(found, torch.Tensor)
+    return found
+
+
+def shape(node: fx.Node) -> tuple[int, ...]:
+    """Sizes of a node's tensor."""
+    return tuple(tensor(node).shape)
+
+
+def dims_of(node: fx.Node, dims: int | Sequence[int] | None) -> list[int]:
+    """Dimensions counted from the front; all of them for None and for an empty list."""
+    rank = len(shape(node))
+    given = [dims] if isinstance(dims, int) else list(dims or range(rank))
+    return [dim % rank for dim in given]
+
+
+def finite(value: float) -> float:
+    """The number, with infinities replaced."""
+    return min(max(value, LEAST), LARGEST) if value in (float("inf"), float("-inf")) else value
+
+
+def _value(argument: Any) -> Any:
+    return argument.meta["val"] if isinstance(argument, fx.Node) else argument
