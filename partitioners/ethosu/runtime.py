@@ -135,8 +135,8 @@ def _calls(model: TModel, indices: dict[str, int]) -> tuple[Call, ...]:
         if id(operator) in fused:
             continue
         rescale = rescales.get(operator.outputs[0]) if operator.code in PRODUCTS else None
-        site = _site(operator, named, known, f"operator {position} {operator.code}")
-        last = None if rescale is None else _site(rescale, named, known, f"the RESCALE of operator {position}")
+        site = site_of(operator, named, known, f"operator {position} {operator.code}")
+        last = None if rescale is None else site_of(rescale, named, known, f"the RESCALE of operator {position}")
         step = prepare(site, last)
         known[operator.outputs[0]] = of_result(site) if step.bound is None else (-step.bound, step.bound)
         result = indices[(operator if rescale is None else rescale).outputs[0]]
@@ -155,7 +155,8 @@ def _rescales(model: TModel) -> dict[str, TOperator]:
     }
 
 
-def _site(operator: TOperator, named: dict[str, TTensor | TShape], known: dict[str, Span], where: str) -> Site:
+def site_of(operator: TOperator, named: dict[str, TTensor | TShape], known: dict[str, Span], where: str) -> Site:
+    """An operator with its operands by name, and what is known of their numbers."""
     result = named[operator.outputs[0]]
     assert isinstance(result, TTensor)  # tosa_check
     spans = tuple(known[name] for name in operator.inputs if name in known)

@@ -1,0 +1,175 @@
+"""The simulated Ethos-U: what it refuses, what it fuses, and what it knows of numbers before it runs."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from crosscheck.draw import Draw
+from tosa_building import Building, Program
+from tosa_programs import PROGRAMS
+
+from partitioners.ethosu.device.site import DeviceError, Site
+from partitioners.ethosu.device.spans import of_result, of_tensor
+from partitioners.ethosu.runtime import EthosURuntime, UnpredictableError, load_model, run_program, site_of
+from partitioners.ethosu.tosa_format import FormatError, write
+from partitioners.ethosu.tosa_model import TModel, TShape, TTensor
+
+WINDOW: dict[str, Any] = {"stride": (1, 1), "dilation": (1, 1)}
+RESCALE: dict[str, Any] = {"scale32": True, "rounding_mode": "SINGLE_ROUND", "per_channel": False}
+
+
+def _run(program: Program) -> list[torch.Tensor]:
+    runtime = EthosURuntime()
+    return runtime.execute(runtime.load(write(program.model)), [torch.from_numpy(x.copy()) for x in program.inputs])
+
+
+def _conv(
+    x: np.ndarray[Any, Any], weights: np.ndarray[Any, Any], bias: int, constant: bool = True
+) -> tuple[Building, str]:
+    """A 1x1 convolution of one pixel, and the name of its accumulators."""
+    b = Building()
+    image = b.input(x.reshape(1, 1, 1, -1), "INT8")
+    make = b.constant if constant else b.input
+    w = make(weights.reshape(-1, 1, 1, x.size), "INT8")
+    zero = b.constant([0], "INT8")
+    acc = b.apply(
+        "CONV2D", image, w, b.constant([bias], "INT32"), zero, zero, pad=(0, 0, 0, 0), acc_type="INT32", **WINDOW
+    )
+    return b, acc
+
+
+def _rescaled(b: Building, acc: str, multiplier: int = 1 << 30, shift: int = 31) -> str:
+    constants = [([multiplier], "INT32"), ([shift], "INT8"), ([0], "INT32"), ([3], "INT8")]
+    return b.apply("RESCALE", acc, *(b.constant(v, t) for v, t in constants), target="INT8", **RESCALE)
+
+
+X, W = np.array([3, -5, 7]), np.array([[1, 2, -3], [4, 0, 1]])
+
+
+def test_a_product_and_its_rescale_are_one_call_unless_more_is_asked_of_the_accumulators() -> None:
+    b, acc = _conv(X, W, 100)
+    y = _rescaled(b, acc)
+    fused, both, other = b.program(y), b.program(y, acc), b.program(y)
+    assert len(load_model(fused.model).calls) == 1
+    assert len(load_model(both.model).calls) == 2
+    expected = W @ X + 100
+    codes = [((int(v) + 1) >> 1) + 3 for v in expected]
+    assert _run(fused)[0].flatten().tolist() == codes
+    first, second = _run(both)
+    assert (first.flatten().tolist(), second.flatten().tolist()) == (codes, expected.tolist())
+    double = b.apply("ADD", acc, acc)
+    other = b.program(y, double)
+    assert len(load_model(other.model).calls) == 3
+    assert _run(other)[1].flatten().tolist() == (2 * expected).tolist()
+
+
+def test_weights_may_be_computed() -> None:
+    constant, computed = (_conv(X, W, 100, constant=constant) for constant in (True, False))
+    (one,), (other,) = (_run(b.program(_rescaled(b, acc))) for b, acc in (constant, computed))
+    assert torch.equal(one, other)
+
+
+def test_what_is_undefined_names_its_operator() -> None:
+    b = Building()
+    x = b.input(np.array([2**31 - 1]), "INT32")
+    program = b.program(b.apply("ADD", b.apply("SUB", x, b.constant([0], "INT32")), b.constant([1], "INT32")))
+    with pytest.raises(UnpredictableError, match="operator 1 ADD: ADD result is past 32 bits"):
+        _run(program)
+    wide, acc = _conv(np.array([1]), np.array([[1]]), 2**31 - 1)
+    with pytest.raises(UnpredictableError, match="operator 0 CONV2D: accumulator is 2147483648"):
+        _run(wide.program(_rescaled(wide, acc)))
+
+
+def test_inputs_stay_and_outputs_are_fresh() -> None:
+    b = Building()
+    x = b.input(np.arange(6).reshape(2, 3), "INT8")
+    y = b.apply("RESHAPE", b.apply("IDENTITY", x), b.shape([6]))
+    program = load_model(b.program(y, x).model)
+    given = torch.arange(6, dtype=torch.int8).view(2, 3)
+    for _ in range(2):
+        moved, same = run_program(program, [given])
+        moved.zero_()
+        same.zero_()
+        assert given.flatten().tolist() == list(range(6))
+
+
+def test_constants_may_be_outputs() -> None:
+    b = Building()
+    program = load_model(b.program(b.constant([1, 2], "INT16")).model)
+    run_program(program, [])[0].zero_()
+    assert run_program(program, [])[0].tolist() == [1, 2]
+
+
+def test_graphs_that_do_not_fit_the_device_are_refused() -> None:
+    b = Building()
+    x = b.input(np.zeros((1, 1, 1, 1)), "INT8")
+    huge = b.program(b.apply("TILE", x, b.shape([1, 2**9, 2**9, 2**9]))).model
+    with pytest.raises(DeviceError, match="number of elements of all tensors is 134217729, expected at most 67108864"):
+        load_model(huge)
+    wide, padded = Building(), Building()
+    image = wide.input(np.zeros((1, 1, 1, 1)), "INT16")
+    scaled = wide.apply(
+        "RESIZE", image, wide.shape([1, 1, 1, 1]), wide.shape([0, 0]), wide.shape([0, 0]), mode="BILINEAR"
+    )
+    with pytest.raises(DeviceError, match=f"tensor '{scaled}': type of an argument is INT48"):
+        load_model(wide.program(scaled).model)
+    image = padded.input(np.zeros((1, 1, 1, 2)), "INT8")
+    window: dict[str, Any] = {"kernel": (4000, 4000), "stride": (3999, 3999), "pad": (3999,) * 4}
+    with pytest.raises(DeviceError, match="operator 0 MAX_POOL2D: elements to gather is 127968002"):
+        load_model(padded.program(padded.apply("MAX_POOL2D", image, **window)).model)
+
+
+def test_a_checked_graph_is_asked_for() -> None:
+    b = Building()
+    model = b.program(b.apply("ABS", b.input(np.zeros(2), "INT32"))).model
+    with pytest.raises(FormatError, match="output is .*, expected defined by an operator"):
+        load_model(replace(model, operators=()))
+
+
+# ------------------------------------------------------------------------------------------------ spans
+
+
+def _spans(model: TModel) -> dict[str, tuple[int, int]]:
+    """The span of every tensor."""
+    records: tuple[TTensor | TShape, ...] = (*model.tensors, *model.shapes)
+    named = {each.name: each for each in records}
+    known = {tensor.name: of_tensor(tensor) for tensor in model.tensors}
+    for operator in model.operators:
+        site: Site = site_of(operator, named, known, operator.code)
+        known[operator.outputs[0]] = of_result(site)
+    return known
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_no_result_is_outside_its_span(name: str) -> None:
+    for seed in range(12):
+        program = PROGRAMS[name](Draw(zlib.crc32(name.encode()) + seed))
+        spans = _spans(program.model)
+        try:
+            outputs = _run(program)
+        except UnpredictableError:
+            continue
+        for output, argument in zip(outputs, program.model.outputs, strict=True):
+            low, high = spans[argument]
+            assert low <= int(output.min()) <= int(output.max()) <= high
+
+
+def test_sums_of_rescaled_codes_need_no_checks() -> None:
+    """The span of codes goes through rescales, sums and products."""
+    b = Building()
+    x = b.input(np.zeros((2, 3)), "INT8")
+    constants = [([1 << 30], "INT32"), ([11], "INT8"), ([5], "INT8"), ([0], "INT32")]
+    wide = b.apply("RESCALE", x, *(b.constant(v, t) for v, t in constants), target="INT32", **RESCALE)
+    total = b.apply("ADD", wide, wide)
+    product = b.apply("MUL", x, x, b.constant([0], "INT8"))
+    summed = b.apply("REDUCE_SUM", product, axis=1)
+    spans = _spans(b.program(total, summed).model)
+    assert spans[wide] == (-133 << 19, 122 << 19)
+    assert spans[total] == (-133 << 20, 122 << 20)
+    assert spans[product] == (-128 * 127, 128 * 128)
+    assert spans[summed] == (-3 * 128 * 127, 3 * 128 * 128)
