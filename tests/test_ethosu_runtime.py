@@ -127,7 +127,7 @@ def test_graphs_that_do_not_fit_the_device_are_refused() -> None:
 def test_a_checked_graph_is_asked_for() -> None:
     b = Building()
     model = b.program(b.apply("ABS", b.input(np.zeros(2), "INT32"))).model
-    with pytest.raises(FormatError, match="output is .*, expected defined by an operator"):
+    with pytest.raises(FormatError, match=r"output is .*, expected defined by an operator"):
         load_model(replace(model, operators=()))
 
 
