@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from reference.int8.accumulate import NO_PADDING, Padding, Pair, pad_hw, windows
@@ -167,7 +168,7 @@ def avg_pool2d(kernel: Pair, stride: Pair, padding: Padding = NO_PADDING, half: 
 
     def apply(x: Tensor) -> Tensor:
         taps = windows(pad_hw(flushed(x), padding), kernel, stride).transpose(3, 4).flatten(3, 4)
-        total = _tree_sum(list(taps.unbind(3)), half)
+        total = _tree_sum(taps, half)
         ones = torch.ones((1, *x.shape[1:3], 1))
         count = windows(pad_hw(ones, padding), kernel, stride).sum((3, 4))
         return flushed(total * _held(torch.reciprocal(count), half))
@@ -175,14 +176,15 @@ def avg_pool2d(kernel: Pair, stride: Pair, padding: Padding = NO_PADDING, half: 
     return apply
 
 
-def _tree_sum(terms: Sequence[Tensor], half: bool) -> Tensor:
-    zero = torch.zeros_like(terms[0])
-    total: Tensor | None = None
-    for first in range(0, len(terms), _CHUNK):
-        e = [*terms[first : first + _CHUNK], *[zero] * _CHUNK][:_CHUNK]
-        part = (((e[0] + e[1]) + e[8]) + (e[6] + e[7])) + ((e[2] + e[3]) + (e[4] + e[5]))
-        total = part if total is None else part + _held(total, half)
-    return zero if total is None else total
+def _tree_sum(taps: Tensor, half: bool) -> Tensor:
+    """taps [N, OH, OW, taps, C] -> [N, OH, OW, C]: nine in a tree, and the trees one after the other."""
+    whole = F.pad(taps, (0, 0, 0, -taps.shape[3] % _CHUNK))
+    e = whole.view(*taps.shape[:3], -1, _CHUNK, taps.shape[4]).unbind(4)
+    parts = (((e[0] + e[1]) + e[8]) + (e[6] + e[7])) + ((e[2] + e[3]) + (e[4] + e[5]))
+    total = parts[..., 0, :]
+    for part in parts.unbind(3)[1:]:
+        total = part + _held(total, half)
+    return total
 
 
 def resize_bilinear(size: Pair, align_corners: bool) -> Kernel:
