@@ -340,7 +340,7 @@ def stage(finish: Callable[[Tensor, Affine, Bounds], Tensor]) -> Patch:
     """The end of static int8 products: scaled accumulators, the result's parameters and limits -> codes."""
 
     def made(multiplier: Tensor, y: Affine, activation: Bounds | None = None) -> Kernel:
-        return lambda acc: finish(acc.float() * multiplier, y, limits(y, activation))
+        return lambda acc: finish(acc.float() * multiplier, y, limits(y, activation)).float() - y.zero_point
 
     return lambda: patch.object(static, "fp32_stage", made)
 
