@@ -38,7 +38,14 @@ from partitioners.exir.program import EdgeProgram
 Meta = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides, type
 _CPU = torch.device("cpu")
 # Operators whose shape function in C++ takes or gives no open sizes; torch has another one, in Python.
-_SYMBOLIC_IN_PYTHON = frozenset({"aten.slice_copy.Tensor", "aten.upsample_bilinear2d.vec"})
+_SYMBOLIC_IN_PYTHON = frozenset(
+    {
+        "aten.constant_pad_nd.default",
+        "aten.permute_copy.default",
+        "aten.slice_copy.Tensor",
+        "aten.upsample_bilinear2d.vec",
+    }
+)
 OPEN_LIMIT = 2
 """Largest symbolic size, as a multiple of the size that the case runs with."""
 
