@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
+from partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner
 from partitioners.exir import EdgeCompileConfig, EdgeProgramManager, LoweredBackendModule, to_edge
 from partitioners.xnnpack import XnnpackPartitioner
 
@@ -322,6 +323,31 @@ def four_bit_mlp(group: int) -> tuple[torch.export.ExportedProgram, list[torch.T
     inputs = samples((6, widths[0]), 3)
     with torch.no_grad():
         return torch.export.export(model, (inputs[0],)), inputs
+
+
+ETHOSU_PRECISIONS = ("int8", "int8_per_channel", "int16_per_channel")
+
+
+def for_ethosu(
+    model: nn.Module, target: str, precision: str, inputs: list[torch.Tensor]
+) -> torch.export.ExportedProgram:
+    """The exported model, quantised with the Ethos-U quantizer."""
+    from partitioners.ethosu.quantizer import (
+        EthosUQuantizer,
+        get_symmetric_a16w8_quantization_config,
+        get_symmetric_quantization_config,
+    )
+
+    wide = precision.startswith("int16")
+    choose = get_symmetric_a16w8_quantization_config if wide else get_symmetric_quantization_config
+    config = choose(precision.endswith("per_channel"))
+    return quantise(model, inputs, EthosUQuantizer(EthosUCompileSpec(target)).set_global(config))
+
+
+def edge_for_ethosu(program: torch.export.ExportedProgram, target: str) -> EdgeProgramManager:
+    """The edge program, with the operators whole that Ethos-U takes whole."""
+    whole, _ = EthosUPartitioner(EthosUCompileSpec(target)).ops_to_not_decompose(program)
+    return to_edge(program, compile_config=EdgeCompileConfig(preserve_ops=whole))
 
 
 def edge_for_xnnpack(program: torch.export.ExportedProgram) -> EdgeProgramManager:

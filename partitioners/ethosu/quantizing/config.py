@@ -35,12 +35,14 @@ class QuantizationConfig:
     """How to quantise. Take one from `get_symmetric_quantization_config` or `get_symmetric_a16w8_quantization_config`.
 
     activation: per tensor. weight: symmetric int8, per tensor or along the first axis; transposed: the same along the
-    second axis, where transposed convolutions without groups have their output channels.
+    second axis, where transposed convolutions without groups have their output channels; grouped: per tensor, for
+    transposed convolutions with groups.
     """
 
     activation: QuantizationSpec
     weight: QuantizationSpec
     transposed: QuantizationSpec
+    grouped: QuantizationSpec
 
     @property
     def is_affine(self) -> bool:
@@ -49,14 +51,16 @@ class QuantizationConfig:
 
     def weights_of(self, node: Node) -> QuantizationSpec:
         """The specification of a product's weights."""
+        if node.target != aten.conv_transpose2d.input:
+            return self.weight
         groups = node.args[6] if len(node.args) > 6 else node.kwargs.get("groups", 1)
-        return self.transposed if node.target == aten.conv_transpose2d.input and groups == 1 else self.weight
+        return self.transposed if groups == 1 else self.grouped
 
     def bias_of(self, node: Node) -> DerivedQuantizationSpec:
         """int32, with the product of the scales of input and weights."""
         data, weight = node.args[:2]
         assert isinstance(data, Node) and isinstance(weight, Node)  # by the operators' schemas
-        per_channel = self.weight.ch_axis is not None
+        per_channel = self.weights_of(node).ch_axis is not None
         return DerivedQuantizationSpec(
             derived_from=((data, node), (weight, node)),
             derive_qparams_fn=_product_of_scales,
@@ -125,4 +129,5 @@ def get_symmetric_a16w8_quantization_config(is_per_channel: bool = True) -> Quan
 
 def _config(activation: QuantizationSpec, is_per_channel: bool) -> QuantizationConfig:
     first, second = (0, 1) if is_per_channel else (None, None)
-    return QuantizationConfig(activation, weight_spec(first, SMALLEST_8), weight_spec(second, SMALLEST_8))
+    weights = (weight_spec(axis, SMALLEST_8) for axis in (first, second, None))
+    return QuantizationConfig(activation, *weights)

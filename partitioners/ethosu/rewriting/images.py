@@ -25,11 +25,12 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> fx.Node | None:
-    """Padding that counts is padded first; another divisor is another factor."""
-    kernel, steps, pads = (_both(sizes) for sizes in (kernel_size, stride or kernel_size, padding))
+    """Padding that counts is padded first; another divisor is another factor; a lone window has stride 1."""
+    kernel, wanted, pads = (_both(sizes) for sizes in (kernel_size, stride or kernel_size, padding))
+    steps = [_step(*each) for each in zip(shape(input)[-2:], kernel, wanted, pads, strict=True)]
     counted = count_include_pad or divisor_override is not None
     padded = counted and any(pads)
-    if not padded and divisor_override is None:
+    if not padded and divisor_override is None and steps == wanted:
         return None
     if padded:
         sizes = shape(input)[-2:]
@@ -47,6 +48,11 @@ def avg_pool2d(
 def _both(sizes: Sequence[int]) -> list[int]:
     """Height and width of a size that may be given once."""
     return [sizes[0], sizes[-1]]
+
+
+def _step(size: int, kernel: int, step: int, pad: int) -> int:
+    """The stride, which says nothing where one window takes all: then 1 rather than one too large."""
+    return 1 if step > max(DIRECT_STRIDES) and size + 2 * pad == kernel else step
 
 
 def _end(size: int, kernel: int, step: int, pad: int, only_given: bool) -> int:

@@ -78,7 +78,7 @@ def _spliced(w: Writer, input: fx.Node, part: fx.Node, dim: int, first: int, las
 
 def extreme(w: Writer, source: fx.Node, index: int) -> fx.Node | None:
     """The extreme numbers alone, where nobody asks for their indices."""
-    if index != 0 or source.target not in EXTREMES or any(user.args[1] != 0 for user in source.users):
+    if index != 0 or source.target not in EXTREMES or any(user.args[1] != 0 and user.users for user in source.users):
         return None
     input, dim, *rest = (*source.args, *source.kwargs.values())
     assert isinstance(input, fx.Node) and isinstance(dim, int)  # by the operators' schemas
@@ -93,6 +93,12 @@ def embedding(w: Writer, weight: fx.Node, indices: fx.Node, *rest: object) -> fx
     flat = w.call(aten.reshape.default, indices, [-1])
     rows = w.call(aten.index_select.default, weight, 0, flat)
     return w.call(aten.reshape.default, rows, [*shape(indices), shape(weight)[-1]])
+
+
+def stack(w: Writer, tensors: list[fx.Node], dim: int = 0) -> fx.Node:
+    """Each with a dimension more, joined along it."""
+    dim %= len(shape(w.node))
+    return w.call(aten.cat.default, [w.call(aten.unsqueeze.default, each, dim) for each in tensors], dim)
 
 
 def full(w: Writer, size: list[int], fill_value: float, **options: object) -> fx.Node | None:
@@ -110,6 +116,7 @@ RULES: dict[object, Rule] = {
     aten.select_scatter.default: select_scatter,
     aten.slice_scatter.default: slice_scatter,
     aten.embedding.default: embedding,
+    aten.stack.default: stack,
     aten.full.default: full,
     operator.getitem: extreme,
 }
