@@ -59,7 +59,7 @@ def parse_constraint(text: str) -> Constraint:
 
 
 def _value(text: str) -> Any:
-    """A TOML value, with null inside lists for an absent bound; lists become tuples."""
+    """A TOML value, with null inside lists for an absent bound; lists become tuples, which may hold names."""
     try:
         return _frozen(tomllib.loads("value = " + re.sub(r"\bnull\b", '"null"', text))["value"])
     except tomllib.TOMLDecodeError as error:
@@ -68,12 +68,16 @@ def _value(text: str) -> Any:
 
 def _frozen(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_frozen(item) for item in value)
+        return tuple(_name_or_frozen(item) for item in value)
     if value == "null" and isinstance(value, str):
         return None
     if isinstance(value, str | dict):
         raise ValueError(f"{value!r} is not a number, truth value or list")
     return value
+
+
+def _name_or_frozen(item: Any) -> Any:
+    return item if isinstance(item, str) and item != "null" else _frozen(item)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -35,8 +35,16 @@ ROW: Mapping[str, type] = {
     "rewritten_to": str,
 }
 OPTIONAL = {"preserve", "mark", "precisions", "operator", "rewritten_to"}
-PRECISIONS = ("fp32", "fp16", "static_int8", "static_int8_per_channel", "dynamic_int8", "dynamic_int4")
-"""The number types that a row may list: floats, int8 with scales in the program, int8 with scales from run time."""
+INTEGER_PRECISIONS = ("int8", "int8_per_channel", "int16", "int16_per_channel", "integers")
+PRECISIONS = (
+    *("fp32", "fp16", "static_int8", "static_int8_per_channel", "dynamic_int8", "dynamic_int4"),
+    *INTEGER_PRECISIONS,
+)
+"""The number types that a row may list.
+
+Floats, int8 with scales in the program, int8 with scales from run time; and, for hardware that computes on integers
+alone, codes of 8 and 16 bits (weights always have 8) and plain integers and booleans.
+"""
 
 
 class TableError(ValueError):

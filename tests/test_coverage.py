@@ -8,8 +8,8 @@ from conformance.cases import cases_for
 from conformance.coverage import KNOWN_HOLES, coverage, failures, report
 from conformance.table import Table, load_table
 
-TABLES = tuple(load_table(name) for name in ("neutron@1.3", "xnnpack@1.5"))
-TABLE, TYPED = TABLES
+TABLES = tuple(load_table(name) for name in ("neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"))
+TABLE, TYPED = TABLES[:2]
 CASES = cases_for(TABLE)
 RELU, ALONE = "aten.relu.default", "alone_channels_multiple_of"
 

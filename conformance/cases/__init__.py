@@ -12,6 +12,7 @@ from conformance.cases import (
     conv,
     elementwise,
     image,
+    integer,
     matrix,
     pad,
     permute,
@@ -27,7 +28,7 @@ from conformance.cases.limits import LimitError, Limits
 from conformance.cases.make import OPERATOR, SUBJECT, Draft, model
 from conformance.cases.shared import sizes
 from conformance.graph import Case
-from conformance.table import Row, Table
+from conformance.table import INTEGER_PRECISIONS, Row, Table
 
 Family = Callable[[Limits], list[Draft]]
 
@@ -128,12 +129,18 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
     """The row's cases, in each precision that it lists."""
     for precision in row.precisions:
         limits = limits_of(table, row, precision)
-        for draft in _known(limits, typed.drafts(row, precision, limits)):
+        for draft in _known(limits, _drafts(row, precision, limits)):
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
         for draft in _known(limits, families(table)[row.name](limits)):
             yield _case(row, draft)
+
+
+def _drafts(row: Row, precision: str, limits: Limits) -> list[Draft]:
+    """What is to ask about a row in one of its number types."""
+    suite = integer.drafts if precision in INTEGER_PRECISIONS else typed.drafts
+    return suite(row, precision, limits)
 
 
 def _known(limits: Limits, drafts: list[Draft]) -> list[Draft]:

@@ -54,6 +54,9 @@ SMALLER_SCALE = frozenset(f"aten.{name}.Tensor" for name in ("eq", "ne", "ge", "
 }
 """Operators that take their operands to whole steps of the smallest scale."""
 
+_BIAS_SCALE = 2.0**-23
+"""A bias counts in products of two scales; its own is such a product, rounded to float32."""
+
 _NODES = 128
 """Codes from one entry of a 16-bit table to the next."""
 
@@ -74,6 +77,8 @@ def slack(op: str, given: Given, result: Bounded, step: float, *, wide: bool) ->
     if op in TABLES:
         return _between(op, given, found[0], step) if wide else 0.0
     found_slack: Slack = result.magnitude / step * RELATIVE_WIDE if wide and op in PRODUCTS else 0.0
+    if isinstance(given.get("bias"), Bounded) and given["bias"].value.numel():
+        found_slack = found_slack + float(given["bias"].value.abs().max()) * _BIAS_SCALE / step
     if op in _IN_OWN_STEPS and scales[0] != step:
         return found_slack + 0.5 * scales[0] / step
     return found_slack
@@ -96,16 +101,24 @@ def _between(op: str, given: Given, x: Bounded, step: float) -> Tensor:
     scale = x.scale
     assert isinstance(scale, float)
     function = _function(op, given)
-    nodes = torch.arange(-(2**15), 2**15 + 1, _NODES, dtype=torch.float64) * scale
     limit = float(2**15)
-    entries = (function(nodes) / step).clamp(-limit, limit)
+    places = torch.arange(-(2**15), 2**15 + 1, _NODES, dtype=torch.float64)
+    # Where a function jumps, float32 may be on the other side.
+    single = places.to(torch.float32) * torch.tensor(scale, dtype=torch.float32)
+    tables = [function(nodes).to(torch.float64) / step for nodes in (places * scale, single)]
     codes = (x.value / scale).round().clamp(-limit, limit - 1)
     below = torch.floor(codes / _NODES)
     index = (below + limit / _NODES).long()
     part = codes / _NODES - below
-    line = entries[index] * (1 - part) + torch.where(part > 0, entries[index + 1] * part, 0.0)
-    apart = (line - (function(x.value) / step).clamp(-limit, limit)).abs()
-    return torch.where(apart.isnan(), math.inf, apart) + 0.5
+    exact = function(x.value) / step
+    apart = torch.zeros_like(exact)
+    for entries, most in ((entries, most) for entries in tables for most in (limit, limit - 1)):
+        ends = entries.clamp(-most, most)
+        line = ends[index] * (1 - part) + torch.where(part > 0, ends[index + 1] * part, 0.0)
+        # Beyond the last code, only what is short of it counts.
+        short = torch.where(line.abs() >= most, line - exact.clamp(-most, most), line - exact)
+        apart = torch.maximum(apart, torch.where(short.isnan(), math.inf, short.abs()))
+    return apart + 0.5
 
 
 def _function(op: str, given: Given) -> Callable[[Tensor], Tensor]:

@@ -47,14 +47,15 @@ def tabulated(operation: Operation, args: Any, kwargs: Any) -> Value:
     operation.require(x.shape == operation.shape, "result's shape", operation.shape, x.shape)
     target: Any = operation.node.target
 
-    def function(numbers: torch.Tensor) -> torch.Tensor:
-        return quantised(target(numbers, *args, **kwargs), y)
+    def real(numbers: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = target(numbers, *args, **kwargs)
+        return found
 
     if quant.dtype == torch.int8:
         operation.require(y.dtype == torch.int8, "result's type", y.dtype, "int8, as the operand's")
-        entries = function(dequantised(_all_codes(quant), quant)).numpy()
+        entries = quantised(real(dequantised(_all_codes(quant), quant)), y).numpy()
         return mapped(operation.model, x, operation.node.name, lambda t: _look_up(operation, t, entries), y)
-    entries = _coarse(quant, function)
+    entries = entries_of_wide(quant, y, real)
     return mapped(operation.model, x, operation.node.name, lambda t: _look_up_wide(operation, t, entries), y)
 
 
@@ -68,13 +69,13 @@ def _look_up(operation: Operation, tensor: str, entries: Array) -> str:
     return operation.emit("TABLE", [tensor, table], operation.model.shape(tensor), "INT8")
 
 
-def _coarse(quant: QParams, function: Callable[[torch.Tensor], torch.Tensor]) -> Array:
-    """513 int16 entries: one for every 128th code, and one behind the last."""
+def entries_of_wide(quant: QParams, y: QParams, function: Callable[[torch.Tensor], torch.Tensor]) -> Array:
+    """A function of reals from codes to codes of `y`: 513 entries, for every 128th code and one behind the last."""
     codes = torch.linspace(quant.qmin, quant.qmax + 1, 513, dtype=torch.int32).clamp(quant.qmin, quant.qmax) & ~127
     numbers = dequantised(codes.to(torch.int16), replace(quant, qmin=-(2**15)))
     if quant.qmax == 2**15 - 1:
         numbers[-1] = (2**15 - quant.zero_point) * quant.scale
-    entries: Array = function(numbers).to(torch.int16).numpy()
+    entries: Array = quantised(function(numbers), y).to(torch.int16).numpy()
     return entries
 
 

@@ -10,7 +10,6 @@ from torch import fx
 from partitioners.ethosu.support.common import (
     COMPUTED_AHEAD,
     CONVERT,
-    code_dtype,
     dtype_of,
     integer_operands,
     is_named,
@@ -19,6 +18,7 @@ from partitioners.ethosu.support.common import (
 from partitioners.ethosu.support.products import on_u55
 from partitioners.ethosu.support.quantisation import mixed_dtype
 from partitioners.ethosu.support.rule import Context, Rule, limit
+from partitioners.ethosu.support.slopes import STEEP, table_slope
 from partitioners.exir.nodes import argument, operand, shape, size_text
 from partitioners.exir.ops import QUANTIZE_PER_TENSOR
 from partitioners.exir.qdq import qparams
@@ -109,11 +109,12 @@ def some_bound(node: fx.Node, context: Context) -> str | None:
     return None if any(argument(node, i, name) is not None for i, name in ((1, "min"), (2, "max"))) else "no bounds"
 
 
-_TABLE: tuple[Rule, ...] = (code_dtype(torch.int8), mixed_dtype)
-_TABLE_OF_TWO: tuple[Rule, ...] = (number_operand, code_dtype(torch.int8), mixed_dtype)
+_TABLE: tuple[Rule, ...] = (mixed_dtype,)
+_TABLE_OF_TWO: tuple[Rule, ...] = (number_operand, mixed_dtype)
 _SUM: tuple[Rule, ...] = (alpha_is_one, mixed_dtype)
 RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys((*TABULATED, *ALSO_TABULATED), _TABLE),
+    **{op: (*_TABLE, table_slope) for op in TABULATED if op in STEEP},
     **dict.fromkeys((*LOGICAL, *BITWISE, *SHIFTS), (integer_operands,)),
     **dict.fromkeys(COMPARISONS, (mixed_dtype,)),
     "aten.eq.Scalar": (whole_number, mixed_dtype),
@@ -131,7 +132,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "aten.hardtanh.default": (),
     "aten.relu.default": (),
     "aten.div.Tensor_mode": _TABLE_OF_TWO,
-    "aten.pow.Tensor_Tensor": _TABLE_OF_TWO,
+    "aten.pow.Tensor_Tensor": (*_TABLE_OF_TWO, table_slope),
     "aten.remainder.Tensor": _TABLE_OF_TWO,
     CONVERT: (conversion, narrowing),
 }

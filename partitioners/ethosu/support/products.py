@@ -20,7 +20,7 @@ from partitioners.ethosu.support.quantisation import mixed_dtype, operand_params
 from partitioners.ethosu.support.rule import Context, Rule, limit
 from partitioners.exir.nodes import argument, operand, rank, shape, size_text
 from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
-from partitioners.exir.qdq import is_dequantize, qparams
+from partitioners.exir.qdq import input_qparams, is_dequantize, qparams
 
 PRODUCTS = frozenset({CONVOLUTION, LINEAR})
 MAX_KERNEL_HEIGHT = 64
@@ -290,6 +290,15 @@ def transposed_stride(node: fx.Node, context: Context) -> str | None:
 
 
 @on_u55
+@limit("no_wide_transposed")
+def narrow_transposed(node: fx.Node, context: Context) -> str | None:
+    """Vela 5.1.0 ends with an error for each of them."""
+    params = input_qparams(node)
+    wide = params is not None and params.dtype == torch.int16
+    return "transposed, on int16" if wide and is_transposed(node) else None
+
+
+@on_u55
 @limit("rank", 4)
 def transposed_rank(node: fx.Node, context: Context) -> str | None:
     """Of transposed convolutions."""
@@ -328,6 +337,7 @@ _CONVOLUTION = (
     transposed_padding,
     transposed_groups,
     cropped,
+    narrow_transposed,
     transposed_rank,
     transposed_stride,
     stride,

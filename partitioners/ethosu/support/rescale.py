@@ -29,6 +29,7 @@ COMPARED = frozenset(f"aten.{name}.Tensor" for name in ("eq", "ge", "gt", "le", 
     "aten.maximum.default",
     "aten.minimum.default",
     "aten.abs.default",
+    "aten.clamp.Tensor",
 }
 MOVING = frozenset(
     {
@@ -38,7 +39,6 @@ MOVING = frozenset(
         *resizing.RULES,
         "aten.amax.default",
         "aten.amin.default",
-        "aten.clamp.Tensor",
         "aten.clamp.default",
         "aten.hardtanh.default",
         "aten.neg.default",

@@ -1,0 +1,55 @@
+"""Cases of rows for hardware that computes on integers alone: every row in each of its number types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from conformance.cases.integer import (
+    binary,
+    functions,
+    images,
+    layout,
+    limits,
+    logic,
+    products,
+    reductions,
+    selection,
+)
+from conformance.cases.integer.spelling import INT8, INT16, INTEGERS, PER_CHANNEL
+from conformance.cases.limits import Limits
+from conformance.cases.make import Draft
+from conformance.cases.typed import thinned
+from conformance.table import Row
+
+Family = Callable[[str, Limits], list[Draft]]
+PRECISIONS = (INT8, INT8 + PER_CHANNEL, INT16, INT16 + PER_CHANNEL, INTEGERS)
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        **functions.FAMILIES,
+        **binary.FAMILIES,
+        **limits.FAMILIES,
+        **products.FAMILIES,
+        **layout.FAMILIES,
+        **images.FAMILIES,
+        **reductions.FAMILIES,
+        **logic.FAMILIES,
+        **selection.FAMILIES,
+    }
+)
+
+
+FEW = 4
+"""16-bit codes have the rules of 8-bit ones, and per-channel weights those of one scale."""
+
+
+def drafts(row: Row, precision: str, known: Limits) -> list[Draft]:
+    """A row's cases in one precision; but for numbers, fewer where the row is the same in another.
+
+    Raises KeyError for a row that there are none for.
+    """
+    found = FAMILIES[row.name](precision, known)
+    if precision == INT8 or (precision == INTEGERS and INT8 not in row.precisions):
+        return found
+    shown = {id(draft) for draft in thinned(found, FEW)}
+    return [draft for draft in found if id(draft) in shown or draft.side == "value"]

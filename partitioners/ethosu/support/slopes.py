@@ -1,0 +1,55 @@
+"""The rule that 16-bit tables do not jump: between two entries TABLE interpolates with a 16-bit slope."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from partitioners.ethosu.lowering.scaling import dequantised
+from partitioners.ethosu.lowering.tables import entries_of_wide
+from partitioners.ethosu.support.common import is_named
+from partitioners.ethosu.support.quantisation import operand_params, result_params
+from partitioners.ethosu.support.rule import Context, limit
+from partitioners.exir.nodes import operand
+from partitioners.exir.qdq import is_dequantize, qparams
+
+STEEP = frozenset(
+    f"aten.{name}" for name in ("cos.default", "log.default", "log10.default", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
+) | {"aten.reciprocal.default", "aten.sin.default", "aten.tan.default"}
+"""Functions that can go from one end to the other between two entries; others pass through 0 at code 0."""
+MAX_SLOPE = 2**15 - 1
+
+
+@limit("table_slope", MAX_SLOPE)
+def table_slope(node: fx.Node, context: Context) -> str | None:
+    """TABLE is unpredictable elsewhere."""
+    before, after = operand_params(node)[:1], result_params(node)[:1]
+    if not before or not after or before[0].dtype != torch.int16 or after[0].dtype != torch.int16:
+        return None
+    if not all(0 < one.scale < float("inf") and one.zero_point == 0 for one in (*before, *after)):
+        return None
+    arguments = _arguments(node, context)
+    if arguments is None:
+        return None
+    target: Any = node.target
+    entries = torch.from_numpy(
+        entries_of_wide(before[0], after[0], lambda numbers: target(numbers, *arguments, **node.kwargs))
+    )
+    slopes = entries.to(torch.int64).diff()
+    worst = int(slopes.abs().argmax())
+    found = int(slopes[worst])
+    return None if -MAX_SLOPE - 1 <= found <= MAX_SLOPE else f"{abs(found)} behind code {worst * 128 - 2**15}"
+
+
+def _arguments(node: fx.Node, context: Context) -> tuple[Any, ...] | None:
+    """What stands behind the operand; None when it is not known."""
+    if not is_named(node, "aten.pow.Tensor_Tensor"):
+        return tuple(node.args[1:])
+    second = operand(node, 1)
+    data = context.data(second.args[0]) if second is not None and is_dequantize(second) else None
+    params = qparams(second)
+    if data is None or params is None or data.numel() != 1:
+        return None
+    return (dequantised(data.reshape(()), params),)
