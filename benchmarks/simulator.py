@@ -1,13 +1,16 @@
 """The simulated devices beside their peers on the four MLPerf Tiny networks and a MobileNetV2, in one run.
 
-Run from the repository with the extras `bench`, `litert` and `quantize` installed:
+Run from the repository with the extra `quantize` installed; peers take part that are installed, by the
+extras `bench`, `litert` and `tosa` (of which the last two need environments of their own):
 
     PYTHONPATH=.:tests python benchmarks/simulator.py
 
-Each network is quantised and compiled once; then torch float32 eager, the simulated devices of Neutron
-and XNNPACK (static int8), LiteRT's reference kernels and onnx.reference take turns, so that a drift of
-the machine's speed hits all of them. Neutron's NPU and LiteRT run the same flatbuffer. Printed: the
-median of each, and its ratio to torch's. One thread each: the networks are too small to gain from more.
+Each network is quantised and compiled once; then torch float32 eager, the simulated devices of Neutron,
+XNNPACK (static int8) and Ethos-U, LiteRT's reference kernels, Arm's TOSA reference model and
+onnx.reference take turns, so that a drift of the machine's speed hits all of them. Neutron's NPU and
+LiteRT run the same flatbuffer, and so do Ethos-U and the TOSA reference model; the latter reads it in
+every run, so there is a line for Ethos-U with reading. Printed: the median of each, its ratio to torch's,
+and a device's speed by its peer's. One thread each: the networks are too small to gain from more.
 The MobileNetV2 runs on XNNPACK only.
 """
 
@@ -18,23 +21,27 @@ import logging
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from importlib.util import find_spec
 
 import numpy as np
 import torch
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from networks import (
     LARGE_NETWORKS,
     NETWORKS,
+    edge_for_ethosu,
     edge_for_xnnpack,
+    folded,
+    for_ethosu,
     for_xnnpack,
     lowered_modules,
     network,
     quantise,
     samples,
 )
-from onnx.reference import ReferenceEvaluator
 
+from partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, EthosURuntime
 from partitioners.exir import to_edge
 from partitioners.exir.run import run_delegate
 from partitioners.neutron import NeutronRuntime, backend
@@ -43,6 +50,13 @@ from partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
 Run = Callable[[], object]
 
 NAMES = (*NETWORKS, *LARGE_NETWORKS)
+ETHOSU = "ethos-u85-256"
+PEERS = {
+    "Neutron NPU": "LiteRT reference",
+    "Ethos-U NPU": "TOSA reference model",
+    "Ethos-U with reading": "TOSA reference model",
+}
+"""What runs the same bytes."""
 
 
 def contenders(name: str) -> dict[str, Run]:
@@ -50,7 +64,10 @@ def contenders(name: str) -> dict[str, Run]:
     model, shape = network(name)
     (x,) = samples(shape, 1, seed=5)
     both = {"torch float32 eager": lambda: model(x), "XNNPACK device": _xnnpack(model, shape, x)}
-    return both | _neutron(model, shape) | {"onnx.reference": _onnx(model, x)} if name in NETWORKS else both
+    if name not in NETWORKS:
+        return both
+    codes = torch.randint(-128, 128, shape, generator=torch.Generator().manual_seed(5)).to(torch.int8)
+    return both | _neutron(model, shape, codes) | _ethosu(model, shape, codes) | _onnx(model, x)
 
 
 def _xnnpack(model: torch.nn.Module, shape: tuple[int, ...], x: torch.Tensor) -> Run:
@@ -60,18 +77,19 @@ def _xnnpack(model: torch.nn.Module, shape: tuple[int, ...], x: torch.Tensor) ->
     return lambda: run_delegate(module, [x], runtimes)
 
 
-def _neutron(model: torch.nn.Module, shape: tuple[int, ...]) -> dict[str, Run]:
+def _neutron(model: torch.nn.Module, shape: tuple[int, ...], codes: torch.Tensor) -> dict[str, Run]:
     edge = to_edge(quantise(model, samples(shape, 4)))
     (module,) = lowered_modules(edge.transform(list(backend.passes)).to_backend(backend.partitioner()))
-    codes = torch.randint(-128, 128, shape, generator=torch.Generator().manual_seed(5)).to(torch.int8)
     runtimes = {"NeutronBackend": NeutronRuntime()}
-    return {
-        "Neutron NPU": lambda: run_delegate(module, [codes], runtimes),
-        "LiteRT reference": _litert(module.processed_bytes, codes.numpy()),
-    }
+    device: dict[str, Run] = {"Neutron NPU": lambda: run_delegate(module, [codes], runtimes)}
+    return device | _litert(module.processed_bytes, codes.numpy())
 
 
-def _litert(blob: bytes, codes: np.ndarray) -> Run:
+def _litert(blob: bytes, codes: np.ndarray) -> dict[str, Run]:
+    if find_spec("ai_edge_litert") is None:
+        return {}
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
     interpreter = Interpreter(
         model_content=blob, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
     )
@@ -82,10 +100,31 @@ def _litert(blob: bytes, codes: np.ndarray) -> Run:
         interpreter.set_tensor(entry["index"], codes)
         interpreter.invoke()
 
-    return run
+    return {"LiteRT reference": run}
 
 
-def _onnx(model: torch.nn.Module, x: torch.Tensor) -> Run:
+def _ethosu(model: torch.nn.Module, shape: tuple[int, ...], codes: torch.Tensor) -> dict[str, Run]:
+    program = for_ethosu(folded(deepcopy(model)), ETHOSU, "int8_per_channel", samples(shape, 2))
+    partitioner = EthosUPartitioner(EthosUCompileSpec(ETHOSU))
+    (module,) = lowered_modules(edge_for_ethosu(program, ETHOSU).to_backend(partitioner))
+    blob, runtime = module.processed_bytes, EthosURuntime()
+    handle = runtime.load(blob)
+    devices: dict[str, Run] = {
+        "Ethos-U NPU": lambda: runtime.execute(handle, [codes]),
+        "Ethos-U with reading": lambda: runtime.execute(runtime.load(blob), [codes]),
+    }
+    if find_spec("tosa_reference_model") is None:
+        return devices
+    from crosscheck.tosa.model import run_reference
+
+    return devices | {"TOSA reference model": lambda: run_reference(blob, [codes.numpy()])}
+
+
+def _onnx(model: torch.nn.Module, x: torch.Tensor) -> dict[str, Run]:
+    if find_spec("onnxscript") is None:
+        return {}
+    from onnx.reference import ReferenceEvaluator
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter deprecates its own parts
         exported = torch.onnx.export(model, (x,), dynamo=True, verbose=False)
@@ -93,7 +132,7 @@ def _onnx(model: torch.nn.Module, x: torch.Tensor) -> Run:
     proto = exported.model_proto
     evaluator = ReferenceEvaluator(proto)
     feed = {proto.graph.input[0].name: x.numpy()}
-    return lambda: evaluator.run(None, feed)
+    return {"onnx.reference": lambda: evaluator.run(None, feed)}
 
 
 def milliseconds(runs: dict[str, Run], rounds: int) -> dict[str, float]:
@@ -107,6 +146,15 @@ def milliseconds(runs: dict[str, Run], rounds: int) -> dict[str, float]:
     return {label: statistics.median(values[1:]) for label, values in taken.items()}
 
 
+def print_table(medians: Mapping[str, float]) -> None:
+    """A line for each contender."""
+    base = medians["torch float32 eager"]
+    for label, median in medians.items():
+        peer = medians.get(PEERS.get(label, ""))
+        faster = "" if peer is None else f"   {peer / median:6.1f} x faster than the {PEERS[label]}"
+        print(f"  {label:20} {median:9.2f} ms   {median / base:7.2f} x torch{faster}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The simulated devices beside torch, LiteRT and onnx.reference.")
     parser.add_argument("--rounds", type=int, default=15, help="timed turns of each contender")
@@ -116,11 +164,8 @@ def main() -> None:
     torch.set_num_threads(1)
     with torch.no_grad():
         for name in options.networks:
-            medians = milliseconds(contenders(name), options.rounds)
-            base = medians["torch float32 eager"]
             print(name)
-            for label, median in medians.items():
-                print(f"  {label:20} {median:9.2f} ms   {median / base:7.2f} x torch")
+            print_table(milliseconds(contenders(name), options.rounds))
 
 
 if __name__ == "__main__":
