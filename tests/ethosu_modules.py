@@ -266,6 +266,7 @@ SAMPLES: Mapping[str, Sample] = {
     "permute_6": of(lambda x: x.permute(5, 4, 3, 2, 1, 0), (1, 2, 2, 2, 2, 3)),
     "permute_7": of(lambda x: x.permute(6, 5, 4, 3, 2, 1, 0), (1, 2, 2, 2, 2, 2, 3)),
     "transpose": of(lambda x: x.transpose(1, 2) + 1.0),
+    "permute_reshape": of(lambda x: x.permute(0, 2, 3, 1).reshape(1, -1)),
     "reshape": of(lambda x: torch.relu(x).reshape(1, -1)),
     "flatten": of(lambda x: torch.flatten(x, 1).tanh()),
     "squeeze": of(lambda x: x.squeeze(0).tanh()),

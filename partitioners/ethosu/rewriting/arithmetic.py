@@ -139,7 +139,7 @@ def prelu(w: Writer, input: fx.Node, weight: fx.Node) -> fx.Node:
     if len(sizes) > 1:
         sizes[1] = tensor(weight).numel()
     up, down = w.call(aten.clamp.default, input, 0, None), w.call(aten.clamp.default, input, None, 0)
-    slope = w.call(aten.view_copy.default, weight, sizes)
+    slope = w.call(aten.reshape.default, weight, sizes)
     return w.call(aten.add.Tensor, up, w.call(aten.mul.Tensor, down, slope))
 
 

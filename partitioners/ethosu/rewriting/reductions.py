@@ -120,8 +120,8 @@ def batch_norm(
         return None
     sizes = [1] * len(shape(input))
     sizes[1] = shape(input)[1]
-    distance = w.call(aten.sub.Tensor, input, w.call(aten.view_copy.default, running_mean, sizes))
-    spread = w.call(aten.add.Tensor, w.call(aten.view_copy.default, running_var, sizes), eps)
+    distance = w.call(aten.sub.Tensor, input, w.call(aten.reshape.default, running_mean, sizes))
+    spread = w.call(aten.add.Tensor, w.call(aten.reshape.default, running_var, sizes), eps)
     found = w.call(aten.mul.Tensor, distance, w.call(aten.rsqrt.default, spread))
     return _scaled(w, found, weight, bias, sizes)
 

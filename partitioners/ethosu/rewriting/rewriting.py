@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import fx
 
-from partitioners.ethosu.rewriting import arithmetic, images, products, reductions, selection
+from partitioners.ethosu.rewriting import arithmetic, images, movement, products, reductions, selection
 from partitioners.ethosu.rewriting.arithmetic import Rule
 from partitioners.ethosu.rewriting.writer import Writer
 
 RULES: Mapping[object, Rule] = {
     **arithmetic.RULES,
     **images.RULES,
+    **movement.RULES,
     **products.RULES,
     **reductions.RULES,
     **selection.RULES,

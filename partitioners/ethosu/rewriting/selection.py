@@ -48,7 +48,7 @@ def lower_triangle(w: Writer, input: fx.Node, diagonal: int = 0) -> fx.Node:
 def select_scatter(w: Writer, input: fx.Node, src: fx.Node, dim: int, index: int) -> fx.Node:
     """The input with one slice replaced."""
     dim %= len(shape(input))
-    part = w.call(aten.unsqueeze_copy.default, src, dim)
+    part = w.call(aten.unsqueeze.default, src, dim)
     index %= shape(input)[dim]
     return _spliced(w, input, part, dim, index, index + 1)
 
@@ -76,8 +76,15 @@ def _spliced(w: Writer, input: fx.Node, part: fx.Node, dim: int, first: int, las
     return w.call(aten.cat.default, [*before, part, *behind], dim)
 
 
-def extreme(w: Writer, source: fx.Node, index: int) -> fx.Node | None:
-    """The extreme numbers alone, where nobody asks for their indices."""
+def selected(w: Writer, source: fx.Node, index: int) -> fx.Node | None:
+    """One slice of all; the extreme numbers alone, where nobody asks for their indices."""
+    if source.target is aten.unbind.int:
+        input, *given = source.args
+        return w.call(aten.select.int, input, given[0] if given else 0, index)
+    return _extreme(w, source, index)
+
+
+def _extreme(w: Writer, source: fx.Node, index: int) -> fx.Node | None:
     if index != 0 or source.target not in EXTREMES or any(user.args[1] != 0 and user.users for user in source.users):
         return None
     input, dim, *rest = (*source.args, *source.kwargs.values())
@@ -95,12 +102,6 @@ def embedding(w: Writer, weight: fx.Node, indices: fx.Node, *rest: object) -> fx
     return w.call(aten.reshape.default, rows, [*shape(indices), shape(weight)[-1]])
 
 
-def stack(w: Writer, tensors: list[fx.Node], dim: int = 0) -> fx.Node:
-    """Each with a dimension more, joined along it."""
-    dim %= len(shape(w.node))
-    return w.call(aten.cat.default, [w.call(aten.unsqueeze.default, each, dim) for each in tensors], dim)
-
-
 def full(w: Writer, size: list[int], fill_value: float, **options: object) -> fx.Node | None:
     """Infinite numbers become finite."""
     if finite(fill_value) == fill_value:
@@ -116,9 +117,8 @@ RULES: dict[object, Rule] = {
     aten.select_scatter.default: select_scatter,
     aten.slice_scatter.default: slice_scatter,
     aten.embedding.default: embedding,
-    aten.stack.default: stack,
     aten.full.default: full,
-    operator.getitem: extreme,
+    operator.getitem: selected,
 }
 NOT_ON_U55: dict[object, Rule] = {aten.masked_fill.Scalar: masked_fill}
 """Operators that the U55 has neither whole nor in parts."""
