@@ -77,7 +77,8 @@ def sizes(window: Window, precision: str, limits: Limits) -> Iterator[Draft]:
         yield limit("rank", "3", window.of(precision, IMAGE[1:], *window.args))
     if "max_size" in limits:
         most = limits.number("max_size", LARGE, 1024, LARGE)
-        for name, shape in (("width", (1, 1, 2, most)), ("height", (1, 1, most, 2)), ("channels", (1, most, 2, 2))):
+        long = (("width", (1, 1, 2, most)), ("height", (1, 1, most, 2)), ("channels", (1, most, 2, 2)))
+        for name, shape in long[2:] if window.op == ADAPTIVE else long:  # the window of an adaptive pool is as long
             yield limit("max_size", f"{name}_{most}", window.of(precision, shape, *_small(window)))
             longer = tuple(size + 1 if size == most else size for size in shape)
             yield outside("max_size", f"{name}_{most + 1}", window.of(precision, longer, *_small(window)))

@@ -199,12 +199,12 @@ ORDERS = tuple(
 def flip_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
     """Height or width of an image on Ethos-U55; nothing is one that computes nothing."""
     u = subject.use(precision)
-    yield limit("not_alone", "nothing_behind_abs", model(replace(u, args=(X, ())), behind_abs))
-    yield outside("not_alone", "nothing_alone", model(replace(u, args=(X, ()))))
     several = (("batch", (0,)), ("width", (3,)), ("two", (1, 2)), ("all", (0, 1, 2, 3)))
     if "dims" not in limits:
         for name, dims in several:
             yield accepted(name, model(replace(u, args=(X, dims))))
+        yield limit("not_alone", "nothing_behind_abs", model(replace(u, args=(X, ())), behind_abs))
+        yield outside("not_alone", "nothing_alone", model(replace(u, args=(X, ()))))
         yield accepted("matrix", model(replace(subject.use(precision, (3, 5)), args=(X, (1,)))))
         return
     listed = limits.value("dims", (1, 2))

@@ -168,7 +168,7 @@ def conversion_cases(precision: str, limits: Limits) -> list[Draft]:
     if narrow:
         drafts.append(limit("code_dtype", "int8_to_int32", model(at(IMAGE, "int32"))))
         drafts.append(limit("no_bool", "int8", model(at(IMAGE))))
-        drafts.append(outside("no_bool", "to_bool", model(at(IMAGE, "bool"))))
+        drafts.append(outside("no_bool", "from_bool", model(at(IMAGE, "int8", "bool"))))
     else:
         drafts += [accepted(f"{dtype}_from_bool", model(at(IMAGE, dtype, "bool"))) for dtype in small]
     return drafts

@@ -27,6 +27,7 @@ from conformance.cases.make import (
     outside,
     placed,
     quant,
+    spread,
     valued,
     weight_quant,
 )
@@ -113,6 +114,9 @@ def weighted(at: Callable[[], Use], precision: str, limits: Limits) -> Iterator[
     yield outside("bias_dtype", "int16", model(with_bias(u, quant=replace(b, dtype="int16", qmin=-2000, qmax=2000))))
     if per_channel(precision):
         yield limit("weight_zero_point", "zero", model(u))
+        inputs = weight_quant(spread(0.01, u.values[1].shape[1]), 1)
+        yield limit("weight_axis", "outputs", model(u))
+        yield outside("weight_axis", "inputs", model(with_weight(u, quant=inputs)))
         for zero in (1, -5):
             yield outside(
                 "weight_zero_point",
@@ -213,6 +217,8 @@ def shape_limits(precision: str, limits: Limits) -> Iterator[Draft]:
     yield outside("output_padding", "1", conv(precision, extra=(0, 1)))
     # 7 rows, kernel 3, stride 4: the last window does not reach the end, which is cut off.
     yield limit("cropped", "all_but_one_row", conv(precision, shape=(1, 3, 2, 7), kernel=(1, 1), stride=(2, 1)))
+    past: dict[str, Any] = {"shape": (1, 3, 2, 7), "kernel": (1, 1), "padding": (1, 0)}
+    yield outside("cropped", "every_row", conv(precision, **past, stride=(4, 1)))
     yield from transposed_limits(precision, limits)
     if "kernel_height" in limits:
         yield from kernel_limits(precision, limits)

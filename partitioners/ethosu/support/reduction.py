@@ -101,6 +101,14 @@ def raw_codes(node: fx.Node, context: Context) -> str | None:
     return None if found in (torch.int8, torch.int16) else type_text(found)
 
 
+@on_u55
+@limit("code_dtype", "int8")
+def narrow_codes(node: fx.Node, context: Context) -> str | None:
+    """Vela 5.1.0 ends with an error for argmax of int16, whatever its report says."""
+    found = dtype_of(node.all_input_nodes[0])
+    return "int16" if found == torch.int16 else None
+
+
 def choices(node: fx.Node) -> tuple[int, tuple[int, ...]]:
     """Between how many numbers argmax decides, and the sizes of the other dimensions."""
     sizes, found = shape(operand(node)), argument(node, 1, "dim")
@@ -157,6 +165,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         one_dim,
         no_keepdim,
         raw_codes,
+        narrow_codes,
         few_choices,
         argmax_rank,
         argmax_batch,

@@ -1,0 +1,92 @@
+"""The rules of the Ethos-U partitioner and the constraints of its tables are the same, row by row."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.table import Row, Table, load_table
+from partitioners.ethosu.no_ops import ALWAYS, KEEPS_SHAPE
+from partitioners.ethosu.preservation import OPERATORS
+from partitioners.ethosu.support import products
+from partitioners.ethosu.support.codes import SENTENCES
+from partitioners.ethosu.support.common import EVERY_NODE
+from partitioners.ethosu.support.quantisation import AROUND
+from partitioners.ethosu.support.rescale import COMPARED, MOVING, REDUCED, SUMS
+from partitioners.ethosu.support.rules import RULES, supported_operators
+from partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
+
+U55, U85 = load_table("ethos_u55@1.5"), load_table("ethos_u85@1.5")
+TABLES = (U55, U85)
+PAIRS = [(table, row) for table in TABLES for row in table.rows]
+ANYWHERE = {rule.code for rule in (*EVERY_NODE, *AROUND)} | {"not_alone"}
+"""What the partitioner asks of every operator; a table has it where a case can break it."""
+RESCALED = {*SUMS, *COMPARED, *MOVING, *REDUCED, *products.PRODUCTS} | {
+    "aten.mul.Tensor",
+    "aten.mm.default",
+    "aten.bmm.default",
+}
+IDLE = ALWAYS | KEEPS_SHAPE | {"aten.flip.default", "aten.permute_copy.default", "aten.as_strided_copy.default"}
+ONLY_U55 = {
+    "kernel_depth", "kernel_height", "kernel_area", "max_size", "stride_or_whole", "stride_or_window", "stride",
+    "transposed_stride", "no_wide_transposed", "batch", "padded_kernel", "weight_sum", "reduced_size", "summed_size",
+    "max_channels", "max_input_rank", "windows", "transposition", "resize_scale",
+}  # fmt: skip
+ONLY_U55_OF = {("aten.flip.default", "dims"), ("aten.argmax.default", "max_elements")}
+BITS = {f"aten.bitwise_{name}.{kind}" for name in ("and", "or", "xor") for kind in ("Tensor", "Scalar")}
+SHIFTS = {f"aten.bitwise_{side}_shift.Tensor" for side in ("left", "right")} | {
+    "aten.__lshift__.Scalar",
+    "aten.__rshift__.Scalar",
+}
+U85_TYPES = {"aten.where.self", "aten.argmax.default"}
+"""Rows whose `code_dtype` holds on Ethos-U85, too."""
+UNREACHABLE = {
+    "aten.clamp.default": {"bounds"},  # torch refuses a clamp without bounds
+    "aten.clamp.Tensor": {"bounds"},
+    "dim_order_ops._clone_dim_order.default": {"no_conversion"},  # a clone has the type of its operand
+    "aten.unfold_copy.default": {"window_within"},  # torch refuses larger windows
+    "aten.max_pool2d.default": {"indices_unused", "code_dtype"},  # without indices; torch pools int8 and floats only
+    "aten.max_pool2d_with_indices.default": {"code_dtype"},
+    "aten.index.Tensor": {"max_elements"},  # 2**31 of them
+    "aten.convolution.default": {"rank", "code_dtype"},  # torch refuses other ranks and types
+    "aten.amax.default": {"code_dtype"},  # of plain integers there are no cases
+    "aten.amin.default": {"code_dtype"},
+    **{op: {"integer_operands"} for op in (*BITS, *SHIFTS, "aten.bitwise_not.default")},  # torch refuses floats
+}
+"""Rules that no case can break, by row."""
+
+
+def implemented(table: Table, row: Row) -> set[str]:
+    """The codes that the partitioner can give for a row, but for those that it can give for every operator."""
+    codes = {rule.code for rule in RULES[row.rewritten_to or row.operator]}
+    codes |= {"rescale"} if row.operator in RESCALED else set()
+    codes |= {"not_alone"} if row.operator in IDLE else set()
+    if table is U85:
+        codes -= ONLY_U55 | {code for op, code in ONLY_U55_OF if op == row.operator}
+        codes -= {"code_dtype"} if row.operator not in U85_TYPES else set()
+    return codes
+
+
+@pytest.mark.parametrize(("table", "row"), PAIRS, ids=lambda item: item.name)
+def test_rules_are_the_constraints_of_their_row(table: Table, row: Row) -> None:
+    codes, listed = implemented(table, row), {constraint.code for constraint in row.constraints}
+    assert codes - ANYWHERE - listed == UNREACHABLE.get(row.operator, set()) & codes
+    assert listed <= codes | ANYWHERE
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_a_table_has_the_operators_of_its_device(table: Table) -> None:
+    named = {row.rewritten_to or row.operator for row in table.rows} | {row.operator for row in table.rows}
+    assert named == set(supported_operators(table is U55)) - QUANTIZE - DEQUANTIZE - {GETITEM}
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_sentences_are_those_of_the_partitioner(table: Table) -> None:
+    for code, sentence in table.meanings:
+        assert sentence == SENTENCES[code]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_the_table_keeps_whole_what_the_partitioner_asks_for(table: Table) -> None:
+    asked = {target_name(op) for op in OPERATORS}
+    rows = {row.operator for row in table.rows}
+    assert set(table.preserve) == (asked & rows) - {"aten.eye.default", "aten.linspace.default"}
