@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ pytestmark = [
 ]
 U55, U85 = "ethos-u55-128", "ethos-u85-256"
 CALIBRATIONS = 2
+TITLE = "## Models that get other verdicts than with ExecuTorch 1.5.1's EthosUQuantizer"
 ALL, SOME, NONE, FAILS = "all", "some", "none", "fails"
 Verdicts = tuple[str, str, str, str]
 """Ours of our program, the real one's of ours, ours of the real program, the real one's of that."""
@@ -88,7 +90,7 @@ DIFFERENT: dict[tuple[str, str], tuple[Verdicts, str]] = {
             "int32_to_float",
             (U85,),
             (NONE, ALL, NONE, ALL),
-            "our partitioner takes codes of int8 and int16 only: RESCALE gives no int32 with a scale",
+            "RESCALE gives no int32 with a scale, so our partitioner takes codes of int8 and int16 only",
         ),
     )
     for target in targets
@@ -152,6 +154,15 @@ def test_verdicts_are_the_same(name: str) -> None:
         else:
             assert found == listed[0], target
             assert len(set(found)) > 1
+
+
+def test_the_decisions_are_the_list() -> None:
+    """One line each in docs/decisions.md, word for word."""
+    lines = (Path(__file__).parents[3] / "docs/decisions.md").read_text().splitlines()
+    section = lines[lines.index(TITLE) + 1 :]
+    stop = next((index for index, line in enumerate(section) if line.startswith("#")), len(section))
+    stated = [line for line in section[:stop] if line.startswith("- ")]
+    assert stated == list(dict.fromkeys(f"- `{name}`: {reason}." for (name, _), (_, reason) in DIFFERENT.items()))
 
 
 def test_what_is_listed_is_probed() -> None:
