@@ -1,0 +1,65 @@
+"""The cases of tables with integer precisions as data: unique, well formed, spelled in their precision."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from conformance.cases import cases_for
+from conformance.cases.integer.spelling import spelled, wide
+from conformance.cases.make import Q, Use, X, activation, bias_quant, constant, weight_quant
+from conformance.graph import Case, Quant, Ref
+from conformance.table import Table, load_table
+
+TABLES = tuple(load_table(name) for name in ("ethos_u55@1.5", "ethos_u85@1.5"))
+CASES = {table.name: cases_for(table) for table in TABLES}
+LEAST = 8
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_row_has_several_cases_in_each_precision(table: Table) -> None:
+    counts: dict[tuple[str, str | None], int] = {}
+    for case in CASES[table.name]:
+        counts[case.row, case.precision] = counts.get((case.row, case.precision), 0) + 1
+    assert counts.keys() == {(row.name, precision) for row in table.rows for precision in row.precisions}
+    assert min(counts.values()) >= LEAST
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_ids_say_what_the_case_is(table: Table) -> None:
+    for case in CASES[table.name]:
+        row, precision, constraint, side, variant = case.id.rsplit("/", 4)
+        assert (row, precision, constraint, side) == (case.row, case.precision, case.constraint, case.side)
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+", variant), case.id
+        assert constraint in {*table.codes(table.row(row), precision), "operator"}, case.id
+        assert (case.reason is not None) == (case.expect == "reject") == (side == "outside"), case.id
+        assert case.reason in (None, constraint)
+
+
+def _types(case: Case) -> set[str]:
+    quants = [value.quant for value in case.graph.values if not value.constant]
+    return {q.dtype for q in (*quants, *(step.quant for step in case.graph.steps)) if q is not None}
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_accepted_cases_have_the_type_of_their_precision(table: Table) -> None:
+    for case in CASES[table.name]:
+        if case.expect == "accept":
+            assert case.precision is not None
+            expected = set() if case.precision == "integers" else {case.precision.removesuffix("_per_channel")}
+            assert _types(case) == expected, case.id
+
+
+def test_a_use_in_other_precisions() -> None:
+    w, b = constant("w", (4, 7), weight_quant(0.01)), constant("b", (4,), bias_quant(Q, weight_quant(0.01)))
+    u = Use("aten.linear.default", (activation("x", (2, 7)), w, b), (X, Ref("w"), Ref("b")), Q)
+    scale = Q.scale
+    assert isinstance(scale, float)
+    x, weights, bias = spelled(u, "int16_per_channel").values
+    assert x.quant == wide(Q) == Quant(scale / 256, 0, -32767, 32767, None, "int16")
+    assert weights.quant is not None and bias.quant is not None
+    assert weights.quant.axis == 0 and weights.quant.dtype == "int8"
+    assert isinstance(weights.quant.scale, tuple) and isinstance(bias.quant.scale, tuple)
+    assert bias.quant.scale == pytest.approx([scale / 256 * s for s in weights.quant.scale])
+    assert spelled(u, "int8") == u
