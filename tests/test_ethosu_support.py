@@ -29,7 +29,7 @@ IDLE = ALWAYS | KEEPS_SHAPE | {"aten.flip.default", "aten.permute_copy.default",
 ONLY_U55 = {
     "kernel_depth", "kernel_height", "kernel_area", "max_size", "stride_or_whole", "stride_or_window", "stride",
     "transposed_stride", "no_wide_transposed", "batch", "padded_kernel", "weight_sum", "reduced_size", "summed_size",
-    "max_channels", "max_input_rank", "windows", "transposition", "resize_scale",
+    "max_channels", "max_input_rank", "divided_window", "windows", "transposition", "resize_scale",
 }  # fmt: skip
 ONLY_U55_OF = {("aten.flip.default", "dims"), ("aten.argmax.default", "max_elements")}
 BITS = {f"aten.bitwise_{name}.{kind}" for name in ("and", "or", "xor") for kind in ("Tensor", "Scalar")}

@@ -128,6 +128,17 @@ def average_cases(precision: str, limits: Limits) -> list[Draft]:
             drafts.append(limit("stride", f"{stride[0]}x{stride[1]}", window.of(precision, IMAGE, (2, 2), stride)))
         for stride in ((4, 1), (1, 4)):
             drafts.append(outside("stride", f"{stride[0]}x{stride[1]}", window.of(precision, IMAGE, (2, 2), stride)))
+    if "divided_window" in limits:
+        height, area = limits.value("divided_window", (64, 4096))
+        divided = ((1, 1), (0, 0), False, True, 3)
+        for rows, columns, side in (
+            (height, 1, limit),
+            (height + 1, 1, outside),
+            (height, area // height, limit),
+            (height, area // height + 1, outside),
+        ):
+            pooled = window.of(precision, (1, 1, rows, columns + 1), (rows, columns), *divided)
+            drafts.append(side("divided_window", f"{rows}x{columns}", pooled))
     if "padded_kernel" in limits:
         most = limits.number("padded_kernel", 8, 2, 16)
         image, padding = (1, 2, most + 4, most + 4), (1, 1)

@@ -55,6 +55,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "kernel_depth": "the kernel depth must be {value}",
         "kernel_height": "the kernel height must be at most {value}",
         "kernel_area": "kernel height * width must be at most {value}",
+        "divided_window": "with divisor_override, height and height * width of the window must be at most {value}",
         "padded_kernel": "with padding, the kernel must be at most {value} in height and width",
         "stride": "the stride must be {value}",
         "stride_or_whole": "the stride must be 1 to 3 or, without padding and dilation, anything",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+from partitioners.ethosu.support import products
 from partitioners.ethosu.support.common import MAX_POOL_WITH_INDICES, MAX_SIZE, dtype_of, type_text
 from partitioners.ethosu.support.products import image_size, on_u55
 from partitioners.ethosu.support.rule import Context, Rule, limit
@@ -126,6 +127,15 @@ def padded_kernel(node: fx.Node, context: Context) -> str | None:
     return f"{window_text(node)}, padding {tosa_padding(node)}"
 
 
+@on_u55
+@limit("divided_window", f"({products.MAX_KERNEL_HEIGHT}, {products.MAX_KERNEL_AREA})")
+def divided_window(node: fx.Node, context: Context) -> str | None:
+    """Of average pools: with a divisor of its own, a pool is a convolution with weights of 1."""
+    (height, width), divisor = kernel(node), argument(node, 6, "divisor_override")
+    fits = height <= products.MAX_KERNEL_HEIGHT and height * width <= products.MAX_KERNEL_AREA
+    return None if divisor is None or fits else f"{window_text(node)}, divisor {divisor}"
+
+
 def tosa_padding(node: fx.Node) -> tuple[int, ...]:
     """Rows and columns that AVG_POOL2D adds itself: top, bottom, left, right. Negative ones are cut off before."""
     if argument(node, 5, "count_include_pad", True) or argument(node, 6, "divisor_override") is not None:
@@ -182,6 +192,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "aten.avg_pool2d.default": (
         image,
         padded_kernel,
+        divided_window,
         kernel_height,
         kernel_area,
         image_size,

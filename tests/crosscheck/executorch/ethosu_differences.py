@@ -70,6 +70,10 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
         U55,
         lambda b: b.conv(b.input(1, 4, 4, 4, q=WIDE), b.weight(4, 4, 2, 2), None, WIDE, transposed=True),
     ),
+    "a tall pool with a divisor": (
+        U55,
+        lambda b: b.op("aten.avg_pool2d.default", b.input(1, 2, 65, 2), [65, 1], [1, 1], [0, 0], False, True, 3),
+    ),
     "remainder of tensors": (U85, lambda b: b.op("aten.remainder.Tensor", b.input(1, 4), b.input(1, 4))),
     "alpha 2": (U85, lambda b: b.op(ADD, b.input(1, 4), b.input(1, 4), alpha=2)),
     "embedding": (U55, lambda b: b.op("aten.embedding.default", b.weight(8, 4), b.integers(2, 3))),
@@ -141,6 +145,12 @@ LISTED: tuple[Difference, ...] = (
         "Vela ends with an error for transposed convolutions of int16 on Ethos-U55.",
         "int16 transposed",
         named(CONVOLUTION),
+    ),
+    Difference(
+        "divided_window",
+        "A pool with a divisor of its own is a convolution, whose kernels are smaller on Ethos-U55.",
+        "a tall pool with a divisor",
+        named("aten.avg_pool2d.default"),
     ),
     Difference(
         "number_operand",
