@@ -11,20 +11,15 @@ from torch import Tensor
 
 from reference.affine import Affine, float32
 from reference.golden.aten import aten
+from reference.golden.slack_tosa import TABLES
 from reference.integer.operand import Given, QTensor, Rule, require
 from reference.integer.tosa_rescale import quantised, reals_of, saturated, shifted, step
 
 FRACTION = 7
 """Bits of a 16-bit code between two entries."""
 
-_PLAIN = (
-    "acos acosh asin asinh atan atanh ceil cos cosh erf erfinv exp expm1 floor hardsigmoid hardswish log log10 log1p "
-    "reciprocal round rsqrt sigmoid sign silu sin sinh tan tanh"
-)
-TABULATED = frozenset(f"aten.{name}.default" for name in (*_PLAIN.split(), "celu", "elu", "gelu", "leaky_relu", "selu"))
-_WITH_NUMBER = ("aten.pow.Tensor_Scalar", "aten.remainder.Scalar")
-FUNCTIONS = TABULATED | frozenset(_WITH_NUMBER)
-"""Operators of one tensor, whose other arguments are numbers."""
+OF_NUMBER = frozenset({"aten.div.Tensor_mode", "aten.pow.Tensor_Tensor", "aten.remainder.Tensor"})
+"""Operators of two tensors, the second a constant of one element; the others' further arguments are numbers."""
 
 
 def looked_up(x: QTensor, function: Callable[[Tensor], Tensor], y: Affine) -> Tensor:
@@ -69,9 +64,4 @@ def of_number(op: str) -> Rule:
     return rule
 
 
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        **{op: function(op) for op in FUNCTIONS},
-        **{op: of_number(op) for op in ("aten.div.Tensor_mode", "aten.pow.Tensor_Tensor", "aten.remainder.Tensor")},
-    }
-)
+RULES: Mapping[str, Rule] = MappingProxyType({op: (of_number if op in OF_NUMBER else function)(op) for op in TABLES})
