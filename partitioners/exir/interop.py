@@ -1,0 +1,150 @@
+"""Programs, compilers and delegates for an installed ExecuTorch.
+
+Nothing here is loaded by the rest of the package, and ExecuTorch is imported only by the functions that need it:
+without it they raise ExirError. Partitioners need no help, ExecuTorch takes ours as they are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from partitioners.exir.backend import BackendDetails
+from partitioners.exir.errors import BackendError, ExirError
+from partitioners.exir.lowered import LoweredBackendModule
+from partitioners.exir.ops import EdgeOp, target_name
+from partitioners.exir.program import PLAIN_ATEN, copy_program
+
+_REGISTERED: dict[type[BackendDetails], type] = {}
+"""ExecuTorch's class for each compiler of ours. Held here, as a class knows its subclasses only while others do."""
+
+
+def register_compiler(details: type[BackendDetails]) -> type:
+    """Make one of our compilers the one that ExecuTorch's `to_backend` finds under its class name.
+
+    ExecuTorch looks backends up among the direct subclasses of its own BackendDetails, so this makes one, once.
+    Raises BackendError when that name is another compiler's already, such as ExecuTorch's own: which of the two
+    compiles would depend on the order of imports.
+    """
+    if details in _REGISTERED:
+        return _REGISTERED[details]
+    theirs = executorch().exir.backend.backend_details
+    for known in theirs.BackendDetails.__subclasses__():
+        if known.__name__ == details.__name__:
+            raise BackendError(
+                "ExecuTorch has another backend of this name",
+                found=f"{known.__module__}.{known.__qualname__}",
+                expected=f"none in this process but {details.__module__}.{details.__qualname__}",
+                where=details.__name__,
+            )
+    members = {"__module__": __name__, "preprocess": staticmethod(_preprocess(details, theirs.PreprocessResult))}
+    return _REGISTERED.setdefault(details, type(details.__name__, (theirs.BackendDetails,), members))
+
+
+def _preprocess(details: type[BackendDetails], result: type) -> Callable[[ExportedProgram, list[Any]], Any]:
+    """A compiler's `preprocess` with ExecuTorch's record as its result."""
+
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[Any]) -> Any:
+        found = details.preprocess(edge_program, compile_specs)
+        return result(
+            processed_bytes=found.processed_bytes,
+            debug_handle_map=found.debug_handle_map,
+            data_store_output=found.data_store_output,
+        )
+
+    return preprocess
+
+
+def executorch_program(program: ExportedProgram) -> ExportedProgram:
+    """The same edge program in ExecuTorch's operators and classes, for its own managers and partitioners.
+
+    Nodes keep names, order, arguments, values and meta; delegates become ExecuTorch's LoweredBackendModule. Tensors
+    are shared, nothing else is. Raises ExirError for a program that ExecuTorch's verifier refuses.
+    """
+    exir = executorch().exir
+    twin = copy_program(program, verify=False)
+    root = twin.graph_module
+    for name, child in list(root.named_children()):
+        if isinstance(child, LoweredBackendModule):
+            setattr(root, name, executorch_delegate(child))
+    _rewrite(root, exir.dialects._ops.ops.edge)
+    config = exir.EdgeCompileConfig(_check_ir_validity=False)
+    verifier = exir.verification.verifier.EXIREdgeDialectVerifier(edge_compile_config=config, class_only=True)
+    try:
+        return ExportedProgram(
+            root,
+            twin.graph,
+            twin.graph_signature,
+            twin.state_dict,
+            twin.range_constraints,
+            twin.module_call_graph,
+            twin.example_inputs,
+            twin.constants,
+            verifiers=[verifier],
+        )
+    except torch._export.verifier.SpecViolationError as error:
+        what = str(error).splitlines()[0]
+        raise ExirError(
+            "ExecuTorch refuses the program", found=what, expected="its edge dialect", where="program"
+        ) from error
+
+
+def _rewrite(module: fx.GraphModule, namespaces: Any) -> None:
+    """Put ExecuTorch's operators in the place of ours, in bodies of control flow, too; tuples in keywords are lists."""
+    for node in module.graph.nodes:
+        if node.op == "call_function":
+            node.target = _their_operator(node.target, namespaces)
+            node.kwargs = {key: list(x) if isinstance(x, tuple) else x for key, x in node.kwargs.items()}
+    for child in module.children():
+        if isinstance(child, fx.GraphModule):
+            _rewrite(child, namespaces)
+
+
+def _their_operator(target: Any, namespaces: Any) -> Any:
+    """ExecuTorch's edge operator of the same name; what is no edge operator of ours, or none of theirs, is torch's."""
+    if not isinstance(target, EdgeOp):
+        return target
+    if target_name(target) in PLAIN_ATEN:
+        return target._op
+    found = namespaces
+    for part in target_name(target).split("."):
+        found = getattr(found, part)
+    return found
+
+
+def executorch_delegate(lowered: LoweredBackendModule) -> torch.nn.Module:
+    """ExecuTorch's LoweredBackendModule of the same blob, compile specs and original program."""
+    theirs = executorch().exir
+    specs = [theirs.backend.compile_spec_schema.CompileSpec(s.key, s.value) for s in lowered.compile_specs]
+    module: torch.nn.Module = theirs.lowered_backend_module.LoweredBackendModule(
+        executorch_program(lowered.original_module),
+        lowered.backend_id,
+        lowered.processed_bytes,
+        specs,
+        lowered.data_store_output,
+    )
+    vars(module)["meta"] = dict(lowered.meta) if lowered.meta else {}
+    return module
+
+
+def executorch() -> Any:
+    """The package, with its export API loaded. Raises ExirError when it is not installed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it uses parts of itself, of torch and of Python that are deprecated
+            import executorch
+            import executorch.exir.backend.backend_details
+            import executorch.exir.backend.compile_spec_schema
+            import executorch.exir.dialects._ops
+            import executorch.exir.lowered_backend_module
+            import executorch.exir.verification.verifier
+    except ImportError as error:
+        raise ExirError(
+            "ExecuTorch cannot be imported", found=str(error), expected="pip install executorch", where="executorch"
+        ) from error
+    return executorch
