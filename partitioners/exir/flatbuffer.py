@@ -13,12 +13,14 @@ https://flatbuffers.dev/internals: little endian, 32-bit offsets, a vtable of 16
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+import flatbuffers
 import numpy as np
+from flatbuffers import number_types
 
 DEPTH_LIMIT: Final = 32
 """Tables inside tables; the formats read here need at most 6."""
@@ -42,7 +44,11 @@ _CODES: Final = {
 _STRUCTS: Final = {name: struct.Struct(code) for name, code in _CODES.items()}
 _DTYPES: Final = {name: np.dtype(code) for name, code in _CODES.items()}
 _LIMITS: Final = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _CODES if "int" in name}
+_FLAGS: Final = {name: getattr(number_types, f"{name.title()}Flags") for name in _CODES}
 _UINT8, _UINT16, _INT32, _UINT32 = (_STRUCTS[name] for name in ("uint8", "uint16", "int32", "uint32"))
+
+
+Buffer = bytes | memoryview
 
 
 class FormatError(ValueError):
@@ -85,6 +91,11 @@ class Table:
 
     name: str
     fields: Mapping[str, tuple[int, Kind]]
+
+    @cached_property
+    def slots(self) -> int:
+        """How many slots the fields need."""
+        return max((slot + 1 for slot, _ in self.fields.values()), default=0)
 
     @cached_property
     def empty(self) -> Record:
@@ -140,42 +151,18 @@ def in_order(name: str, /, **kinds: Kind) -> Table:
 def write(table: Table, value: Mapping[str, Any], identifier: bytes) -> bytes:
     """The flatbuffer of `value`, with a 4-byte file identifier; equal values give equal bytes.
 
-    The bytes are those of Google's `flatbuffers.Builder`. Raises FormatError for a key that the table does
-    not have or a number that its type cannot hold.
+    Raises FormatError for a key that the table does not have or a number that its type cannot hold.
     """
     writer = _Writer()
-    root = writer.table(table, value)
-    writer.pad(writer.alignment, 8)
-    writer.put(identifier)
-    writer.offset(root)
-    return b"".join(reversed(writer.pieces))
+    writer.builder.Finish(writer.table(table, value), file_identifier=identifier)
+    return bytes(writer.builder.Output())
 
 
 class _Writer:
-    """A flatbuffer that grows from its end to its start: places are distances from the end."""
+    """Records into a builder, which grows a flatbuffer from its end: children go before what refers to them."""
 
     def __init__(self) -> None:
-        self.pieces: list[bytes] = []
-        self.place = 0  # of what was put last
-        self.alignment = 4  # the largest so far: that of the whole
-        self.vtables: dict[bytes, int] = {}
-
-    def put(self, piece: bytes) -> None:
-        self.pieces.append(piece)
-        self.place += len(piece)
-
-    def pad(self, alignment: int, following: int = 0) -> None:
-        """Put zeros so that after `following` more bytes the place is a multiple of `alignment`."""
-        if alignment > self.alignment:
-            self.alignment = alignment
-        gap = -(self.place + following) % alignment
-        if gap:
-            self.put(bytes(gap))
-
-    def offset(self, place: int) -> None:
-        """Put the distance to what is at `place`."""
-        self.pad(4)
-        self.put(_UINT32.pack(self.place + 4 - place))
+        self.builder = flatbuffers.Builder(1024)
 
     def table(self, table: Table, value: Mapping[str, Any]) -> int:
         """Put a table behind everything it refers to; returns its place."""
@@ -187,41 +174,17 @@ class _Writer:
             for name, (_, kind) in table.fields.items()
             if value.get(name) is not None and not isinstance(kind, Scalar)
         }
-        end, fields = self.place, {}
+        builder = self.builder
+        builder.StartObject(table.slots)
         for name, (slot, kind) in table.fields.items():
             if name in children:
-                self.offset(children[name])
-                fields[slot] = self.place
-            elif name in value and isinstance(kind, Scalar) and self.scalar(kind, value[name], table.name, name):
-                fields[slot] = self.place
-        return self.start(fields, end)
-
-    def scalar(self, kind: Scalar, value: Any, table: str, name: str) -> bool:
-        """Put a number of a table; returns whether it had to be, as it is not the default."""
-        number = _fitting(value, kind.type, f"{table}.{name}")
-        if number == kind.default:
-            return False
-        code = _STRUCTS[kind.type]
-        self.pad(code.size)
-        self.put(code.pack(number))
-        return True
-
-    def start(self, fields: Mapping[int, int], end: int) -> int:
-        """Put the start of a table: its distance from its vtable, and the vtable unless an equal one is there.
-
-        `fields` holds the places of the table's fields by slot, `end` the place behind the table.
-        """
-        self.pad(4)
-        start = self.place + 4
-        places = [start - fields[slot] if slot in fields else 0 for slot in range(max(fields, default=-1) + 1)]
-        vtable = struct.pack(f"<{len(places) + 2}H", 2 * len(places) + 4, start - end, *places)
-        if vtable in self.vtables:
-            self.put(_INT32.pack(self.vtables[vtable] - start))
-            return start
-        self.put(_INT32.pack(len(vtable)))
-        self.put(vtable)
-        self.vtables[vtable] = self.place
-        return start
+                builder.PrependUOffsetTRelativeSlot(slot, children[name], 0)
+            elif name in value and isinstance(kind, Scalar):
+                number = _fitting(value[name], kind.type, f"{table.name}.{name}")
+                if number != kind.default:
+                    builder.Prepend(_FLAGS[kind.type], number)
+                    builder.Slot(slot)
+        return int(builder.EndObject())
 
     def child(self, kind: Kind, record: Mapping[str, Any], value: Any) -> int:
         match kind:
@@ -229,41 +192,42 @@ class _Writer:
                 return self.offsets([self.table(kind.table, each) for each in value])
             case Numbers():
                 raw, size = _packed(value, kind.type), _STRUCTS[kind.type].size
-                return self.vector(raw, len(raw) // size, max(kind.align, size))
+                return self.vector(raw, size, max(kind.align, size))
             case Nested():
                 return self.table(kind.table, value)
             case Union():
                 return self.table(kind.members[record[kind.tag]], value)
             case String():
-                return self.text(value)
+                return int(self.builder.CreateString(value))
             case Strings():
-                return self.offsets([self.text(each) for each in value])
+                return self.offsets([self.builder.CreateString(each) for each in value])
             case Scalar():
                 raise AssertionError("scalars live in the table itself")
 
-    def text(self, text: str) -> int:
-        """Put a string and the zero behind it."""
-        raw = text.encode()
-        return self.vector(raw + b"\0", len(raw), 1)
-
     def offsets(self, places: Sequence[int]) -> int:
-        """Put a vector of offsets."""
-        self.pad(4)
-        last = self.place + 4 * len(places)
+        """Put a vector of offsets, each the distance from itself to its place."""
+        self.builder.StartVector(4, len(places), 4)
+        last = self.builder.Offset() + 4 * len(places)
         distances = [last - 4 * index - place for index, place in enumerate(places)]
-        return self.vector(struct.pack(f"<{len(places)}I", *distances), len(places), 4)
+        return self.elements(struct.pack(f"<{len(places)}I", *distances))
 
-    def vector(self, raw: bytes, count: int, alignment: int) -> int:
-        """Put `count` elements of a vector and their number before them."""
-        self.pad(4, len(raw))
-        self.pad(alignment, len(raw))
-        self.put(raw)
-        self.put(_UINT32.pack(count))
-        return self.place
+    def vector(self, raw: Buffer, size: int, alignment: int) -> int:
+        """Put a vector of numbers of `size` bytes each."""
+        self.builder.StartVector(size, len(raw) // size, alignment)
+        return self.elements(raw)
+
+    def elements(self, raw: Buffer) -> int:
+        """Put all elements of a vector at once, and end it: the builder would take them one by one."""
+        builder = self.builder
+        builder.head -= len(raw)
+        builder.Bytes[builder.head : builder.head + len(raw)] = raw
+        return int(builder.EndVector())
 
 
-def _packed(value: Any, type_: str) -> bytes:
-    """The numbers in the vector's type; an array that has it already is taken as it is."""
+def _packed(value: Any, type_: str) -> Buffer:
+    """The numbers in the vector's type; bytes, and an array that has it already, are taken as they are."""
+    if isinstance(value, Buffer) and type_ == "uint8":
+        return value
     if isinstance(value, np.ndarray) and value.dtype == _DTYPES[type_]:
         return value.tobytes()
     given = value.tolist() if isinstance(value, np.ndarray) else value
@@ -286,25 +250,34 @@ def _fitting(number: Any, type_: str, where: str) -> Any:
 _Path = tuple[Any, ...]
 
 
-def read(table: Table, data: bytes, identifier: bytes) -> Record:
+@dataclass(frozen=True)
+class Limits:
+    """How much may be made of a blob: bytes visited as a multiple of its size, tables, bytes of strings."""
+
+    visits: int = REVISIT_FACTOR
+    tables: int = 2**32
+    text: int = 2**32
+
+
+def read(table: Table, data: Buffer, identifier: bytes, limits: Limits = Limits()) -> Record:
     """The value of a flatbuffer. Vectors of numbers are read-only views of `data`.
 
-    Raises FormatError for anything that is not a well-formed flatbuffer of this table.
+    Raises FormatError for anything that is not a well-formed flatbuffer of this table, within the limits.
     """
     if len(data) < 8:
         raise FormatError("length", f"{len(data)} bytes", "at least 8 bytes", "file")
     if data[4:8] != identifier:
-        raise FormatError("file identifier", repr(data[4:8]), repr(identifier), "byte 4")
-    reader = _Reader(data)
+        raise FormatError("file identifier", repr(bytes(data[4:8])), repr(identifier), "byte 4")
+    reader = _Reader(data, limits)
     return reader.table(table, reader.offset(0, (table.name,)), (table.name,), 0)
 
 
 class _Reader:
     """A blob and what may still be visited of it. A path is a linked tuple, spelled out only in errors."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.budget = REVISIT_FACTOR * len(data)
+    def __init__(self, data: Buffer, limits: Limits) -> None:
+        self.data, self.limits = data, limits
+        self.budget, self.tables_left, self.text_left = limits.visits * len(data), limits.tables, limits.text
 
     def error(self, what: str, found: object, expected: str, path: _Path, at: int) -> FormatError:
         return FormatError(what, found, expected, f"{_spelled(path)} at byte {at}")
@@ -315,7 +288,7 @@ class _Reader:
             raise self.error("extent", f"bytes {at} to {at + size}", f"within {len(self.data)} bytes", path, at)
         self.budget -= size
         if self.budget < 0:
-            raise self.error("sharing of data", "excessive", f"at most {REVISIT_FACTOR} visits per byte", path, at)
+            raise self.error("sharing of data", "excessive", f"at most {self.limits.visits} visits per byte", path, at)
 
     def number(self, code: struct.Struct, at: int, path: _Path) -> Any:
         self.span(at, code.size, path)
@@ -331,6 +304,9 @@ class _Reader:
     def table(self, table: Table, at: int, path: _Path, depth: int) -> Record:
         if depth > DEPTH_LIMIT:
             raise self.error("nesting", f"deeper than {DEPTH_LIMIT}", f"at most {DEPTH_LIMIT} tables", path, at)
+        self.tables_left -= 1
+        if self.tables_left < 0:
+            raise self.error("number of tables", "excessive", f"at most {self.limits.tables}", path, at)
         places = self.places(at, path)
         record = dict(table.empty)
         for name, (slot, kind) in table.fields.items():
@@ -401,8 +377,11 @@ class _Reader:
 
     def string(self, at: int, path: _Path) -> str:
         start, count = self.vector(at, 1, path)
+        self.text_left -= count
+        if self.text_left < 0:
+            raise self.error("text", "excessive", f"at most {self.limits.text} bytes in all", path, at)
         try:
-            return self.data[start : start + count].decode("utf-8")
+            return str(self.data[start : start + count], "utf-8")
         except UnicodeDecodeError as error:
             raise self.error("string", error.reason, "UTF-8", path, start + error.start) from error
 
@@ -412,10 +391,10 @@ class _Reader:
     def tables(self, kind: Tables, at: int, path: _Path, depth: int) -> list[Record]:
         return [self.table(kind.table, self.offset(p, q), q, depth + 1) for p, q in self.elements(at, path)]
 
-    def elements(self, at: int, path: _Path) -> list[tuple[int, _Path]]:
+    def elements(self, at: int, path: _Path) -> Iterator[tuple[int, _Path]]:
         """Where the offsets of a vector of offsets lie, each with its path."""
         start, count = self.vector(at, 4, path)
-        return [(start + 4 * index, (path, f"[{index}]")) for index in range(count)]
+        return ((start + 4 * index, (path, index)) for index in range(count))
 
 
 def _spelled(path: _Path) -> str:
@@ -423,4 +402,4 @@ def _spelled(path: _Path) -> str:
     if len(path) == 1:
         return str(path[0])
     head, name = path
-    return f"{_spelled(head)}{'' if name.startswith('[') else '.'}{name}"
+    return f"{_spelled(head)}[{name}]" if isinstance(name, int) else f"{_spelled(head)}.{name}"
