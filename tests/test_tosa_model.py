@@ -310,6 +310,19 @@ def test_flatbuffers_that_lie_are_refused(change: Callable[[dict[str, Any]], Any
         read(flatbuffer.write(schema.GRAPH, record, schema.IDENTIFIER))
 
 
+@pytest.mark.parametrize(("data", "refused"), [((0, 0, 0, 0), False), ((0, 0, 1, 0), True)])
+def test_a_weight_zero_point_may_be_there_once_for_every_output(data: tuple[int, ...], refused: bool) -> None:
+    record = flatbuffer.read(schema.GRAPH, write(CONV), schema.IDENTIFIER)
+    zero = next(op["inputs"][4] for op in _block(record)["operators"] if op["op"] == schema.OPERATORS["CONV2D"].number)
+    next(tensor for tensor in _block(record)["tensors"] if tensor["name"] == zero)["data"] = data
+    blob = flatbuffer.write(schema.GRAPH, record, schema.IDENTIFIER)
+    if refused:
+        with pytest.raises(FormatError, match="size of the data is 4, expected 1 bytes for INT8"):
+            read(blob)
+    else:
+        assert _same(CONV, read(blob))
+
+
 def test_booleans_are_0_or_1() -> None:
     graph = TModel(
         (TTensor("x", (2,), "BOOL", np.array([True, False])), TTensor("y", (2,), "BOOL")),

@@ -21,6 +21,9 @@ from partitioners.exir.flatbuffer import FormatError, Numbers, Record
 
 __all__ = ["FormatError", "check", "read", "write"]
 
+CONVOLUTIONS: Final = frozenset({"CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D"})
+WEIGHT_ZERO_POINT: Final = 4
+"""Its place among the operands of a convolution."""
 _DTYPE_NAMES: Final = {number: name for name, number in schema.DTYPES.items()}
 
 
@@ -110,9 +113,10 @@ def read(data: bytes) -> TModel:
     if graph["version"] != schema.VERSION:
         raise FormatError("version", graph["version"], str(schema.VERSION), "TosaGraph")
     block = _only(_only(graph["regions"], "region")["blocks"], "block")
-    tensors = tuple(_tensor(each, f"tensor {index}") for index, each in enumerate(block["tensors"] or ()))
-    shapes = tuple(_shape(each, f"shape {index}") for index, each in enumerate(block["shapes"] or ()))
     records = block["operators"] or []
+    zeros = _weight_zero_points(records)
+    tensors = tuple(_tensor(each, zeros, f"tensor {index}") for index, each in enumerate(block["tensors"] or ()))
+    shapes = tuple(_shape(each, f"shape {index}") for index, each in enumerate(block["shapes"] or ()))
     dtypes = {tensor.name: tensor.dtype for tensor in tensors}
     operators = tuple(
         _operator(each, index, dtypes)
@@ -140,7 +144,13 @@ def _name(record: Record, where: str) -> str:
     return name
 
 
-def _tensor(record: Record, where: str) -> TTensor:
+def _weight_zero_points(records: list[Record]) -> frozenset[str]:
+    """The names of the zero points of convolutions' weights."""
+    operands = (each["inputs"] or () for each in records if schema.CODES.get(each["op"]) in CONVOLUTIONS)
+    return frozenset(given[WEIGHT_ZERO_POINT] for given in operands if len(given) > WEIGHT_ZERO_POINT)
+
+
+def _tensor(record: Record, zeros: frozenset[str], where: str) -> TTensor:
     name = _name(record, where)
     if record["type"] not in _DTYPE_NAMES:
         raise FormatError("type", record["type"], f"one of {sorted(_DTYPE_NAMES)}", where)
@@ -148,8 +158,15 @@ def _tensor(record: Record, where: str) -> TTensor:
         raise FormatError("tensor", "variable, unranked or stored elsewhere", "a plain one", where)
     dtype, shape = _DTYPE_NAMES[record["type"]], _numbers(record["shape"])
     raw = record["data"]
+    if raw is not None and name in zeros and shape == (1,) and dtype == "INT8":
+        raw = _single(raw)
     data = None if raw is None or not raw.size else _array(raw, dtype, shape, where)
     return TTensor(name, shape, dtype, data)
+
+
+def _single(raw: Array) -> Array:
+    """One byte of several that are the same: ExecuTorch stores the one zero point once for every output channel."""
+    return raw[:1] if raw.size and (raw == raw[0]).all() else raw
 
 
 def _array(raw: Array, dtype: str, shape: tuple[int, ...], where: str) -> Array:
