@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 from torch.export import ExportedProgram
+from torch.export.exported_program import ModuleCallEntry
 
 from partitioners.exir.backend import BackendDetails
 from partitioners.exir.errors import BackendError, ExirError
@@ -82,7 +84,7 @@ def executorch_program(program: ExportedProgram) -> ExportedProgram:
             twin.graph_signature,
             twin.state_dict,
             twin.range_constraints,
-            twin.module_call_graph,
+            _calling_convention(twin),
             twin.example_inputs,
             twin.constants,
             verifiers=[verifier],
@@ -92,6 +94,13 @@ def executorch_program(program: ExportedProgram) -> ExportedProgram:
         raise ExirError(
             "ExecuTorch refuses the program", found=what, expected="its edge dialect", where="program"
         ) from error
+
+
+def _calling_convention(program: ExportedProgram) -> list[ModuleCallEntry]:
+    """How inputs and outputs nest, without their names, as torch.export leaves it: ExecuTorch renames outputs."""
+    known = program.module_call_graph[0].signature
+    assert known is not None  # copy_program writes one
+    return [ModuleCallEntry("", replace(known, inputs=[], outputs=[]))]
 
 
 def _rewrite(module: fx.GraphModule, namespaces: Any) -> None:

@@ -71,3 +71,7 @@ class Partitioner(ABC):
     ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
         """Operators to keep whole on the way to the edge dialect, and an optional filter over their nodes."""
         return ([], None)
+
+    def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
+        """The program as the partitioner wants it before operators are taken apart: the same one, unless overridden."""
+        return exported_program
