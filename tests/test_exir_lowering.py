@@ -276,7 +276,7 @@ def test_one_delegate_program() -> None:
     specs = [CompileSpec("level", b"3")]
     lowered = to_backend("ToyBackend", diamond(), specs)
     assert b'"level": "3"' in lowered.processed_bytes
-    program = lowered.program()
+    program = lowered.calling_program()
     assert names(program) == [
         "x", "lowered_module_0", "executorch_call_delegate", "getitem", "getitem_1", "output",
     ]  # fmt: skip

@@ -4,6 +4,8 @@ from partitioners.exir.backend import Backend, BackendDetails, CompileSpec, Prep
 from partitioners.exir.constants import tag_constant_data, tag_mutated_buffer
 from partitioners.exir.edge import EdgeCompileConfig, to_edge
 from partitioners.exir.errors import BackendError, ContractError, EdgeError, ExirError, InputError
+from partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass
+from partitioners.exir.executorch_manager import ExecutorchProgramManager
 from partitioners.exir.lowered import LoweredBackendModule, delegates
 from partitioners.exir.lowering import to_backend
 from partitioners.exir.manager import EdgeProgramManager
@@ -25,9 +27,12 @@ __all__ = [
     "EdgeProgram",
     "EdgeProgramManager",
     "EdgeVerifier",
+    "ExecutorchBackendConfig",
+    "ExecutorchProgramManager",
     "ExirError",
     "InputError",
     "LoweredBackendModule",
+    "MemoryPlanningPass",
     "PartitionResult",
     "Partitioner",
     "PreprocessResult",

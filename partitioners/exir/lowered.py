@@ -14,7 +14,12 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
 
 from partitioners.exir.backend import CompileSpec, Runtime
+from partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass, checked_config
+from partitioners.exir.execution.emit import emit
+from partitioners.exir.execution.serial import serialised
+from partitioners.exir.execution.writer import to_execution
 from partitioners.exir.program import EdgeProgram, argument, keep_name, output_values
+from partitioners.exir.pte.model import Program
 from partitioners.exir.run import run_delegate
 
 
@@ -93,7 +98,41 @@ class LoweredBackendModule(torch.nn.Module):
         memo[id(self)] = twin
         return twin
 
-    def program(self) -> EdgeProgram:
+    def program(self, memory_planning: MemoryPlanningPass | None = None) -> Program:
+        """A program with one method, "forward", that does nothing but call this delegate. Raises ExirError."""
+        return self._emitted(self._config(memory_planning))
+
+    def buffer(
+        self,
+        extract_delegate_segments: bool = False,
+        segment_alignment: int = 128,
+        constant_tensor_alignment: int | None = None,
+        delegate_alignment: int | None = None,
+        memory_planning: MemoryPlanningPass | None = None,
+    ) -> bytes:
+        """That program as a `.pte` file; the blob is in it, or in a segment behind it. Raises ExirError.
+
+        See ExecutorchBackendConfig for the alignments.
+        """
+        config = self._config(
+            memory_planning,
+            extract_delegate_segments=extract_delegate_segments,
+            segment_alignment=segment_alignment,
+            constant_tensor_alignment=constant_tensor_alignment,
+            delegate_alignment=delegate_alignment,
+        )
+        return serialised(self._emitted(config), config)
+
+    @staticmethod
+    def _config(memory_planning: MemoryPlanningPass | None, **others: Any) -> ExecutorchBackendConfig:
+        return checked_config(
+            ExecutorchBackendConfig(memory_planning_pass=memory_planning or MemoryPlanningPass(), **others)
+        )
+
+    def _emitted(self, config: ExecutorchBackendConfig) -> Program:
+        return emit({"forward": to_execution(self.calling_program())}, {}, config).program
+
+    def calling_program(self) -> EdgeProgram:
         """An edge program that does nothing but call this delegate."""
         graph = fx.Graph()
         arguments = [self._copy_placeholder(graph, node) for node in self._user_inputs()]

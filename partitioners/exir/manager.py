@@ -10,6 +10,9 @@ from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves
 
 from partitioners.exir.errors import ExirError
+from partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
+from partitioners.exir.execution.writer import to_execution
+from partitioners.exir.executorch_manager import ExecutorchProgramManager
 from partitioners.exir.lowering import Details, check_edge, check_partitioner, to_backend
 from partitioners.exir.partitioner import Partitioner
 from partitioners.exir.program import EdgeProgram, check_program, copy_program
@@ -88,6 +91,19 @@ class EdgeProgramManager:
         for one in chosen.values():
             check_partitioner(one)
         return self._with({name: self._lower(name, chosen.get(name), details) for name in self._programs})
+
+    def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:
+        """The programs in the execution dialect, with memory planned, ready to be written as a file.
+
+        The edge programs stay as they are. Raises ExirError, naming the node, for what no program can hold.
+        """
+        chosen = checked_config(config)
+        edge = self.transform(list(chosen.passes)) if chosen.passes else self
+        programs = {
+            name: to_execution(program, remove_view_copy=chosen.remove_view_copy)
+            for name, program in edge._programs.items()
+        }
+        return ExecutorchProgramManager(programs, self._constants, chosen)
 
     def _lower(self, method: str, partitioner: Partitioner | None, details: Details | None) -> EdgeProgram:
         program = self._programs[method]

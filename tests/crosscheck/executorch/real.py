@@ -124,6 +124,20 @@ def _execute(job: Job) -> list[Array] | str:
     return _run_program(program_around(job), tensors)
 
 
+def _run_calls(program: bytes, calls: Sequence[tuple[str, Sequence[Any]]]) -> list[list[Any]] | str:
+    """What each call of a method returns, one after the other on the same loaded methods."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # see peer
+        import executorch.kernels.quantized  # noqa: F401  # registers kernels
+    try:
+        loaded = _runtime().load_program(program)
+        methods = {name: loaded.load_method(name) for name in dict(calls)}
+        returned = [methods[name].execute(list(inputs)) for name, inputs in calls]
+    except RuntimeError as error:
+        return f"refused: {error}"
+    return [[v.clone().contiguous().numpy() if isinstance(v, torch.Tensor) else v for v in one] for one in returned]
+
+
 def _run_program(program: bytes, tensors: list[torch.Tensor]) -> list[Array] | str:
     """The outputs of a whole program, or what the runtime says."""
     try:
@@ -142,13 +156,20 @@ class Machine:
 
     def run(self, job: Job) -> list[Array] | str:
         """Outputs in order, or what went wrong: "refused: ..." or "died"."""
-        return self._submit(_execute, job)
+        found: list[Array] | str = self._submit(_execute, job)
+        return found
 
     def run_program(self, program: bytes, *inputs: torch.Tensor) -> list[Array] | str:
         """The same for a whole program, as ExecuTorch writes it."""
-        return self._submit(_run_program, program, list(inputs))
+        found: list[Array] | str = self._submit(_run_program, program, list(inputs))
+        return found
 
-    def _submit(self, work: Callable[..., list[Array] | str], *arguments: Any) -> list[Array] | str:
+    def run_calls(self, program: bytes, *calls: tuple[str, Sequence[Any]]) -> list[list[Any]] | str:
+        """What the methods of a program return that are called with inputs, on one state."""
+        found: list[list[Any]] | str = self._submit(_run_calls, program, calls)
+        return found
+
+    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Any:
         if self.pool is None:
             self.pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
         try:

@@ -1,0 +1,18 @@
+"""Programs to files, as a configuration asks for it."""
+
+from __future__ import annotations
+
+from partitioners.exir.execution.config import ExecutorchBackendConfig
+from partitioners.exir.pte.model import Program
+from partitioners.exir.pte.writer import write
+
+
+def serialised(program: Program, config: ExecutorchBackendConfig) -> bytes:
+    """The program as a file, with the segments and alignments that the configuration asks for."""
+    return write(
+        program,
+        delegate_segments=config.extract_delegate_segments,
+        segment_alignment=config.segment_alignment,
+        constant_alignment=config.constant_tensor_alignment or 16,
+        delegate_alignment=config.delegate_alignment or 16,
+    )

@@ -1,0 +1,105 @@
+"""A program in its last form: the execution dialect of every method, and the file made of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO, TypeVar
+
+from torch.export import ExportedProgram
+
+from partitioners.exir.errors import ExirError
+from partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
+from partitioners.exir.execution.dialect import ExecutionVerifier
+from partitioners.exir.execution.dump import dump
+from partitioners.exir.execution.emit import emit
+from partitioners.exir.execution.planning import MemoryPlan
+from partitioners.exir.execution.serial import serialised
+from partitioners.exir.pte.model import Program
+
+T = TypeVar("T")
+
+
+class ExecutorchProgramManager:
+    """Programs of the execution dialect, one per method, and the constants that other methods return.
+
+    Memory is planned and instructions are emitted on construction, so what no program can hold is found there.
+    """
+
+    def __init__(
+        self,
+        execution_programs: Mapping[str, ExportedProgram],
+        config_methods: Mapping[str, Any] | None = None,
+        backend_config: ExecutorchBackendConfig | None = None,
+    ) -> None:
+        """Emit the programs, as `EdgeProgramManager.to_executorch` makes them. Raises ExirError."""
+        for name, program in execution_programs.items():
+            if program.dialect != ExecutionVerifier.dialect:
+                raise ExirError(
+                    "program of another dialect",
+                    found=program.dialect,
+                    expected="EXECUTION, as to_executorch makes it",
+                    where=f"method {name!r}",
+                )
+        self._programs = dict(execution_programs)
+        self._constants = dict(config_methods or {})
+        self._config = checked_config(backend_config)
+        self._emission = emit(self._programs, self._constants, self._config)
+
+    @property
+    def methods(self) -> set[str]:
+        """The names of the methods that have a program."""
+        return set(self._programs)
+
+    @property
+    def config_methods(self) -> set[str]:
+        """The names of the methods that return a constant."""
+        return set(self._constants)
+
+    def exported_program(self, method_name: str = "forward") -> ExportedProgram:
+        """The program of a method in the execution dialect. Raises ExirError for an unknown one."""
+        return self._of(self._programs, method_name)
+
+    def memory_plan(self, method_name: str = "forward") -> MemoryPlan:
+        """Where the tensors of a method live. Raises ExirError for an unknown one."""
+        return self._of(self._emission.memory, method_name)
+
+    @property
+    def executorch_program(self) -> Program:
+        """What the file holds, as plain records."""
+        return self._emission.program
+
+    @cached_property
+    def buffer(self) -> bytes:
+        """The file, a `.pte`."""
+        return serialised(self._emission.program, self._config)
+
+    def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
+        """Print the program to `out`, or standard output: its instructions, or if verbose, everything in it."""
+        print(dump(self._emission.program, verbose), file=out)
+
+    def write_to_file(self, open_file: BinaryIO) -> None:
+        """Write the file to one that is open for binary writing."""
+        open_file.write(self.buffer)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file, whole or not at all. Raises ValueError unless the path ends with .pte."""
+        target = Path(path)
+        if target.suffix != ".pte":
+            raise ExirError(
+                "file of another kind", found=target.name, expected="a name that ends with .pte", where="path"
+            )
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            draft.write_bytes(self.buffer)
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    @staticmethod
+    def _of(found: Mapping[str, T], name: str) -> T:
+        if name not in found:
+            raise ExirError("unknown method", found=repr(name), expected=f"one of {sorted(found)}", where="method_name")
+        return found[name]
