@@ -1,0 +1,144 @@
+"""Every case of the Ethos-U tables, row by row, on Arm's own tools.
+
+Each delegate gives the TOSA reference model's very numbers on the inputs that the case gives it, Vela compiles it
+for the backend's target, and TOSA's validation of flatbuffers finds nothing. So for the delegates that a rejected
+case leaves beside its subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from crosscheck.tosa.case_runs import Compiled, Run, differing, refused, runs
+from crosscheck.tosa.validator import refusals
+from tosa_building import Building
+
+from conformance.cases import cases_for
+from conformance.graph import Case
+from conformance.table import Table, load_table
+from partitioners.ethosu import ethos_u55, ethos_u85, tosa_format
+from partitioners.ethosu.runtime import EthosURuntime, Program
+from partitioners.exir import Backend
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cases of one row in one precision."""
+
+    backend: Backend
+    table: Table
+    name: str
+    cases: tuple[Case, ...]
+
+
+def groups(backend: Backend) -> list[Group]:
+    """All cases of a backend's table."""
+    table = load_table(backend.table)
+
+    def name(case: Case) -> str:
+        return f"{backend.name}-{case.row}-{case.precision}"
+
+    found = groupby(sorted(cases_for(table), key=name), name)
+    return [Group(backend, table, each, tuple(cases)) for each, cases in found]
+
+
+GROUPS = [group for backend in (ethos_u55, ethos_u85) for group in groups(backend)]
+
+
+def wrong(group: Group, folder: Path) -> dict[str, list[str]]:
+    """What is wrong with which case of a group; each flatbuffer is compiled and validated once."""
+    found = {case: runs(case, group.backend, group.table) for case in group.cases}
+    words = refused((run for each in found.values() for run in each), folder)
+    said = {case.id: list(_wrong(case, each, words)) for case, each in found.items()}
+    return {name: each for name, each in said.items() if each}
+
+
+def _wrong(case: Case, found: Sequence[Run], words: Mapping[Compiled, Sequence[str]]) -> Iterator[str]:
+    if case.expect == "accept" and not found:
+        yield "it has no delegate"
+    for run in found:
+        yield from words.get(run.compiled, ())
+        if count := differing(run):
+            yield f"{count} numbers are not those of the reference model"
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+def test_row(group: Group, tmp_path: Path) -> None:
+    assert wrong(group, tmp_path) == {}
+
+
+def _group(device: str, row: str, precision: str) -> Group:
+    return next(group for group in GROUPS if group.name == f"ethos-{device}-{row}-{precision}")
+
+
+def test_every_accepted_case_is_in_a_group() -> None:
+    for backend in (ethos_u55, ethos_u85):
+        accepted = [case.id for case in cases_for(load_table(backend.table)) if case.expect == "accept"]
+        grouped = [case.id for group in GROUPS if group.backend is backend for case in group.cases]
+        assert len(grouped) == len(set(grouped)) and set(accepted) <= set(grouped)
+
+
+class Faulty(EthosURuntime):
+    """The lowest bit of the last number of the last output is flipped."""
+
+    def execute(self, handle: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        outputs = super().execute(handle, inputs)
+        outputs[-1].view(-1)[-1:] ^= 1
+        return outputs
+
+
+def test_one_flipped_bit_of_the_device_is_noticed(tmp_path: Path) -> None:
+    """In every case of a group, and by nothing else than the comparison."""
+    group = _group("u55", "aten.relu.default", "int8")
+    faulty = replace(group, backend=replace(group.backend, runtime=Faulty()))
+    found = wrong(faulty, tmp_path)
+    assert set(found) == {case.id for case in group.cases if case.expect == "accept"}
+    assert set().union(*found.values()) == {"1 numbers are not those of the reference model"}
+
+
+def test_a_case_without_a_delegate_is_noticed(tmp_path: Path) -> None:
+    group = _group("u85", "aten.where.self", "int8")
+    found = wrong(replace(group, backend=ethos_u55), tmp_path)
+    assert ["it has no delegate"] in found.values()
+
+
+def test_a_refusal_of_vela_is_noticed(tmp_path: Path) -> None:
+    """What is compiled for the U85 is refused for the U55, when it selects."""
+    group = _group("u85", "aten.where.self", "int8")
+    case = next(case for case in group.cases if case.expect == "accept")
+    (run,) = runs(case, ethos_u85, group.table)
+    (other,) = runs(_group("u55", "aten.relu.default", "int8").cases[0], ethos_u55, load_table("ethos_u55@1.5"))
+    moved = replace(run, compiled=(run.compiled[0], other.compiled[1]))
+    assert refused([run, other], tmp_path) == {}
+    ((compiled, (words,)),) = refused([run, moved, other], tmp_path).items()
+    assert compiled == moved.compiled and words.startswith("Vela: ")
+
+
+def _invalid(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """A well-formed flatbuffer whose sum has a place more than its terms."""
+    b = Building()
+    x = b.input(np.zeros((1, 2, 3)), "INT32")
+    model = b.program(b.apply("ADD", x, x)).model
+    longer = [replace(each, shape=(1, 2, 4)) if each.name in model.outputs else each for each in model.tensors]
+    with monkeypatch.context() as patch:
+        patch.setattr(tosa_format, "check", lambda model: None)
+        return tosa_format.write(replace(model, tensors=tuple(longer)))
+
+
+def test_a_refusal_of_the_validation_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And of the right flatbuffer among others: invalid, cut short, without its mark, or empty."""
+    group = _group("u55", "aten.relu.default", "int8")
+    (run,) = runs(group.cases[0], group.backend, group.table)
+    good = run.compiled[0]
+    bad = [_invalid(monkeypatch), good[: len(good) // 2], good.replace(b"TOSA", b"ASOT"), b""]
+    found = refusals([good, *bad, good], tmp_path)
+    assert found[0] == found[-1] == "" and all(found[1:-1])
+    assert "'tosa.add' op" in found[1]
+    ((compiled, words),) = refused([run, replace(run, compiled=(bad[0], run.compiled[1]))], tmp_path).items()
+    assert compiled[0] == bad[0] and any(word.startswith("validation: ") for word in words)
