@@ -8,6 +8,7 @@ from partitioners.ethosu.backend import EthosUBackend
 from partitioners.ethosu.compile_spec import EthosUCompileSpec, VelaExternalBlockPlacements
 from partitioners.ethosu.partitioner import EthosUPartitioner
 from partitioners.ethosu.runtime import EthosURuntime
+from partitioners.ethosu.tosa_format import read as _read
 from partitioners.ethosu.vela import VELA
 from partitioners.exir.backend import Backend
 
@@ -32,6 +33,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _operators(blob: bytes) -> tuple[str, ...]:
+    return tuple(operator.code for operator in _read(blob).operators)
+
+
 def _backend(family: str, target: str) -> Backend:
     def partitioner(**options: Any) -> EthosUPartitioner:
         return EthosUPartitioner(EthosUCompileSpec(target), **options)
@@ -50,6 +55,7 @@ def _backend(family: str, target: str) -> Backend:
         runtime=EthosURuntime(),
         quantizer=quantizer,
         blob_checks={"vela": VELA},
+        blob_operators=_operators,
     )
 
 

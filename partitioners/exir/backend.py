@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch.export import ExportedProgram
@@ -38,13 +38,26 @@ class BackendDetails(ABC):
 
 
 class Runtime(Protocol):
-    """A device, real or simulated, that executes what `preprocess` wrote."""
+    """A device, real or simulated, that executes what `preprocess` wrote.
+
+    A handle whose attribute `inputs` is a sequence says by its length how many inputs the blob takes.
+    """
 
     def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
         """Parse and check the blob once; the handle is what `execute` takes."""
 
     def execute(self, handle: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Run a loaded blob. Inputs and outputs are in the order of the delegated subgraph."""
+
+
+@runtime_checkable
+class NamedDataRuntime(Protocol):
+    """A runtime that can also load a blob which only names some of its data."""
+
+    def load_named(
+        self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec], named_data: Mapping[str, bytes]
+    ) -> Any:
+        """As `Runtime.load`; `named_data` has what the program stores beside its blobs."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +102,9 @@ class Backend:
     the suite checks the reasons as well.
     `passes` are the edge passes that the vendor's flow runs before partitioning; they must keep
     the program's meaning and copy `node.meta` to the nodes that replace a node.
+    `distributions` are the installed packages that it stands on; a certificate states their versions.
     `blob_checks` are tools, by name, that a run can ask for (`assay certify --with-NAME`).
+    `blob_operators` names the operators in a compiled blob, in their order, for `assay inspect`.
     """
 
     name: str
@@ -99,4 +114,6 @@ class Backend:
     runtime: Runtime
     quantizer: Callable[[], Any] | None = None
     passes: Sequence[Pass] = field(default=())
+    distributions: Sequence[str] = field(default=())
     blob_checks: Mapping[str, BlobCheck] = field(default_factory=dict)
+    blob_operators: Callable[[bytes], Sequence[str]] | None = None

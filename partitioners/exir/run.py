@@ -30,6 +30,11 @@ def registered_runtime(backend_id: str) -> Runtime | None:
     return _RUNTIMES.get(backend_id)
 
 
+def registered_runtimes() -> tuple[str, ...]:
+    """The ids of all backends that have a registered runtime."""
+    return tuple(_RUNTIMES)
+
+
 def run_program(
     program: ExportedProgram, inputs: Sequence[Any], runtimes: Mapping[str, Runtime] | None = None
 ) -> list[Any]:

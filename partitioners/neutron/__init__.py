@@ -15,6 +15,7 @@ from partitioners.neutron.partitioner import NeutronPartitioner
 from partitioners.neutron.passes import PASSES
 from partitioners.neutron.runtime import NeutronRuntime
 from partitioners.neutron.target import NeutronTargetSpec
+from partitioners.neutron.tflite import read as _read
 
 __all__ = [
     "CompileError",
@@ -40,6 +41,10 @@ def _quantizer() -> Any:
     return NeutronQuantizer()
 
 
+def _operators(blob: bytes) -> tuple[str, ...]:
+    return tuple(operator.code for operator in _read(blob).operators)
+
+
 backend = Backend(
     name="neutron",
     table="neutron@1.3",
@@ -48,4 +53,5 @@ backend = Backend(
     runtime=NeutronRuntime(),
     quantizer=_quantizer,
     passes=PASSES,
+    blob_operators=_operators,
 )

@@ -17,6 +17,7 @@ from partitioners.xnnpack.partitioner import (
     XnnpackQuantizedPartitioner,
 )
 from partitioners.xnnpack.runtime import XnnpackRuntime
+from partitioners.xnnpack.xnn_format import operators as _operators
 
 __all__ = [
     "ConfigPrecisionType",
@@ -67,4 +68,5 @@ backend = Backend(
     details=XnnpackBackend,
     runtime=XnnpackRuntime(),
     quantizer=_quantizer,
+    blob_operators=_operators,
 )

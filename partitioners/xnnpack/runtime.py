@@ -5,7 +5,7 @@ The shapes in a blob are upper bounds: every run infers all shapes from those of
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -78,6 +78,12 @@ class XnnpackRuntime:
         that the device cannot run.
         """
         return prepared(xnn_format.read(bytes(processed_bytes)))
+
+    def load_named(
+        self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec], named_data: Mapping[str, bytes]
+    ) -> Program:
+        """As `load`, for a blob of ExecuTorch's compiler, whose constants lie beside it under their names."""
+        return prepared(xnn_format.read(bytes(processed_bytes), named_data))
 
     def execute(self, handle: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Run a program on tensors that stay as they are; the outputs are fresh.

@@ -31,7 +31,7 @@ from partitioners.xnnpack.xnn_model import (
     XValue,
 )
 
-__all__ = ["FormatError", "check", "read", "write"]
+__all__ = ["FormatError", "check", "operators", "read", "write"]
 
 MAGIC: Final = b"XH00"
 ALIGNMENT: Final = 16
@@ -184,6 +184,12 @@ def read(data: bytes, named: Mapping[str, bytes] = {}) -> XModel:
     _check_flags(record, model)
     check(model)
     return model
+
+
+def operators(data: bytes) -> tuple[str, ...]:
+    """The operators of a delegate blob in their order. Constants are not looked at. Raises FormatError."""
+    record = flatbuffer.read(schema.GRAPH, _parts(data)[0], schema.IDENTIFIER)
+    return tuple(schema.CODES[each["xnode_union_type"]] for each in record["xnodes"] or [] if each["xnode_union"])
 
 
 def _parts(data: bytes) -> tuple[bytes, memoryview]:
