@@ -37,8 +37,10 @@ def _value(node: fx.Node) -> Any:
     def facts(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return _sizes(value.shape), _sizes(value.stride()), value.dtype
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
             return OPEN
+        if not isinstance(value, list | tuple):
+            return value
         return [facts(item) for item in value]
 
     return facts(node.meta["val"])
@@ -50,7 +52,7 @@ def _plain(argument: Any) -> Any:
         return argument.name
     if isinstance(argument, list | tuple):
         return [_plain(item) for item in argument]
-    return type(argument).__name__, argument
+    return type(argument).__name__, repr(argument) if isinstance(argument, float) else argument
 
 
 def nodes_of(program: ExportedProgram) -> list[tuple[Any, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -10,13 +9,12 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
-from torch.export.exported_program import default_decompositions
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from partitioners.exir.decompose import decomposed
 from partitioners.exir.errors import EdgeError, ExirError
 from partitioners.exir.manager import EdgeProgramManager, by_method
 from partitioners.exir.ops import target_name
@@ -113,26 +111,13 @@ def edge_from_aten(program: ExportedProgram, config: EdgeCompileConfig) -> EdgeP
     """The edge form of one program; a copy if it is one already."""
     if program.dialect == EdgeVerifier.dialect:
         return copy_program(program)
-    with warnings.catch_warnings():
-        # torch copies its own tree specs in a way that it deprecated itself.
-        warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
-        aten = program.run_decompositions(decompositions(config))
+    aten = decomposed(program, config.preserve_ops)
     if config._check_ir_validity:
         check_core(aten.graph_module, frozenset((*config.preserve_ops, *config._core_aten_ops_exception_list)))
     edge = rewrite(aten, config)
     if config._check_ir_validity:
         check_types(edge.graph)
     return edge
-
-
-def decompositions(config: EdgeCompileConfig) -> Any:
-    """How operators are taken apart: torch's way to core ATen, quantisation and preserved operators excepted."""
-    table: Any = default_decompositions()
-    norm = torch.ops.aten.linalg_vector_norm.default
-    table[norm] = decomposition_table[norm]
-    for op in config.preserve_ops:
-        table.pop(op, None)
-    return table
 
 
 def check_core(module: fx.GraphModule, exceptions: frozenset[OpOverload]) -> None:

@@ -1,0 +1,146 @@
+"""Take ATen programs apart into core ATen operators.
+
+`torch.export.ExportedProgram.run_decompositions` does the same at a fixed cost of 130-190 ms: it lists all operators
+with an implicit decomposition, replaces their kernels and puts them back. Here the dispatcher decomposes those
+operators as it always does, and only the operators that are to stay whole are treated specially. Programs of fixed
+shapes that write no tensor go node by node (`recording`): most of their nodes are core ATen already and are copied.
+All others are traced as a whole (`tracing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch import fx
+from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
+from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses import FakeTensorMode
+from torch.export import ExportedProgram
+from torch.export.exported_program import _override_composite_implicit_decomp
+from torch.export.graph_signature import ExportGraphSignature
+
+from partitioners.exir.program import EdgeProgram, renamed_call_graph
+from partitioners.exir.recording import Decompositions, NotFunctionalError, is_implicit, recorded
+from partitioners.exir.tracing import traced
+from partitioners.exir.values import fake_mode_of
+
+aten: Any = torch.ops.aten
+
+KEPT: frozenset[OpOverload] = frozenset({aten.upsample_bilinear2d.vec, aten.upsample_nearest2d.vec})
+"""Operators that torch decomposes by default, but not on the way to core ATen."""
+
+IN_PYTHON: dict[OpOverload, OpOverload | None] = {
+    aten._fused_rms_norm.default: aten.rms_norm.default,
+    aten.mish_backward.default: None,
+    aten.silu_backward.default: None,
+}
+"""Operators whose decomposition to core ATen is not the dispatcher's, with what calls them."""
+
+
+@cache
+def _core_table() -> dict[OpOverload, Callable[..., Any]]:
+    """Torch's decompositions to core ATen, but those that the dispatcher knows by itself."""
+    found = dict(_core_aten_decompositions_post_autograd())
+    norm = aten.linalg_vector_norm.default
+    found[norm] = decomposition_table[norm]
+    return {op: rule for op, rule in found.items() if isinstance(op, OpOverload)}
+
+
+def decomposed(program: ExportedProgram, preserved: Collection[OpOverload] | None = ()) -> EdgeProgram:
+    """The program in functional core ATen; `preserved` operators stay whole. Constants and input stay as they are.
+
+    None preserves every operator that has no side effects: the program is only made functional. The result has
+    operators of torch and is not verified. Raises EdgeError for a program that writes a constant.
+    """
+    plan = plan_for(program.graph, preserved)
+    mode = fake_mode_of(program.graph) or FakeTensorMode()
+    if is_fixed(program.graph):
+        try:
+            module = recorded(program.graph_module, plan, lambda: dispatching(plan, mode))
+        except NotFunctionalError:
+            pass
+        else:
+            return aten_program(program, module, program.graph_signature)
+    with dispatching(plan, mode):
+        module, signature = traced(program, plan.rules)
+    return aten_program(program, module, signature)
+
+
+def plan_for(graph: fx.Graph, preserved: Collection[OpOverload] | None) -> Decompositions:
+    """What to take apart in a graph, and how; see `decomposed`."""
+    if preserved is None:
+        whole = frozenset(op for op in operators(graph) if is_implicit(op) and is_functional(op))
+        return Decompositions({}, whole, whole)
+    present = operators(graph)
+    table = _core_table()
+    whole = KEPT.union(preserved)
+    python = {op for op in IN_PYTHON if op not in whole and (op in present or IN_PYTHON[op] in present)}
+    rules = {op: rule for op, rule in table.items() if op not in whole} if preserved else table
+    special = {op for op in whole if is_implicit(op) and (op in preserved or op in present)} | python
+    return Decompositions(rules, whole, frozenset(special))
+
+
+def operators(graph: fx.Graph) -> frozenset[OpOverload]:
+    """The torch operators that the graph calls."""
+    return frozenset(n.target for n in graph.nodes if isinstance(n.target, OpOverload))
+
+
+def is_functional(op: OpOverload) -> bool:
+    """Whether the operator writes nothing and returns no view."""
+    schema = op._schema
+    return not schema.is_mutable and all(r.alias_info is None for r in (*schema.returns, *schema.arguments))
+
+
+def is_fixed(graph: fx.Graph) -> bool:
+    """Whether all shapes are numbers, nothing is written, and there is no control flow."""
+    return not any(
+        isinstance(n.target, HigherOrderOperator)
+        or (isinstance(n.target, OpOverload) and n.target._schema.is_mutable)
+        or _is_open(n.meta.get("val"))
+        for n in graph.nodes
+    )
+
+
+def _is_open(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_is_open(v) for v in value)
+    if isinstance(value, torch.Tensor):
+        return bool(getattr(value, "_has_symbolic_sizes_strides", False))
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+@contextmanager
+def dispatching(plan: Decompositions, mode: FakeTensorMode) -> Iterator[None]:
+    """The state in which decompositions run: no gradients, and `plan.special` operators reach the tracer whole."""
+    special = {op: plan.rules.get(op, _stays) for op in plan.special}
+    flags = torch.backends.mkldnn.set_flags(False), torch.backends.nnpack.set_flags(False)
+    try:
+        with mode, torch.no_grad(), _override_composite_implicit_decomp(special):
+            yield
+    finally:
+        torch.backends.mkldnn.set_flags(*flags[0])
+        torch.backends.nnpack.set_flags(*flags[1])
+
+
+def _stays(*args: Any, **kwargs: Any) -> Any:
+    """What a decomposition returns that does not want to be one."""
+    return NotImplemented
+
+
+def aten_program(program: ExportedProgram, module: fx.GraphModule, signature: ExportGraphSignature) -> EdgeProgram:
+    """`program` with another graph."""
+    return EdgeProgram(
+        module,
+        module.graph,
+        signature,
+        dict(program.state_dict),
+        dict(program.range_constraints),
+        renamed_call_graph(program, signature),
+        program.example_inputs,
+        dict(program.constants),
+        verify=False,
+    )

@@ -1,0 +1,201 @@
+"""Decompose a graph node by node, writing down the operators that a decomposition calls.
+
+For graphs of fixed shapes without writing operators. What is core ATen already is copied with its value, and no
+operator runs for it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dispatch.python import enable_python_dispatcher
+from torch._ops import OpOverload
+from torch._subclasses import FakeTensor
+from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.weak import WeakIdKeyDictionary
+
+from partitioners.exir.program import copy_attributes, copy_node
+from partitioners.exir.values import arguments
+
+DROPPED = frozenset({"aten::_assert_tensor_metadata"})
+
+
+@dataclass(frozen=True)
+class Decompositions:
+    """What to take apart.
+
+    rules: how, by operator. whole: operators to keep although the dispatcher would take them apart.
+    special: those that the dispatcher must be told about.
+    """
+
+    rules: Mapping[OpOverload, Callable[..., Any]]
+    whole: frozenset[OpOverload]
+    special: frozenset[OpOverload]
+
+    def rule(self, op: Any) -> Callable[..., Any] | None:
+        """How to take an operator apart; None when it stays."""
+        if op in self.whole:
+            return None
+        return self.rules.get(op) or (op.decompose if is_implicit(op) else None)
+
+
+class NotFunctionalError(Exception):
+    """A decomposition writes a tensor or makes one from numbers: it must be traced with all that surrounds it."""
+
+
+class Recorder(TorchDispatchMode):
+    """Appends the operators that run under it to a graph, after `table` has taken them apart.
+
+    twins: the node of each tensor. Neither it nor a node's value holds the tensor itself: torch makes a detached
+    copy of a new tensor that somebody else has got hold of, and that would be one operator more.
+    """
+
+    def __init__(self, graph: fx.Graph, plan: Decompositions) -> None:
+        super().__init__()
+        self.graph, self.plan = graph, plan
+        self.source: fx.Node | None = None
+        self.twins: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+    def begin(self, source: fx.Node, inputs: Mapping[torch.Tensor, fx.Node]) -> None:
+        """Take down what `source` does, with `inputs` for its arguments."""
+        self.source = source
+        self.twins = WeakIdKeyDictionary(dict(inputs))
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Take one operator apart, or write it down and return its value."""
+        kwargs = {} if kwargs is None else kwargs
+        if func.namespace == "prim":  # questions about a tensor
+            return func(*args, **kwargs)
+        rule = self.plan.rule(func)
+        if rule is not None:
+            # As torch's own tracer does it: what autograd adds, such as the detaching of new tensors, stays out.
+            with self, torch._C._AutoDispatchBelowAutograd():
+                result = rule(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        if func._schema.is_mutable:
+            raise NotFunctionalError(func)
+        node_args, node_kwargs = tree_map_only(torch.Tensor, self.twin, (args, kwargs))
+        result = func(*args, **kwargs)
+        self.append(func, node_args, node_kwargs, result)
+        return result
+
+    def twin(self, tensor: torch.Tensor) -> fx.Node:
+        """The node whose value the tensor is."""
+        found: fx.Node | None = self.twins.get(tensor)
+        if found is None:
+            raise NotFunctionalError(tensor)
+        return found
+
+    def append(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Append a call whose value is `result`, and remember its tensors."""
+        nodes = self.create(op, args, kwargs, tree_map_only(FakeTensor, torch.Tensor.detach, result))
+        for node, value in zip(nodes, result, strict=True) if isinstance(nodes, list) else [(nodes, result)]:
+            if isinstance(value, torch.Tensor):
+                self.twins[value] = node
+        for node in nodes if isinstance(nodes, list) else [nodes]:
+            if node is not None:
+                node.meta.pop("tensor_meta", None)
+
+    def create(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> Any:
+        """Append a call; its node, or for several results the nodes that pick them (None for what is no tensor)."""
+        assert self.source is not None
+        node = self.graph.create_node("call_function", op, args, kwargs, name=op._schema.name.split("::")[-1])
+        node.meta = {**self.source.meta, "val": value}
+        node.meta.setdefault("original_aten", self.source.target)
+        if isinstance(value, (list, tuple)):
+            return [self.item(node, i) if isinstance(v, torch.Tensor) else None for i, v in enumerate(value)]
+        return node
+
+    def item(self, node: fx.Node, index: int) -> fx.Node:
+        """Append one element of a node's value."""
+        found = self.graph.create_node("call_function", operator.getitem, (node, index), {}, name="getitem")
+        found.meta = {**node.meta, "val": node.meta["val"][index]}
+        return found
+
+
+@cache
+def is_implicit(op: OpOverload) -> bool:
+    """Whether the dispatcher takes the operator apart by itself."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    return key in op.py_kernels or torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key)
+
+
+def recorded(
+    source: fx.GraphModule, plan: Decompositions, dispatching: Callable[[], AbstractContextManager[None]]
+) -> fx.GraphModule:
+    """The graph taken apart; decompositions run in the state that `dispatching` makes.
+
+    Raises NotFunctionalError when that needs more than one node at a time.
+    """
+    graph = fx.Graph()
+    recorder = Recorder(graph, plan)
+    calls = [n.target for n in source.graph.nodes if isinstance(n.target, OpOverload)]
+    with dispatching() if any(map(plan.rule, calls)) else nullcontext():
+        _write(recorder, source.graph)
+    graph.eliminate_dead_code()
+    return _LazyGraphModule(copy_attributes(source), graph)
+
+
+def _write(recorder: Recorder, source: fx.Graph) -> None:
+    twins: dict[fx.Node, Any] = {}
+    for node in source.nodes:
+        if node.op == "output":
+            recorder.graph.output(arguments(node, twins.__getitem__)[0][0]).meta = dict(node.meta)
+        elif node.op != "call_function":
+            twins[node] = copy_node(recorder.graph, node, twins)
+        elif node.target is operator.getitem and isinstance(twins[node.args[0]], list):
+            twins[node] = twins[node.args[0]][node.args[1]]
+        elif not isinstance(node.target, OpOverload):
+            twins[node] = copy_node(recorder.graph, node, twins)
+        elif node.target._schema.name not in DROPPED:
+            twins[node] = _written(recorder, node, twins)
+
+
+def _written(recorder: Recorder, node: fx.Node, twins: Mapping[fx.Node, Any]) -> Any:
+    """What stands for one operator in the new graph: a node, or a list of them."""
+    op: Any = node.target
+    inputs = {n: twins[n] for n in node.all_input_nodes}
+    if recorder.plan.rule(op) is None and all(same_value(twin, n) for n, twin in inputs.items()):
+        recorder.source = node
+        args, kwargs = arguments(node, twins.__getitem__)
+        return recorder.create(op, args, kwargs, node.meta["val"])
+    leaves = [leaf for twin in inputs.values() for leaf in tree_leaves(twin)]
+    recorder.begin(node, {n.meta["val"]: n for n in leaves if isinstance(n.meta["val"], torch.Tensor)})
+    args, kwargs = arguments(node, lambda n: tree_map_only(fx.Node, lambda t: t.meta["val"], twins[n]))
+    with enable_python_dispatcher(), recorder:
+        result = op(*args, **kwargs)
+    return tree_map_only(torch.Tensor, recorder.twin, list(result) if isinstance(result, (list, tuple)) else result)
+
+
+def same_value(twin: Any, node: fx.Node) -> bool:
+    """Whether a node's twin has the shape, strides and type of the node."""
+    value = node.meta.get("val")
+    if isinstance(twin, list):
+        return isinstance(value, (list, tuple)) and all(
+            not isinstance(t, fx.Node) or _same_tensor(t.meta["val"], v) for t, v in zip(twin, value, strict=True)
+        )
+    return not isinstance(twin, fx.Node) or _same_tensor(twin.meta.get("val"), value)
+
+
+def _same_tensor(left: Any, right: Any) -> bool:
+    if left is right:
+        return True
+    if not isinstance(left, FakeTensor) or not isinstance(right, FakeTensor):
+        return False
+    return left.shape == right.shape and left.stride() == right.stride() and left.dtype == right.dtype
