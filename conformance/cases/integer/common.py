@@ -42,7 +42,7 @@ class Subject:
 
     shapes: others to try. open: the axes whose sizes may be open; None: there are none. deep: whether `at` takes any
     rank. elementwise: the output has the shape of `x`. plain: the result is no real number (a comparison's). idle:
-    it computes nothing, and so stands behind an abs. real: whether torch takes floats.
+    it computes nothing, and so stands behind an abs. unsigned: its operand must come from an abs.
     """
 
     at: Callable[[tuple[int, ...]], Use]
@@ -53,11 +53,12 @@ class Subject:
     elementwise: bool = False
     plain: bool = False
     idle: bool = False
+    unsigned: bool = False
 
     @property
     def front(self) -> Front:
         """What stands in front of the operator."""
-        return behind_abs if self.idle else bare
+        return behind_abs if self.idle or self.unsigned else bare
 
     def use(self, precision: str, shape: tuple[int, ...] | None = None) -> Use:
         """The use in a precision, of the usual shape unless told otherwise."""
@@ -111,7 +112,7 @@ def surroundings(subject: Subject, precision: str) -> Iterator[Draft]:
         for name, graph in contexts.around(u, front).items():
             yield placed(name, graph)
     yield placed("used_twice", contexts.used_twice(u, front))
-    if precision != INTEGERS and not subject.idle:
+    if precision != INTEGERS and subject.front is bare:
         yield placed("behind_linear", contexts.behind_linear(u, precision))
         if len(u.values[0].shape) == 4:
             yield placed("behind_conv", contexts.behind_conv(u, precision))

@@ -39,7 +39,10 @@ WIDE_SCATTERED = Fill("list", values=tuple(float((40503 * index) % 65536 - 32768
 
 @dataclass(frozen=True)
 class Function:
-    """A function of `x`. args: what stands behind `x`; x, y: quantisations that fit its domain and its results."""
+    """A function of `x`. args: what stands behind `x`; x, y: quantisations that fit its domain and its results.
+
+    jump: quantisations with which its 16-bit table jumps; leaps: it does so at 0 with any, so that `x` is an abs then.
+    """
 
     op: str
     args: tuple[Any, ...] = ()
@@ -48,24 +51,25 @@ class Function:
     more: tuple[tuple[str, tuple[Any, ...], tuple[tuple[str, Any], ...]], ...] = ()
     domain: tuple[float, float] | None = None
     jump: tuple[Quant, Quant] | None = None
+    leaps: bool = False
 
     def at(self, shape: tuple[int, ...]) -> Use:
         """The function of an `x` of this shape."""
         return use(self.op, shape, *self.args, x=self.x, y=self.y)
 
-    @property
-    def subject(self) -> Subject:
+    def subject(self, precision: str) -> Subject:
         """What all rows are made from."""
-        return Subject(self.at, shapes=SHAPES, elementwise=True)
+        return Subject(self.at, shapes=SHAPES, elementwise=True, unsigned=self.leaps and is_wide(precision))
 
 
 def cases(function: Function, precision: str, limits: Limits) -> list[Draft]:
     """What every function has: arguments, codes, other quantisations."""
-    u = function.subject.use(precision)
-    drafts = everywhere(function.subject, precision, limits)
+    subject = function.subject(precision)
+    u = subject.use(precision)
+    drafts = everywhere(subject, precision, limits)
     for name, args, kwargs in function.more:
         drafts.append(accepted(name, model(replace(u, args=(u.args[0], *args), kwargs=kwargs))))
-    drafts += all_codes(function.subject, precision)
+    drafts += all_codes(subject, precision)
     drafts += slopes(function, precision, limits)
     return drafts if function.domain is None else within(drafts, function.domain)
 
@@ -102,8 +106,9 @@ def slopes(function: Function, precision: str, limits: Limits, usual: Use | None
     if "table_slope" not in limits:
         return []
     limits.fixed("table_slope", 2**15 - 1)
-    u = function.subject.use(precision) if usual is None else usual
-    drafts = [limit("table_slope", "usual", model(u))]
+    subject = function.subject(precision)
+    u = subject.use(precision) if usual is None else usual
+    drafts = [limit("table_slope", "usual", subject.model(u))]
     if function.jump is not None:
         x, y = function.jump
         drafts.append(outside("table_slope", "jumps", model(requantised(u, x, y, INT16))))
@@ -200,7 +205,7 @@ FUNCTIONS: Mapping[str, Function] = {
             y=COARSE,
             more=(("cubed", (3,), ()), ("of_a_float", (3.0,), ()), ("itself", (1,), ())),
         ),
-        Function("aten.reciprocal.default", x=POSITIVE, domain=(0.2, INFINITY), jump=(POSITIVE, Q)),
+        Function("aten.reciprocal.default", x=POSITIVE, domain=(0.2, INFINITY), jump=(POSITIVE, Q), leaps=True),
         Function("aten.remainder.Scalar", (1.5,), more=(("whole_number", (2,), ()), ("negative", (-1.5,), ()))),
         Function("aten.round.default"),
         Function("aten.rsqrt.default", x=POSITIVE, domain=(0.2, INFINITY)),

@@ -12,6 +12,7 @@ from partitioners.ethosu.lowering.tables import entries_of_wide
 from partitioners.ethosu.support.common import is_named
 from partitioners.ethosu.support.quantisation import operand_params, result_params
 from partitioners.ethosu.support.rule import Context, limit
+from partitioners.ethosu.support.signs import is_never_negative
 from partitioners.exir.nodes import operand
 from partitioners.exir.qdq import is_dequantize, qparams
 
@@ -20,11 +21,13 @@ STEEP = frozenset(
 ) | {"aten.reciprocal.default", "aten.sin.default", "aten.tan.default"}
 """Functions that can go from one end to the other between two entries; others pass through 0 at code 0."""
 MAX_SLOPE = 2**15 - 1
+HALF = 256
+"""The entry of code 0."""
 
 
 @limit("table_slope", MAX_SLOPE)
 def table_slope(node: fx.Node, context: Context) -> str | None:
-    """TABLE is unpredictable elsewhere."""
+    """TABLE is unpredictable elsewhere. Entries for codes that never come do not count."""
     before, after = operand_params(node)[:1], result_params(node)[:1]
     if not before or not after or before[0].dtype != torch.int16 or after[0].dtype != torch.int16:
         return None
@@ -37,10 +40,13 @@ def table_slope(node: fx.Node, context: Context) -> str | None:
     entries = torch.from_numpy(
         entries_of_wide(before[0], after[0], lambda numbers: target(numbers, *arguments, **node.kwargs))
     )
-    slopes = entries.to(torch.int64).diff()
+    source = operand(node)
+    first = HALF if source is not None and is_never_negative(source, context) else 0
+    slopes = entries.to(torch.int64).diff()[first:]
     worst = int(slopes.abs().argmax())
     found = int(slopes[worst])
-    return None if -MAX_SLOPE - 1 <= found <= MAX_SLOPE else f"{abs(found)} behind code {worst * 128 - 2**15}"
+    fits = -MAX_SLOPE - 1 <= found <= MAX_SLOPE
+    return None if fits else f"{abs(found)} behind code {(first + worst) * 128 - 2**15}"
 
 
 def _arguments(node: fx.Node, context: Context) -> tuple[Any, ...] | None:
