@@ -134,7 +134,7 @@ def _torch_out(op: EdgeOp) -> OpOverload | None:
     wanted = [(p.name, p.type) for p in parameters_of(functional._schema)]
     bare = [w for w in wanted if w[0] not in TENSOR_OPTIONS]
     packet = functional.overloadpacket
-    candidates = [getattr(packet, name) for name in packet.overloads()]
+    candidates: list[OpOverload] = [getattr(packet, name) for name in packet.overloads()]
     outs = [c for c in candidates if _is_out(c._schema)]
     for form in (wanted, bare):
         for candidate in outs:

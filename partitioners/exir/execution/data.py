@@ -1,0 +1,59 @@
+"""Bytes of a program: those of tensors, those that delegates want stored, and how inputs and outputs nest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import TreeSpec, treespec_dumps
+
+from partitioners.exir.errors import ExirError
+from partitioners.exir.pte.model import Buffer
+
+
+def tensor_bytes(tensor: torch.Tensor, dim_order: Sequence[int]) -> Buffer:
+    """The elements, with the axes in this order in memory."""
+    ordered = tensor.detach().permute(tuple(dim_order)).contiguous()
+    if ordered.numel() == 0:
+        return b""
+    return memoryview(ordered.reshape(-1).view(torch.uint8).numpy().data).toreadonly()
+
+
+def named_data(lowered: Any, where: str) -> dict[str, Buffer]:
+    """Data that a delegate wants stored beside its blob, by name.
+
+    A backend gives a mapping from name to bytes, or ExecuTorch's record of such data. Raises ExirError for others.
+    """
+    store = getattr(lowered, "data_store_output", None)
+    if store is None:
+        return {}
+    if isinstance(store, Mapping) and all(isinstance(v, (bytes, memoryview)) for v in store.values()):
+        return dict(store)
+    entries, buffers = getattr(store, "pte_data", None), getattr(store, "buffers", None)
+    if isinstance(entries, Mapping) and buffers is not None and not getattr(store, "external_data", None):
+        return {key: buffers[entry.buffer_index].buffer for key, entry in entries.items()}
+    raise ExirError(
+        "data store of an unknown form",
+        found=type(store).__name__,
+        expected="a mapping from name to bytes",
+        where=where,
+    )
+
+
+def merge(named: dict[str, Buffer], more: Mapping[str, Buffer]) -> None:
+    """Add data by name. Raises ExirError for a name that has other data already."""
+    for key, data in more.items():
+        if key in named and named[key] != data:
+            raise ExirError("data of one name that differ", found=key, expected="one content", where="named data")
+        named[key] = data
+
+
+def nesting(spec: TreeSpec | None) -> str:
+    """How inputs or outputs nest, in JSON; "" for containers that have no JSON form."""
+    if spec is None:
+        return ""
+    try:
+        return treespec_dumps(spec)
+    except NotImplementedError:
+        return ""
