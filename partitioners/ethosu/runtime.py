@@ -138,7 +138,8 @@ def _calls(model: TModel, indices: dict[str, int]) -> tuple[Call, ...]:
         site = site_of(operator, named, known, f"operator {position} {operator.code}")
         last = None if rescale is None else site_of(rescale, named, known, f"the RESCALE of operator {position}")
         step = prepare(site, last)
-        known[operator.outputs[0]] = of_result(site) if step.bound is None else (-step.bound, step.bound)
+        bound = None if step.product is None else step.product.bound
+        known[operator.outputs[0]] = of_result(site) if bound is None else (-bound, bound)
         result = indices[(operator if rescale is None else rescale).outputs[0]]
         calls.append(Call(step.kernel, tuple(indices[operator.inputs[p]] for p in step.arguments), result, site.where))
     return tuple(calls)

@@ -45,10 +45,10 @@ def folded(weights: Tensor, bias: Tensor | None, x: Affine, bits: int = 31) -> t
     weights [rows, terms] and bias [rows] are integers; both results have the float type in which every
     partial sum is exact. Raises ValueError when one may need more than `bits` bits and a sign.
     """
-    wide = weights.to(torch.int64)
+    wide = weights.double()  # exact: a sum has at most 53 bits, or `exact_dtype` refuses it
     offset = wide.sum(dim=1) * -x.zero_point
     if bias is not None:
-        offset += bias.to(torch.int64)
+        offset += bias
     bounds = wide.abs().sum(dim=1) * max(abs(x.qmin), abs(x.qmax)) + offset.abs()
     dtype = exact_dtype(int(bounds.max()) if bounds.numel() else 0, bits)
     return wide.to(dtype), offset.to(dtype)
@@ -67,8 +67,15 @@ def as_float(codes: Tensor, dtype: torch.dtype) -> Tensor:
 
 def padded_float(codes: Tensor, padding: Padding, code: int, dtype: torch.dtype) -> Tensor:
     """`codes` [N, H, W, C] as contiguous floats, within rows and columns of `code`."""
-    if padding == NO_PADDING:
-        return as_float(codes, dtype).contiguous()
+    return as_float(codes, dtype).contiguous() if padding == NO_PADDING else _framed(codes, padding, code, dtype)
+
+
+def padded(codes: Tensor, padding: Padding, code: int) -> Tensor:
+    """`codes` [N, H, W, C] in their type, contiguous, within rows and columns of `code`."""
+    return codes.contiguous() if padding == NO_PADDING else _framed(codes, padding, code, codes.dtype)
+
+
+def _framed(codes: Tensor, padding: Padding, code: int, dtype: torch.dtype) -> Tensor:
     (top, bottom), (left, right) = padding
     n, h, w, c = codes.shape
     value = torch.full((n, top + h + bottom, left + w + right, c), code, dtype=dtype)

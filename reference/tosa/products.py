@@ -1,4 +1,4 @@
-"""Accumulators of TOSA's products, NHWC: exact integers as floating-point numbers.
+"""Accumulators of TOSA's products, NHWC: exact integers as floating-point numbers, or as int32 sums of raw codes.
 
 INT8 operands add up to INT32, INT16 by INT8 (or, in MATMUL, by INT16) to INT48; `bits` is 31 or 47. A sum that
 leaves that type is unpredictable. The kernels check that only where the weights allow it.
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from reference.affine import Affine
-from reference.int8 import products
+from reference.int8 import products, sums
 from reference.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype, folded
 from reference.tosa.numbers import Codes, Kernel, Kernel2, require_within
 
@@ -23,24 +23,44 @@ EXACT: Final = 53
 
 @dataclass(frozen=True)
 class Product:
-    """A kernel and the largest magnitude that its accumulators may have."""
+    """A kernel and the largest magnitude that its accumulators may have.
+
+    offset: int64 per output channel, to be added to the kernel's numbers, which have at most the magnitude `raw`.
+    Without one the kernel's numbers are the accumulators.
+    """
 
     kernel: Kernel
     bound: int
+    offset: Tensor | None = None
+    raw: int = 0
 
 
-def integers(bits: int) -> Kernel:
+def integers(bits: int, offset: Tensor | None = None) -> Kernel:
     """Accumulators as INT32 or INT48."""
-    return (lambda acc: acc.to(torch.int32)) if bits == 31 else (lambda acc: acc.to(torch.int64))
+    dtype = torch.int32 if bits == 31 else torch.int64
+    if offset is None:
+        return lambda acc: acc.to(dtype)
+    stored = offset.to(dtype)
+    return lambda acc: torch.add(acc, stored)
 
 
 def _affine(x: Codes) -> Affine:
     return Affine(1.0, x.zero_point, x.low, x.high)
 
 
-def _product(kernel: Kernel, sums: Tensor, bias: Tensor, x: Codes, bits: int) -> Product:
-    """sums: of the weights' magnitudes, per output channel."""
-    bound = int((sums.to(torch.int64) * x.reach + bias.to(torch.int64).abs()).max())
+def _magnitudes(weights: Tensor, axis: int) -> Tensor:
+    """Those of weights of at most 32 bits added up along an axis, int64; in float64, which is exact and faster."""
+    return weights.double().abs_().sum(axis).to(torch.int64)
+
+
+def _bound(magnitudes: Tensor, bias: Tensor, x: Codes) -> int:
+    """Of the accumulators. magnitudes: those of the weights added up, per output channel."""
+    return int((magnitudes * x.reach + bias.to(torch.int64).abs()).max())
+
+
+def _product(kernel: Kernel, magnitudes: Tensor, bias: Tensor, x: Codes, bits: int) -> Product:
+    """magnitudes: those of the weights added up, per output channel."""
+    bound = _bound(magnitudes, bias, x)
     if bound < 1 << bits:
         return Product(kernel, bound)
     limit = 1 << bits
@@ -70,8 +90,14 @@ def conv2d(
     """weights [O, KH, KW, I], bias [O] or [1]; x [N, H, W, I] -> [N, OH, OW, O]."""
     flat = _centred(weights, weight_zero_point)
     biases = bias.expand(weights.shape[0])
+    magnitudes = _magnitudes(flat.flatten(1), 1)
+    raw = int(magnitudes.max()) * max(-x.low, x.high)
+    bound = _bound(magnitudes, biases, x)
+    if x.dtype == flat.dtype == torch.int8 and max(raw, bound) < 1 << 31 and sums.has_int8_product():
+        kernel = sums.conv2d(flat, _affine(x), stride, dilation, padding)
+        return Product(kernel, bound, sums.offset(flat, biases, _affine(x)), raw)
     kernel = products.conv2d(flat, biases, _affine(x), stride, dilation, padding, EXACT)
-    return _product(kernel, flat.to(torch.int64).abs().sum((1, 2, 3)), biases, x, bits)
+    return _product(kernel, magnitudes, biases, x, bits)
 
 
 def depthwise_conv2d(
@@ -88,7 +114,7 @@ def depthwise_conv2d(
     flat = _centred(weights, weight_zero_point).reshape(1, *weights.shape[:2], -1)
     biases = bias.expand(flat.shape[3])
     kernel = products.depthwise_conv2d(flat, biases, _affine(x), stride, dilation, padding, EXACT)
-    return _product(kernel, flat.to(torch.int64).abs().sum((0, 1, 2)), biases, x, bits)
+    return _product(kernel, _magnitudes(flat.flatten(0, 2), 0), biases, x, bits)
 
 
 def transpose_conv2d(
@@ -105,7 +131,7 @@ def transpose_conv2d(
     flat = _centred(weights, weight_zero_point)
     biases = bias.expand(weights.shape[0])
     kernel = products.transpose_conv2d(flat, biases, size, _affine(x), stride, before, EXACT)
-    return _product(kernel, flat.to(torch.int64).abs().sum((1, 2, 3)), biases, x, bits)
+    return _product(kernel, _magnitudes(flat.flatten(1), 1), biases, x, bits)
 
 
 Triple = tuple[int, int, int]
@@ -133,7 +159,7 @@ def conv3d(
         taps = _windows3d(value, kernel, stride, dilation)
         return torch.addmm(offset, taps.reshape(-1, matrix.shape[0]), matrix).view(*taps.shape[:4], -1)
 
-    return _product(apply, flat.to(torch.int64).abs().sum(1), biases, x, bits)
+    return _product(apply, _magnitudes(flat, 1), biases, x, bits)
 
 
 def _windows3d(x: Tensor, kernel: tuple[int, ...], stride: Triple, dilation: Triple) -> Tensor:

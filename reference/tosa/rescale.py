@@ -7,6 +7,9 @@ in fewer passes, as floor(acc * ratio + (1/2 + zero point)) with ratio = multipl
 - the result saturates: all terms are multiples of 2**-shift, and wherever the exact sum is below 2**L, the first
   power of two past the limits, it has at most L + shift <= 53 bits. Beyond it rounding is monotone, and the
   result stays past the limits.
+
+Sums that lack an offset per channel take it with the zero point, (offset * ratio + 1/2 + zero point), where all
+terms fit 53 bits, that of the offset too.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from torch import Tensor
 from reference.int8.lut import ALL_CODES, lookup
 from reference.rescale import tosa_multiplier, tosa_single_round
 from reference.tosa.numbers import INT32, Codes, Kernel, Unpredictable, require_within
+from reference.tosa.products import Product
 
 _EXACT: Final = 53
 
@@ -39,8 +43,8 @@ def rescale(
 ) -> Kernel:
     """x of any shape -> y: one multiplier and shift, or one per index of the last axis.
 
-    x may also be floating-point numbers that are exact integers, as products leave them. bound: the largest
-    |x - zero point| that can occur, where that is less than its type allows. Raises Unpredictable as `rounded`.
+    bound: the largest |x - zero point| that can occur, where that is less than its type allows. Raises
+    Unpredictable as `rounded`.
     """
     reach = x.reach if bound is None else bound
     multiplier, shift = _column(multipliers), _column(shifts)
@@ -55,6 +59,20 @@ def rescale(
     if x.zero_point == 0 and not x.unsigned:
         return finish
     return lambda stored: finish(x.numbers(stored) - x.zero_point)
+
+
+def of_product(
+    product: Product, multipliers: Sequence[int], shifts: Sequence[int], y: Codes, scale32: bool = True
+) -> Kernel:
+    """What a product's kernel gives -> y, as `rescale`."""
+    multiplier, shift, offset = _column(multipliers), _column(shifts), product.offset
+    if offset is None:
+        return rounded(multiplier, shift, y, product.bound, scale32)
+    terms = product.raw + int(offset.abs().max())
+    if _has_exact_terms(multiplier, shift, y, terms) and _all_defined(multiplier, shift, y, product.bound, scale32):
+        return _in_float64(multiplier, shift, y, offset)
+    finish, start = rounded(multiplier, shift, y, product.bound, scale32), offset.double()
+    return lambda raw: finish(raw.double().add_(start))
 
 
 def _all_defined(multiplier: Tensor, shift: Tensor, y: Codes, bound: int, scale32: bool) -> bool:
@@ -83,15 +101,23 @@ def rounded(multiplier: Tensor, shift: Tensor, y: Codes, bound: int, scale32: bo
 
 def _is_exact(multiplier: Tensor, shift: Tensor, y: Codes, bound: int) -> bool:
     """See the module: every term within 53 bits, or every term that matters."""
-    largest, most = int(multiplier.max()), int(shift.max())
-    if bound * largest + (1 << (most - 1)) + (abs(y.zero_point) << most) <= 1 << _EXACT:
+    if _has_exact_terms(multiplier, shift, y, bound):
         return True
+    most = int(shift.max())
     return y.dtype != torch.int32 and max(abs(y.low), abs(y.high), y.reach).bit_length() + 1 + most <= _EXACT
 
 
-def _in_float64(multiplier: Tensor, shift: Tensor, y: Codes) -> Kernel:
+def _has_exact_terms(multiplier: Tensor, shift: Tensor, y: Codes, bound: int) -> bool:
+    most = int(shift.max())
+    return bound * int(multiplier.max()) + (1 << (most - 1)) + (abs(y.zero_point) << most) <= 1 << _EXACT
+
+
+def _in_float64(multiplier: Tensor, shift: Tensor, y: Codes, start: Tensor | None = None) -> Kernel:
+    """start: what every accumulator lacks, per index of the last axis."""
     ratio = torch.ldexp(torch.ones_like(shift, dtype=torch.float64), -shift) * multiplier
     offset = torch.full_like(ratio, y.zero_point + 0.5)
+    if start is not None:
+        offset = offset + ratio * start
 
     def apply(acc: Tensor) -> Tensor:
         value = acc.clone() if acc.dtype == torch.float64 else acc.double()

@@ -10,7 +10,9 @@ import torch
 from partitioners.ethosu.device import spans
 from partitioners.ethosu.device.site import Kernel, Site, Span, Step
 from reference.tosa import elementwise
-from reference.tosa.numbers import DTYPES, codes
+from reference.tosa.numbers import DTYPES, Codes, codes
+from reference.tosa.products import Product
+from reference.tosa.rescale import of_product
 from reference.tosa.rescale import rescale as rescale_kernel
 
 _UNCHECKED: Final[Mapping[str, tuple[Callable[[Site], Span], Kernel]]] = {
@@ -58,17 +60,23 @@ def select(site: Site) -> Step:
     return Step(elementwise.select, (0, 1, 2))
 
 
-def rescale(site: Site, bound: int | None = None) -> Step:
-    """bound: the largest magnitude of the numbers to rescale; where it is not given, by their span."""
-    kernel = rescale_kernel(
-        site.data(1).tolist(),
-        site.data(2).tolist(),
-        site.codes(0, 3, site.attribute("input_unsigned")),
-        codes(site.y.dtype, site.number(4), site.attribute("output_unsigned")),
-        site.attribute("scale32"),
-        _largest(site) if bound is None else bound,
-    )
-    return Step(kernel)
+def rescale(site: Site) -> Step:
+    x, y = site.codes(0, 3, site.attribute("input_unsigned")), _rescaled(site)
+    return Step(rescale_kernel(*_factors(site), x, y, site.attribute("scale32"), _largest(site)))
+
+
+def rescaled_product(site: Site, product: Product) -> Kernel:
+    """The kernel of a RESCALE that takes what the product's kernel gives."""
+    return of_product(product, *_factors(site), _rescaled(site), site.attribute("scale32"))
+
+
+def _factors(site: Site) -> tuple[list[int], list[int]]:
+    """Multipliers and shifts."""
+    return site.data(1).tolist(), site.data(2).tolist()
+
+
+def _rescaled(site: Site) -> Codes:
+    return codes(site.y.dtype, site.number(4), site.attribute("output_unsigned"))
 
 
 def _largest(site: Site) -> int | None:

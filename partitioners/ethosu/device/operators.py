@@ -55,9 +55,11 @@ def prepare(site: Site, rescaled: Site | None = None) -> Step:
     """
     try:
         step = RULES[site.code](site)
-        if step.bound is None:
+        product = step.product
+        if product is None:
             return step
-        last = elementwise.rescale(rescaled, step.bound).kernel if rescaled else integers(products.bits(site))
+        whole = integers(products.bits(site), product.offset)
+        last = elementwise.rescaled_product(rescaled, product) if rescaled else whole
     except DeviceError:
         raise
     except ValueError as error:  # a kernel's own limits

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from partitioners.ethosu.device.site import Site, Step
 from reference.tosa import products
-from reference.tosa.products import Product
+from reference.tosa.products import Product, integers
 
 Maker = Callable[[Tensor, Tensor], Product]
 """From weights and bias to the kernel of the input."""
@@ -24,12 +24,13 @@ def _prepared(site: Site, make: Maker) -> Step:
     """Weights and bias may also be computed; then the kernel is made at every run."""
     if site.is_constant(1) and site.is_constant(2):
         product = make(site.data(1), site.data(2))
-        return Step(product.kernel, (0,), product.bound)
+        return Step(product.kernel, (0,), product)
 
     def apply(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-        return make(weights, bias).kernel(x)
+        product = make(weights, bias)
+        return integers(bits(site), product.offset)(product.kernel(x))
 
-    return Step(apply, (0, 1, 2), 1 << bits(site))
+    return Step(apply, (0, 1, 2), Product(apply, 1 << bits(site)))
 
 
 def _windows(site: Site, taps: int) -> None:
@@ -81,4 +82,4 @@ def transpose_convolution(site: Site) -> Step:
 
 def matmul(site: Site) -> Step:
     kernel, bound = products.matmul(site.codes(0, 2), site.codes(1, 3), site.x.shape[2], bits(site))
-    return Step(kernel, (0, 1), bound)
+    return Step(kernel, (0, 1), Product(kernel, bound))

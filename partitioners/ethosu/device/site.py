@@ -19,6 +19,7 @@ from partitioners.ethosu.tosa_rules.use import Use
 from partitioners.exir.flatbuffer import FormatError
 from reference.int8.accumulate import Padding
 from reference.tosa.numbers import Codes, codes
+from reference.tosa.products import Product
 
 Kernel = Callable[..., torch.Tensor]
 Span = tuple[int, int]
@@ -36,12 +37,12 @@ class DeviceError(FormatError):
 class Step:
     """A prepared operator: `kernel` takes the values of the operands at positions `arguments`.
 
-    bound: of products, whose kernel gives floating-point accumulators, the largest magnitude of one.
+    product: of products, whose kernel does not give INT32 or INT48 yet.
     """
 
     kernel: Kernel
     arguments: tuple[int, ...] = (0,)
-    bound: int | None = None
+    product: Product | None = None
 
 
 @dataclass(frozen=True)

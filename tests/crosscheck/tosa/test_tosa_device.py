@@ -49,7 +49,7 @@ def test_one_wrong_number_is_noticed(operator: str, monkeypatch: pytest.MonkeyPa
 
     def wrong(site: Site) -> Step:
         step = rule(site)
-        return Step(_faulty(step.kernel), step.arguments, step.bound)
+        return Step(_faulty(step.kernel), step.arguments, step.product)
 
     monkeypatch.setattr(operators, "RULES", {**RULES, operator: wrong})
     name = next(each for each in PROGRAMS if each.split()[0] == operator)
