@@ -1,8 +1,9 @@
 """The export API: edge programs, partitioners, delegates."""
 
 from partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection, Runtime
+from partitioners.exir.config import EdgeCompileConfig
 from partitioners.exir.constants import tag_constant_data, tag_mutated_buffer
-from partitioners.exir.edge import EdgeCompileConfig, to_edge
+from partitioners.exir.edge import to_edge
 from partitioners.exir.errors import BackendError, ContractError, EdgeError, ExirError, InputError
 from partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass
 from partitioners.exir.executorch_manager import ExecutorchProgramManager
@@ -13,6 +14,7 @@ from partitioners.exir.partitioner import DelegationSpec, Partitioner, Partition
 from partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program, edge_program
 from partitioners.exir.run import register_runtime, run_program
 from partitioners.exir.transform import apply_passes, transform_program
+from partitioners.exir.transform_and_lower import to_edge_transform_and_lower
 from partitioners.exir.values import fill_values
 
 __all__ = [
@@ -49,5 +51,6 @@ __all__ = [
     "tag_mutated_buffer",
     "to_backend",
     "to_edge",
+    "to_edge_transform_and_lower",
     "transform_program",
 ]

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
+from torch._export.verifier import Verifier
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
@@ -50,13 +51,24 @@ def _core_table() -> dict[OpOverload, Callable[..., Any]]:
     return {op: rule for op, rule in found.items() if isinstance(op, OpOverload)}
 
 
-def decomposed(program: ExportedProgram, preserved: Collection[OpOverload] | None = ()) -> EdgeProgram:
-    """The program in functional core ATen; `preserved` operators stay whole. Constants and input stay as they are.
+def decomposed(
+    program: ExportedProgram, preserved: Collection[OpOverload] = (), kept: Collection[fx.Node] = ()
+) -> EdgeProgram:
+    """The program in functional core ATen. Constants are shared, and the input stays as it is.
 
-    None preserves every operator that has no side effects: the program is only made functional. The result has
-    operators of torch and is not verified. Raises EdgeError for a program that writes a constant.
+    `preserved` operators stay whole, and so do the nodes `kept`. The result has operators of torch and is not
+    verified. Raises EdgeError for a program that writes a constant.
     """
-    plan = plan_for(program.graph, preserved)
+    return _taken_apart(program, plan_for(program.graph, preserved, kept))
+
+
+def functional(program: ExportedProgram) -> EdgeProgram:
+    """The program with nothing taken apart but what writes tensors or returns views; as `decomposed` otherwise."""
+    whole = frozenset(op for op in operators(program.graph) if is_implicit(op) and is_functional(op))
+    return _taken_apart(program, Decompositions({}, whole, whole))
+
+
+def _taken_apart(program: ExportedProgram, plan: Decompositions) -> EdgeProgram:
     mode = fake_mode_of(program.graph) or FakeTensorMode()
     if is_fixed(program.graph):
         try:
@@ -66,22 +78,20 @@ def decomposed(program: ExportedProgram, preserved: Collection[OpOverload] | Non
         else:
             return aten_program(program, module, program.graph_signature)
     with dispatching(plan, mode):
-        module, signature = traced(program, plan.rules)
+        module, signature = traced(program, plan)
     return aten_program(program, module, signature)
 
 
-def plan_for(graph: fx.Graph, preserved: Collection[OpOverload] | None) -> Decompositions:
+def plan_for(graph: fx.Graph, preserved: Collection[OpOverload], kept: Collection[fx.Node]) -> Decompositions:
     """What to take apart in a graph, and how; see `decomposed`."""
-    if preserved is None:
-        whole = frozenset(op for op in operators(graph) if is_implicit(op) and is_functional(op))
-        return Decompositions({}, whole, whole)
     present = operators(graph)
-    table = _core_table()
     whole = KEPT.union(preserved)
+    now_and_then = {n.target for n in kept if isinstance(n.target, OpOverload)} - whole
     python = {op for op in IN_PYTHON if op not in whole and (op in present or IN_PYTHON[op] in present)}
+    special = {op for op in (*whole, *now_and_then) if is_implicit(op) and (op in preserved or op in present)} | python
+    table = _core_table()
     rules = {op: rule for op, rule in table.items() if op not in whole} if preserved else table
-    special = {op for op in whole if is_implicit(op) and (op in preserved or op in present)} | python
-    return Decompositions(rules, whole, frozenset(special))
+    return Decompositions(rules, whole, frozenset(special), frozenset(kept))
 
 
 def operators(graph: fx.Graph) -> frozenset[OpOverload]:
@@ -116,7 +126,7 @@ def _is_open(value: object) -> bool:
 @contextmanager
 def dispatching(plan: Decompositions, mode: FakeTensorMode) -> Iterator[None]:
     """The state in which decompositions run: no gradients, and `plan.special` operators reach the tracer whole."""
-    special = {op: plan.rules.get(op, _stays) for op in plan.special}
+    special = {op: plan.implicit(op) for op in plan.special}
     flags = torch.backends.mkldnn.set_flags(False), torch.backends.nnpack.set_flags(False)
     try:
         with mode, torch.no_grad(), _override_composite_implicit_decomp(special):
@@ -126,14 +136,17 @@ def dispatching(plan: Decompositions, mode: FakeTensorMode) -> Iterator[None]:
         torch.backends.nnpack.set_flags(*flags[1])
 
 
-def _stays(*args: Any, **kwargs: Any) -> Any:
-    """What a decomposition returns that does not want to be one."""
-    return NotImplemented
+class AtenProgram(EdgeProgram):
+    """A program on its way to the edge dialect: functional, in operators of torch."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._verifiers = [Verifier]
 
 
 def aten_program(program: ExportedProgram, module: fx.GraphModule, signature: ExportGraphSignature) -> EdgeProgram:
     """`program` with another graph."""
-    return EdgeProgram(
+    return AtenProgram(
         module,
         module.graph,
         signature,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves
 
+from partitioners.exir.config import EdgeCompileConfig, check_config, check_overloads
 from partitioners.exir.errors import ExirError
 from partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
 from partitioners.exir.execution.writer import to_execution
@@ -17,6 +20,7 @@ from partitioners.exir.lowering import Details, check_edge, check_partitioner, t
 from partitioners.exir.partitioner import Partitioner
 from partitioners.exir.program import EdgeProgram, check_program, copy_program
 from partitioners.exir.transform import GraphPass, transform_program
+from partitioners.exir.verifier import verify
 
 CONSTANT_TYPES = (bool, int, float, str, torch.dtype, torch.layout, torch.Tensor)
 """What a constant method may return, also nested in lists, tuples and dicts."""
@@ -33,12 +37,21 @@ class EdgeProgramManager:
         self,
         edge_programs: ExportedProgram | Mapping[str, ExportedProgram],
         constant_methods: Mapping[str, Any] | None = None,
+        compile_config: EdgeCompileConfig | None = None,
+        core_aten_ops_exception_list: Sequence[OpOverload] | None = None,
+        preserve_ops: Sequence[OpOverload] | None = None,
     ) -> None:
-        """Check the programs. A single program becomes the method "forward". Raises ExirError."""
+        """Check the programs. A single program becomes the method "forward". Raises ExirError.
+
+        `compile_config` says how strictly: operators of core ATen, the exceptions, and types of tensors. The last two
+        arguments are further exceptions.
+        """
+        self.compile_config = with_exceptions(check_config(compile_config), core_aten_ops_exception_list, preserve_ops)
         programs = by_method(edge_programs, "edge_programs")
         for name, program in programs.items():
             check_edge(program, f"method {name!r}")
             check_program(program)
+            verify(program, self.compile_config)
         self._programs = programs
         self._constants = check_constant_methods(constant_methods, programs)
 
@@ -62,18 +75,25 @@ class EdgeProgramManager:
         self._check_methods([method_name], "method_name")
         return self._programs[method_name]
 
-    def transform(self, passes: Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]]) -> EdgeProgramManager:
+    def transform(
+        self,
+        passes: Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]],
+        compile_config: EdgeCompileConfig | None = None,
+    ) -> EdgeProgramManager:
         """A new manager with `passes` applied: a list to every method, a dict to those it names.
 
-        See `transform_program` for what a pass may do. Raises ExirError.
+        See `transform_program` for what a pass may do. What comes out is checked as `compile_config` says, by default
+        as this manager's own. Raises ExirError.
         """
+        config = self.compile_config if compile_config is None else check_config(compile_config)
         if isinstance(passes, Mapping):
             self._check_methods(passes, "passes")
             chosen = {name: check_passes(passes[name]) for name in passes}
         else:
             chosen = dict.fromkeys(self._programs, check_passes(passes))
         return self._with(
-            {name: transform_program(program, chosen.get(name, ())) for name, program in self._programs.items()}
+            {name: transform_program(program, chosen.get(name, ())) for name, program in self._programs.items()},
+            config,
         )
 
     def to_backend(
@@ -90,7 +110,9 @@ class EdgeProgramManager:
             chosen = dict.fromkeys(self._programs, partitioner)
         for one in chosen.values():
             check_partitioner(one)
-        return self._with({name: self._lower(name, chosen.get(name), details) for name in self._programs})
+        # What is left was checked before, and a delegate's insides are the backend's business.
+        unchecked = replace(self.compile_config, _check_ir_validity=False)
+        return self._with({name: self._lower(name, chosen.get(name), details) for name in self._programs}, unchecked)
 
     def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:
         """The programs in the execution dialect, with memory planned, ready to be written as a file.
@@ -112,8 +134,8 @@ class EdgeProgramManager:
         lowered: EdgeProgram = to_backend(program, partitioner, details=details)
         return lowered
 
-    def _with(self, programs: Mapping[str, EdgeProgram]) -> EdgeProgramManager:
-        return EdgeProgramManager(programs, self._constants)
+    def _with(self, programs: Mapping[str, EdgeProgram], config: EdgeCompileConfig) -> EdgeProgramManager:
+        return EdgeProgramManager(programs, self._constants, config)
 
     def _check_methods(self, names: Iterable[str], where: str) -> None:
         for name in names:
@@ -121,6 +143,21 @@ class EdgeProgramManager:
                 raise ExirError(
                     "unknown method", found=repr(name), expected=f"one of {sorted(self._programs)}", where=where
                 )
+
+
+def with_exceptions(
+    config: EdgeCompileConfig, exceptions: Sequence[OpOverload] | None, preserved: Sequence[OpOverload] | None
+) -> EdgeCompileConfig:
+    """The configuration with further operators to let pass. Raises ExirError for what is no operator."""
+    if not exceptions and not preserved:
+        return config
+    check_overloads(tuple(exceptions or ()), "core_aten_ops_exception_list")
+    check_overloads(tuple(preserved or ()), "preserve_ops")
+    return replace(
+        config,
+        _core_aten_ops_exception_list=[*config._core_aten_ops_exception_list, *(exceptions or ())],
+        preserve_ops=[*config.preserve_ops, *(preserved or ())],
+    )
 
 
 def by_method(programs: object, where: str) -> dict[str, ExportedProgram]:

@@ -61,13 +61,51 @@ class EdgeOp:
     def __deepcopy__(self, memo: dict[int, Any]) -> EdgeOp:
         return self
 
+    def __getattr__(self, name: str) -> Any:
+        # What an edge operator does not have itself (name(), tags, namespace, ...), it has from torch's.
+        if name.startswith("__") or "_op" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self._op, name)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (edge_op, (self.__name__,))
+
+    def to_out_variant(self) -> OpOverload:
+        """The torch operator that writes the same result into memory given by name.
+
+        Raises ValueError when torch has none.
+        """
+        return out_variant(self)
+
+    @property
+    def _schema(self) -> torch.FunctionSchema:
+        """The ATen schema. Raises AttributeError for a `dim_order_ops` operator, which has none."""
+        if self.schema is None:
+            raise AttributeError(f"{self.__name__} has no schema")
+        return self.schema
 
     @property
     def schema(self) -> torch.FunctionSchema | None:
         """The ATen schema, or None for a `dim_order_ops` operator."""
         return self._op._schema if isinstance(self._op, OpOverload) else None
+
+
+@cache
+def out_variant(op: EdgeOp) -> OpOverload:
+    """The overload of the same packet that takes the same arguments and the results' memory.
+
+    `aten.add.out` for `aten.add.Tensor`. Raises ValueError when torch has none.
+    """
+    schema = op.schema
+    if schema is not None:
+        packet = op._op.overloadpacket
+        for overload in map(packet.__getattr__, packet.overloads()):
+            wanted = [(a.name, str(a.type)) for a in schema.arguments]
+            found = [(a.name, str(a.type)) for a in overload._schema.arguments if not a.is_out]
+            if found == wanted and len(found) < len(overload._schema.arguments):
+                variant: OpOverload = overload
+                return variant
+    raise ValueError(f"{op.__name__} has no out variant")
 
 
 def dim_order_format(dim_order: list[int] | None, rank: int) -> torch.memory_format:
@@ -118,6 +156,11 @@ _DIM_ORDER_OPS: dict[str, Callable[..., Any]] = {
     "dim_order_ops._empty_dim_order.default": _empty_dim_order,
     "dim_order_ops._to_dim_order_copy.default": _to_dim_order_copy,
 }
+
+
+def is_dim_order_op(name: str) -> bool:
+    """Whether it is the name of one of the operators that state dim orders."""
+    return name in _DIM_ORDER_OPS
 
 
 def _find_overload(name: str) -> OpOverload | None:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
+from torch._export.utils import _get_decomp_for_cia
 from torch._ops import OpOverload
 from torch._subclasses import FakeTensor
 from torch.fx._lazy_graph_module import _LazyGraphModule
@@ -29,23 +30,46 @@ from partitioners.exir.values import arguments
 DROPPED = frozenset({"aten::_assert_tensor_metadata"})
 
 
-@dataclass(frozen=True)
+@dataclass
 class Decompositions:
     """What to take apart.
 
-    rules: how, by operator. whole: operators to keep although the dispatcher would take them apart.
-    special: those that the dispatcher must be told about.
+    rules: how, by operator. whole: operators to keep although they could be taken apart. special: those that the
+    dispatcher must be told about. kept: nodes to keep, of operators that are taken apart elsewhere.
+    staying: the operator of the node in hand if that is to be kept.
     """
 
     rules: Mapping[OpOverload, Callable[..., Any]]
     whole: frozenset[OpOverload]
     special: frozenset[OpOverload]
+    kept: frozenset[fx.Node] = frozenset()
+    staying: Any = None
+
+    def begin(self, node: fx.Node) -> None:
+        """Turn to a node."""
+        self.staying = node.target if node in self.kept else None
 
     def rule(self, op: Any) -> Callable[..., Any] | None:
         """How to take an operator apart; None when it stays."""
-        if op in self.whole:
+        if op in self.whole or op is self.staying:
             return None
         return self.rules.get(op) or (op.decompose if is_implicit(op) else None)
+
+    def implicit(self, op: OpOverload) -> Callable[..., Any]:
+        """What the dispatcher is to do with an operator that it would take apart."""
+        taken_apart = self.rules.get(op) or _get_decomp_for_cia(op)
+        return lambda *args, **kwargs: (
+            NotImplemented if op in self.whole or op is self.staying else taken_apart(*args, **kwargs)
+        )
+
+    def table(self) -> dict[OpOverload, Callable[..., Any]]:
+        """The rules for torch's own tracer."""
+        wavering = {n.target for n in self.kept}
+        return {op: self.unless_staying(op, rule) if op in wavering else rule for op, rule in self.rules.items()}
+
+    def unless_staying(self, op: OpOverload, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """The rule, but not for nodes to keep."""
+        return lambda *args, **kwargs: NotImplemented if op is self.staying else rule(*args, **kwargs)
 
 
 class NotFunctionalError(Exception):
@@ -170,6 +194,7 @@ def _write(recorder: Recorder, source: fx.Graph) -> None:
 def _written(recorder: Recorder, node: fx.Node, twins: Mapping[fx.Node, Any]) -> Any:
     """What stands for one operator in the new graph: a node, or a list of them."""
     op: Any = node.target
+    recorder.plan.begin(node)
     inputs = {n: twins[n] for n in node.all_input_nodes}
     if recorder.plan.rule(op) is None and all(same_value(twin, n) for n, twin in inputs.items()):
         recorder.source = node

@@ -16,6 +16,7 @@ from torch import fx
 from torch._ops import OpOverload
 from torch._subclasses import FakeTensorMode
 
+from partitioners.exir.config import is_view
 from partitioners.exir.errors import EdgeError
 from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, EdgeOp, edge_op, node_name, target_name, to_edge_op
 from partitioners.exir.program import PLAIN_ATEN
@@ -55,6 +56,8 @@ class Writer:
         node = self.graph.create_node("call_function", target, tuple(args), kwargs, name=name)
         node.meta = dict(source.meta)
         node.meta["val"] = self._value(source, node)
+        if node.meta["val"] is not source.meta.get("val"):
+            node.meta.pop("tensor_meta", None)
         return node
 
     def _value(self, source: fx.Node, node: fx.Node) -> Any:
@@ -126,11 +129,6 @@ def without_view(node: fx.Node) -> OpOverload:
             where=node.name,
         )
     return found
-
-
-def is_view(target: OpOverload) -> bool:
-    """Whether the operator's result shares memory with its argument."""
-    return any(r.alias_info is not None and not r.alias_info.is_write for r in target._schema.returns)
 
 
 def slice_(writer: Writer, source: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.Node:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._export.utils import _compiling_state_context
-from torch._ops import OpOverload
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
@@ -23,6 +22,7 @@ from torch.utils._pytree import tree_map_only
 from partitioners.exir.constants import placeholders
 from partitioners.exir.errors import EdgeError
 from partitioners.exir.program import argument, output_values
+from partitioners.exir.recording import Decompositions
 
 WRITTEN = {
     InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
@@ -32,9 +32,20 @@ WRITTEN = {
 """The kind of output in which an input's new value leaves the graph."""
 
 
-def traced(
-    program: ExportedProgram, table: Mapping[OpOverload, Callable[..., Any]]
-) -> tuple[fx.GraphModule, ExportGraphSignature]:
+class Interpreter(fx.Interpreter):
+    """Runs a graph and tells the plan which node is on."""
+
+    def __init__(self, module: fx.GraphModule, plan: Decompositions) -> None:
+        super().__init__(module)
+        self.plan = plan
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run one node."""
+        self.plan.begin(n)
+        return super().run_node(n)
+
+
+def traced(program: ExportedProgram, plan: Decompositions) -> tuple[fx.GraphModule, ExportGraphSignature]:
     """The graph made functional and decomposed, and its signature: new values of written inputs come first.
 
     Raises EdgeError for a program that writes a constant.
@@ -46,7 +57,7 @@ def traced(
     def functional(*values: Any) -> list[Any]:
         with FunctionalTensorMode(export=True):
             wrapped = [FunctionalTensor.to_functional(v) if isinstance(v, torch.Tensor) else v for v in values]
-            returned = fx.Interpreter(source).run(*wrapped, enable_io_processing=False)
+            returned = Interpreter(source, plan).run(*wrapped, enable_io_processing=False)
             written[:] = [i for i, w in enumerate(wrapped) if _is_written(w)]
             plain: list[Any] = tree_map_only(
                 FunctionalTensor, FunctionalTensor.from_functional, [*(wrapped[i] for i in written), *returned]
@@ -59,7 +70,7 @@ def traced(
         traceback.preserve_node_meta(),
         enable_python_dispatcher(),
     ):
-        trace = make_fx(functional, decomposition_table=dict(table), _allow_non_fake_inputs=True)
+        trace = make_fx(functional, decomposition_table=plan.table(), _allow_non_fake_inputs=True)
         module: fx.GraphModule = trace(*(n.meta["val"] for n in inputs))
     module.graph.eliminate_dead_code()
     return module, _finished(program, module, [inputs[i] for i in written])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import fx
+from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import FakeTensor, FakeTensorMode
 
 from partitioners.exir.errors import EdgeError
@@ -54,7 +56,9 @@ def node_value(node: fx.Node, mode: FakeTensorMode) -> Any:
         return fake_like(args[0], mode, dtype)
     if node.target is operator.getitem:
         return args[0][args[1]]
-    with mode:
+    # Kernels in C++ do not all know open sizes; torch's Python dispatcher knows where to go instead.
+    dispatcher = enable_python_dispatcher() if _is_open((*args, *kwargs.values())) else nullcontext()
+    with mode, dispatcher:
         return node.target(*args, **kwargs)  # type: ignore[operator]  # call_function targets are callable
 
 
@@ -72,6 +76,16 @@ def _elementwise_dtype(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     if name in QUANTIZE and args[0].dtype != torch.float32:
         return None
     return codes if name in QUANTIZE else torch.float32
+
+
+def _is_open(values: Sequence[object]) -> bool:
+    """Whether there is a tensor of open sizes among the arguments, or an open size."""
+    return any(
+        _is_open(v)
+        if isinstance(v, (list, tuple))
+        else isinstance(v, torch.SymInt) or (isinstance(v, FakeTensor) and v._has_symbolic_sizes_strides)
+        for v in values
+    )
 
 
 def _is_dense(value: object) -> bool:

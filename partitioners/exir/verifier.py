@@ -1,0 +1,151 @@
+"""What the edge dialect asks of a program beyond its structure: operators of core ATen, and tensors of known types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.utils._pytree import tree_leaves
+
+from partitioners.exir.config import EdgeCompileConfig
+from partitioners.exir.errors import EdgeError
+from partitioners.exir.ops import EdgeOp, is_dim_order_op, target_name
+
+FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+BOOL = frozenset({torch.bool})
+NUMBERS = FLOATS | INTEGERS
+REALS = NUMBERS | BOOL
+EDGE_TYPES = REALS | {torch.uint16, torch.complex64, torch.complex128}
+"""The tensor types that edge operators may take and return."""
+
+_TYPES: dict[frozenset[torch.dtype], str] = {
+    # Undefined for whole numbers, in torch as well.
+    FLOATS: "_log_softmax _softmax elu gelu glu leaky_relu native_layer_norm var",
+    FLOATS | {torch.int64}: "avg_pool2d",
+    # Bits of floats mean nothing.
+    INTEGERS | BOOL: "bitwise_and bitwise_not bitwise_or bitwise_xor",
+    # Arithmetic that truth values do not have.
+    NUMBERS: """
+        abs addmm argmax argmin bmm ceil convolution floor hardtanh max_pool2d_with_indices mm neg relu round rsub sub
+        """,
+    # Arithmetic, comparison and creation: truth values count as 0 and 1. Complex numbers and 16-bit codes can be
+    # moved, but not computed with.
+    REALS: """
+        acos acosh add alias_copy amax amin any arange as_strided_copy asin asinh atan atanh cat clamp clone
+        constant_pad_nd copy cos cosh cumsum detach_copy div embedding empty eq erf exp fill floor_divide fmod full
+        full_like ge gt index index_put index_select isinf isnan le lift_fresh_copy log logical_and logical_not
+        logical_or logical_xor logit lt masked_fill max mean min minimum mul ne nonzero ones pixel_shuffle pow
+        reciprocal remainder repeat rsqrt scatter_add select_copy select_scatter sigmoid sign sin sinh slice_scatter
+        split_copy split_with_sizes_copy sqrt stack sum t_copy tan tanh _to_copy transpose_copy tril unbind_copy
+        view_copy where zeros
+        """,
+}
+OPERATOR_TYPES = {f"aten.{name}": types for types, names in _TYPES.items() for name in names.split()}
+"""Tensor types by operator, whatever the overload; operators that are not listed move data or know all types."""
+
+_IN_DIM_ORDER = frozenset({"aten._to_copy.default", "aten.clone.default", "aten.empty.memory_format"})
+
+
+def verify(program: ExportedProgram, config: EdgeCompileConfig) -> None:
+    """Raise EdgeError for the first node that `config` does not let pass, in bodies of control flow, too."""
+    if not config._check_ir_validity:
+        return
+    exceptions = frozenset((*config.preserve_ops, *config._core_aten_ops_exception_list))
+    for node in nodes_of(program.graph_module):
+        if isinstance(node.target, EdgeOp):
+            check_spelling(node, config._skip_dim_order)
+            check_core(node, node.target._op, exceptions)
+        check_types(node)
+
+
+def nodes_of(module: fx.GraphModule) -> Iterator[fx.Node]:
+    """The nodes of a graph and of the control flow bodies within it."""
+    yield from module.graph.nodes
+    for child in module.children():
+        if isinstance(child, fx.GraphModule):
+            yield from nodes_of(child)
+
+
+def check_core(node: fx.Node, op: Any, exceptions: Collection[OpOverload]) -> None:
+    """Raise EdgeError for an ATen operator outside the core set, and outside `exceptions`."""
+    if not isinstance(op, OpOverload) or op.namespace != "aten" or op in exceptions:
+        return
+    if torch.Tag.core not in op.tags and torch.Tag.view_copy not in op.tags:
+        raise EdgeError(
+            "operator outside core ATen",
+            found=target_name(op),
+            expected="a core ATen operator, or one listed in _core_aten_ops_exception_list or preserve_ops",
+            where=node.name,
+        )
+
+
+def check_spelling(node: fx.Node, skip_dim_order: bool) -> None:
+    """Raise EdgeError for a memory format where dim orders are asked for, and the other way round."""
+    name = target_name(node.target)
+    if is_dim_order_op(name) if skip_dim_order else name in _IN_DIM_ORDER:
+        raise EdgeError(
+            "operator of the other spelling of memory layout",
+            found=name,
+            expected="a memory_format" if skip_dim_order else "a dim_order operator",
+            where=node.name,
+        )
+
+
+def check_types(node: fx.Node) -> None:
+    """Raise EdgeError for a tensor of a type that edge, or the node's operator, does not know."""
+    _check_known(node)
+    if node.op != "call_function":
+        return
+    name = target_name(node.target)
+    known = OPERATOR_TYPES.get(name.rpartition(".")[0])
+    if known is None:
+        return
+    for source in _operands(node):
+        for tensor in _tensors(source):
+            if tensor.dtype not in known:
+                raise EdgeError(
+                    f"{name} does not take this type of tensor",
+                    found=f"{tensor.dtype} from {source.name}",
+                    expected=_text(known),
+                    where=node.name,
+                )
+
+
+def _operands(node: fx.Node) -> Iterator[fx.Node]:
+    """What the operator computes with, without what says where: bool and integer indices of any kind."""
+    # An index, mask or condition is of its own type, which torch checks itself.
+    extra = {"condition", "index", "indices", "mask"}
+    target: Any = node.target
+    schema = target._op._schema if isinstance(target, EdgeOp) and isinstance(target._op, OpOverload) else None
+    names = [a.name for a in schema.arguments] if schema is not None else []
+    skipped = {i for i, name in enumerate(names) if name in extra}
+    for position, argument in enumerate(node.args):
+        if position not in skipped:
+            yield from (a for a in tree_leaves(argument) if isinstance(a, fx.Node))
+
+
+def _check_known(node: fx.Node) -> None:
+    for tensor in _tensors(node):
+        if tensor.dtype not in EDGE_TYPES:
+            raise EdgeError(
+                "tensor of a type that edge does not know",
+                found=str(tensor.dtype),
+                expected=_text(EDGE_TYPES),
+                where=node.name,
+            )
+
+
+def _tensors(node: fx.Node) -> Iterator[torch.Tensor]:
+    value = node.meta.get("val")
+    for item in value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(item, torch.Tensor):
+            yield item
+
+
+def _text(types: Collection[torch.dtype]) -> str:
+    return f"one of {', '.join(sorted(str(t).removeprefix('torch.') for t in types))}"
