@@ -16,7 +16,7 @@ from partitioners.exir.config import EdgeCompileConfig, check_config
 from partitioners.exir.decompose import decomposed
 from partitioners.exir.manager import EdgeProgramManager, by_method
 from partitioners.exir.ops import target_name
-from partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_attributes, copy_node, copy_program
+from partitioners.exir.program import PLAIN_ATEN, EdgeProgram, EdgeVerifier, copy_attributes, copy_node, copy_program
 from partitioners.exir.rewrites import DROPPED, Writer
 from partitioners.exir.transform import rebuild
 from partitioners.exir.values import arguments, fake_like, fake_mode_of
@@ -52,7 +52,7 @@ def edge_from_functional(program: ExportedProgram, config: EdgeCompileConfig) ->
     if config._check_ir_validity:
         exceptions = frozenset((*config.preserve_ops, *config._core_aten_ops_exception_list))
         for node in nodes_of(program.graph_module):
-            if target_name(node.target) not in DROPPED:
+            if target_name(node.target) not in DROPPED | PLAIN_ATEN:
                 check_core(node, node.target, exceptions)
     return rewrite(program, config)
 

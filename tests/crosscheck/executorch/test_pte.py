@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,11 +11,22 @@ pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
 import torch
 from crosscheck.executorch.real import Machine
+from networks import (
+    LARGE_NETWORKS,
+    NETWORKS,
+    edge_for_xnnpack,
+    folded,
+    for_xnnpack,
+    lowered_modules,
+    network,
+    samples,
+)
 from torch import Tensor, nn
 from torch.export import Dim, export
 
 from partitioners.exir import EdgeProgramManager, ExecutorchBackendConfig, MemoryPlanningPass, to_edge
-from partitioners.xnnpack import XnnpackPartitioner
+from partitioners.exir.run import run_program
+from partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
@@ -288,3 +299,81 @@ def test_delegate(machine: Machine) -> None:
         file = program.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=segments)).buffer
         found = machine.run_calls(file, ("forward", (x,)))
         check(found if isinstance(found, str) else found[0], wanted)
+
+
+@pytest.mark.parametrize("delegated", [False, True], ids=["kernels", "delegate"])
+@pytest.mark.parametrize("precision", ["static_int8", "static_int8_per_channel", "dynamic_int8"])
+@pytest.mark.parametrize(("model", "shape"), [(Mlp, (2, 8)), (ConvNet, (1, 3, 12, 12))], ids=["mlp", "conv net"])
+def test_quantised(
+    machine: Machine, model: Callable[[], nn.Module], shape: tuple[int, ...], precision: str, delegated: bool
+) -> None:
+    """On the runtime's kernels, and as a delegate: what our Python execution returns."""
+    pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
+    x = randn(*shape)
+    exported = for_xnnpack(model().eval(), precision, [x, randn(*shape, seed=1)])
+    # The runtime has no kernels of some operators that XNNPACK takes whole.
+    program = edge_for_xnnpack(exported) if delegated else to_edge(exported)
+    wanted = run_program(program.exported_program(), [x])
+    if delegated:
+        program = program.to_backend(XnnpackPartitioner())
+        assert any(node.op == "get_attr" for node in program.exported_program().graph.nodes)
+        wanted = run_program(program.exported_program(), [x], {"XnnpackBackend": XnnpackRuntime()})
+    found = machine.run_calls(program.to_executorch().buffer, ("forward", (x,)))
+    check(found if isinstance(found, str) else found[0], wanted)
+
+
+@pytest.mark.parametrize("segments", [False, True])
+def test_lowered_module(machine: Machine, segments: bool) -> None:
+    x, model = randn(2, 8), Mlp().eval()
+    (lowered,) = lowered_modules(edge(model, x).to_backend(XnnpackPartitioner()))
+    found = machine.run_calls(lowered.buffer(extract_delegate_segments=segments), ("forward", (x,)))
+    with torch.no_grad():
+        check(found if isinstance(found, str) else found[0], [model(x)])
+
+
+def test_delegate_with_an_open_size(machine: Machine) -> None:
+    model = Mlp().eval()
+    program = edge(model, randn(2, 8), dynamic_shapes=({0: Dim("batch", min=1, max=6)},))
+    file = program.to_backend(XnnpackPartitioner()).to_executorch().buffer
+    for batch in (1, 4, 6):
+        x = randn(batch, 8, seed=batch)
+        found = machine.run_calls(file, ("forward", (x,)))
+        with torch.no_grad():
+            check(found if isinstance(found, str) else found[0], [model(x)])
+
+
+def test_number_in_a_tensor(machine: Machine) -> None:
+    def function(x: Tensor, n: Tensor) -> Any:
+        size = n.item()
+        torch._check(size >= 2)
+        torch._check(size <= 6)
+        return x[:size] * 2.0
+
+    program = edge(Function(function), randn(8, 3), torch.tensor(5))
+    file = program.to_executorch().buffer
+    for n in (2, 6):
+        inputs = (randn(8, 3), torch.tensor(n))
+        found = machine.run_calls(file, ("forward", inputs))
+        check(found if isinstance(found, str) else found[0], flat(function(*inputs)))
+
+
+def test_written_input(machine: Machine) -> None:
+    def function(x: Tensor) -> Tensor:
+        x.add_(1.0)
+        return x * 2.0
+
+    program = edge(Function(function), randn(2, 3)).to_executorch().buffer
+    found = machine.run_calls(program, ("forward", (randn(2, 3),)))
+    check(found if isinstance(found, str) else found[0], [function(randn(2, 3))])
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, *LARGE_NETWORKS])
+def test_no_more_memory_than_executorch(name: str) -> None:
+    """The arena of the float32 network, all on kernels, beside ExecuTorch's own greedy plan."""
+    from executorch.exir import to_edge as real_to_edge
+
+    model, shape = network(name)
+    program = for_xnnpack(folded(model), "fp32", samples(shape, 1))
+    ours = to_edge(program).to_executorch().memory_plan().arena_bytes
+    (theirs,) = real_to_edge(program).to_executorch().executorch_program.execution_plan
+    assert 0 < ours <= sum(theirs.non_const_buffer_sizes)
