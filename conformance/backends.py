@@ -1,4 +1,4 @@
-"""Finding the backend under test: an entry point's name, or `module:attribute`."""
+"""Finding the backend under test: an entry point's name, an adapter and a name, or `module:attribute`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, v
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conformance.adapters import adapted
 from conformance.constraints import nearest
+from conformance.environment import installed_version
 from conformance.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,9 +32,10 @@ def registered() -> dict[str, EntryPoint]:
 
 
 def load_backend(spec: str) -> Backend:
-    """Load a backend by entry-point name or `module:attribute`.
+    """Load a backend by entry-point name, `adapter:name` or `module:attribute`.
 
-    Modules beside the current directory can be named too. Raises BackendSpecError.
+    Modules beside the current directory can be named too. Raises BackendSpecError, or UsageError for an adapter
+    that lacks what it adapts.
     """
     module, _, attribute = target(spec).partition(":")
     found = _attribute(spec, _module(spec, module), attribute)
@@ -43,12 +46,30 @@ def load_backend(spec: str) -> Backend:
     return found
 
 
+def by_delegate(specs: Sequence[str] = ()) -> dict[str, Backend]:
+    """Backends by the id of their delegates: those named, then the installed ones that can be loaded.
+
+    Raises BackendSpecError for a named one that cannot be loaded.
+    """
+    found: dict[str, Backend] = {}
+    for spec in specs:
+        backend = load_backend(spec)
+        found.setdefault(backend.details.__name__, backend)
+    for name in registered():
+        try:
+            backend = load_backend(name)
+        except BackendSpecError:
+            continue  # somebody else's; only a delegate of its own needs it
+        found.setdefault(backend.details.__name__, backend)
+    return found
+
+
 def installed_tools(backend: Backend, names: Sequence[str]) -> dict[str, str]:
-    """The versions of what the backend's blob checks of these names need, by distribution.
+    """The versions of what the backend stands on and its blob checks of these names need, by distribution.
 
     Raises BackendSpecError for a check that the backend does not have, or that is not installed.
     """
-    versions = {}
+    versions = {name: installed_version(name) for name in backend.distributions}
     for name in names:
         if name not in backend.blob_checks:
             raise BackendSpecError(f"backend {backend.name!r}: --with-{name}: it has no such check")
@@ -63,7 +84,7 @@ def installed_tools(backend: Backend, names: Sequence[str]) -> dict[str, str]:
 def target(spec: str) -> str:
     """`module:attribute` of a backend's name or spec. Raises BackendSpecError for an unknown name."""
     if ":" in spec:
-        return spec
+        return adapted(spec) or spec
     known = registered()
     if spec not in known:
         raise BackendSpecError(f"no backend {spec!r}{nearest(spec, known)} (or give module:attribute)")
@@ -81,7 +102,7 @@ def source_files(spec: str) -> list[Path]:
 
 def needed_path(spec: str) -> str:
     """The PYTHONPATH that a loaded backend was found by, or "" for one that is found without."""
-    if ":" not in spec:
+    if ":" not in spec or adapted(spec):
         return ""
     package = sys.modules[spec.partition(":")[0].partition(".")[0]]
     places = getattr(package, "__path__", None) or [str(package.__file__)]
@@ -114,7 +135,7 @@ def _attribute(spec: str, module: object, name: str) -> object:
     if not name:
         raise BackendSpecError(f"backend {spec!r}: expected module:attribute, found no attribute")
     if not hasattr(module, name):
-        public = [key for key in vars(module) if not key.startswith("_")]
+        public = [key for key in dir(module) if not key.startswith("_")]
         raise BackendSpecError(f"backend {spec!r}: its module has no {name!r}{nearest(name, public)}")
     found: object = getattr(module, name)
     return found

@@ -131,6 +131,66 @@ def verify(folder: Path) -> None:
     raise SystemExit(CERTIFIED if found.certified else NOT_CERTIFIED)
 
 
+backend_option = click.option(
+    "--backend",
+    "specs",
+    metavar="BACKEND",
+    multiple=True,
+    help="Also for delegates of this one, besides installed ones.",
+)
+
+
+@main.command("inspect")
+@click.argument("model", type=click.Path(path_type=Path))
+@backend_option
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+def inspect_(model: Path, specs: tuple[str, ...], as_json: bool) -> None:
+    """Show what a .pte MODEL holds: methods, operators, delegates, memory, sizes."""
+    import json
+
+    from rich.console import Console
+
+    with _usage_errors():
+        from conformance.backends import by_delegate
+        from conformance.inspect_program import inspect
+        from conformance.inspect_text import WIDTH, print_summary
+
+        summary = inspect(model, by_delegate(specs))
+    if as_json:
+        click.echo(json.dumps(summary, indent=2))
+    else:
+        print_summary(Console(width=WIDTH), summary)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--inputs",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="An .npy file, or an .npz file with several inputs in order. Can be given again.",
+)
+@click.option("--random", "seed", metavar="SEED", type=click.IntRange(min=0), help="Random inputs instead.")
+@click.option("--method", default="forward", show_default=True, help="What to run.")
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the outputs to this .npz file.")
+@backend_option
+def run(
+    model: Path, inputs: tuple[Path, ...], seed: int | None, method: str, out: Path | None, specs: tuple[str, ...]
+) -> None:
+    """Run a method of a .pte MODEL, delegates on the runtimes of their backends."""
+    from rich.console import Console
+
+    with _usage_errors():
+        from conformance.backends import by_delegate
+        from conformance.inspect_run import Request, rows
+        from conformance.inspect_run import run as run_model
+        from conformance.inspect_text import WIDTH, print_table
+
+        outputs = run_model(Request(model, inputs, method, seed, out), by_delegate(specs))
+    print_table(Console(width=WIDTH), ("output", "type", "range: first elements"), rows(outputs))
+
+
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

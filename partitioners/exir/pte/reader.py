@@ -7,7 +7,7 @@ of a file is limited, so that the program takes little more memory than the file
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +40,7 @@ from partitioners.exir.pte.model import (
     TensorList,
 )
 
-__all__ = ["FormatError", "read"]
+__all__ = ["FormatError", "Layout", "layout", "read"]
 
 TABLES: Final = 2**16
 ITEMS: Final = 2**18
@@ -58,6 +58,29 @@ def read(data: Buffer) -> Program:
     program = _Reader(record, segments, len(view)).program()
     check(program)
     return program
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a file's bytes are for: those of the flatbuffer, and name and size of each segment, in order."""
+
+    flatbuffer: int
+    segments: tuple[tuple[str, int], ...]
+
+
+def layout(data: Buffer) -> Layout:
+    """How a `.pte` file that `read` takes divides into segments. Raises FormatError."""
+    graph, _ = _parts(memoryview(data).cast("B").toreadonly())
+    record = flatbuffer.read(schema.program(), graph, schema.IDENTIFIER, _limits(len(data)))
+    names = {each["segment_index"]: f"named data {each['key']}" for each in _list(record["named_data"])}
+    for plan in _list(record["execution_plan"]):
+        for each in _list(plan["delegates"]):
+            if each["processed"] is not None and each["processed"]["location"] == schema.SEGMENT:
+                names[each["processed"]["index"]] = f"delegate {each['id']}"
+    names |= {each["segment_index"]: "initial data of buffers" for each in _list(record["mutable_data_segments"])}
+    names |= {(record["constant_segment"] or {}).get("segment_index", 0): "constants"}
+    segments = enumerate(_list(record["segments"]))
+    return Layout(len(graph), tuple((names.get(index, "unused"), each["size"]) for index, each in segments))
 
 
 def _limits(size: int) -> Limits:
