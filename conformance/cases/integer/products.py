@@ -244,17 +244,20 @@ def transposed_limits(precision: str, limits: Limits) -> Iterator[Draft]:
     yield outside("dilation", "1x2", conv(precision, **turned, dilation=(1, 2)))
     yield outside("transposed_padding", "whole_kernel", conv(precision, **turned, padding=(2, 1)))
     yield outside("transposed_padding", "whole_width", conv(precision, **turned, padding=(1, 3)))
+    sizes = transposed_sizes(limits)
+    yield from (outside("transposed_size", name, conv(precision, **small)) for name, small, _ in sizes)
     if per_channel(precision):
         yield outside("transposed_groups", "2", conv(precision, **turned, groups=2, bias=False))
     if no_transposed(precision, limits):
         yield limit("no_wide_transposed", "ordinary", conv(precision))
         yield outside("no_wide_transposed", "transposed", conv(precision, **turned))
-        for code in ("spatial_rank", "dilation", "transposed_padding", "transposed_groups"):
+        for code in ("spatial_rank", "dilation", "transposed_padding", "transposed_size", "transposed_groups"):
             yield limit(code, "ordinary", conv(precision))
         return
     yield limit("spatial_rank", "rank_4", conv(precision, **turned))
     yield limit("dilation", "1", conv(precision, **turned))
     yield limit("transposed_padding", "all_but_one", conv(precision, **turned, padding=(1, 2)))
+    yield from (limit("transposed_size", name, conv(precision, **enough)) for name, _, enough in sizes)
     if per_channel(precision):
         yield limit("transposed_groups", "1", conv(precision, **turned))
     elif "u85" in limits.where:
@@ -264,6 +267,17 @@ def transposed_limits(precision: str, limits: Limits) -> Iterator[Draft]:
             yield limit("transposed_stride", name, conv(precision, **{**turned, **more}, stride=stride))
         for name, stride in (("1x2", (1, 2)), ("2x1", (2, 1)), ("3x3", (3, 3))):
             yield outside("transposed_stride", name, conv(precision, **turned, stride=stride))
+
+
+def transposed_sizes(limits: Limits) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """From one row, then column, by a padded kernel of 3: a result one short of the stride, and as large."""
+    step = 2 if "u55" in limits.where else 3
+    both: dict[str, Any] = {"kernel": (3, 3), "outputs": 4, "stride": (step, step), "transposed": True}
+    rows, columns = ({**both, "shape": (1, 4, *s), "padding": p} for s, p in (((1, 5), (1, 0)), ((5, 1), (0, 1))))
+    return [
+        ("rows", {**rows, "extra": (step - 2, 0)}, {**rows, "extra": (step - 1, 0)}),
+        ("columns", {**columns, "extra": (0, step - 2)}, {**columns, "extra": (0, step - 1)}),
+    ]
 
 
 STRIDES: tuple[tuple[str, tuple[int, int], dict[str, Any]], ...] = (

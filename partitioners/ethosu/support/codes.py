@@ -45,6 +45,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "output_padding": "output_padding must be {value}",
         "cropped": "stride and padding must leave something of the input to read",
         "transposed_padding": "a transposed convolution must not crop whole kernels",
+        "transposed_size": "the result of a transposed convolution with padding must not be smaller than its stride",
         "no_wide_transposed": "there are no transposed convolutions of int16",
         "transposed_groups": "a transposed convolution with per-channel weights must have {value} group",
         "dilation": "dilation must be {value}",

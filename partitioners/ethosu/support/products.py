@@ -211,6 +211,18 @@ def cropped(node: fx.Node, context: Context) -> str | None:
     return None
 
 
+@limit("transposed_size")
+def transposed_size(node: fx.Node, context: Context) -> str | None:
+    """Vela 5.1.0 ends with an error where padding leaves less of a row or a column than a step."""
+    if not is_transposed(node) or rank(operand(node, 1)) != 4:
+        return None
+    strides, pads = per_axis(node, 3, "stride"), per_axis(node, 4, "padding")
+    sizes = shape(node)[2:]
+    if any(pad > 0 and size < step for size, step, pad in zip(sizes, strides, pads, strict=True)):
+        return f"{size_text(sizes)}, stride {strides}, padding {pads}"
+    return None
+
+
 @limit("transposed_groups", 1)
 def transposed_groups(node: fx.Node, context: Context) -> str | None:
     """Each group would need its own scales."""
@@ -335,6 +347,7 @@ _CONVOLUTION = (
     output_padding,
     transposed_dilation,
     transposed_padding,
+    transposed_size,
     transposed_groups,
     cropped,
     narrow_transposed,
