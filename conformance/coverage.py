@@ -17,6 +17,12 @@ from conformance.table import Table
 _EVERY_PRECISION = "the operator's config supports every precision, and in floats it takes any of them"
 
 _NUMBERS = ("arange.start_step", "eye.default", "full.default", "linspace.default", "scalar_tensor.default")
+_CLONE = "dim_order_ops._clone_dim_order.default"
+_BITS = (
+    *(f"bitwise_{name}.{kind}" for name in ("and", "or", "xor") for kind in ("Scalar", "Tensor")),
+    *("bitwise_not.default", "bitwise_left_shift.Tensor", "bitwise_right_shift.Tensor"),
+    *("__lshift__.Scalar", "__rshift__.Scalar"),
+)
 _RELATIONS = ("eq", "ge", "gt", "le", "lt")
 _POOLS = ("_adaptive_avg_pool2d.default", "avg_pool2d.default", "max_pool2d.default", "max_pool2d_with_indices.default")
 
@@ -24,7 +30,7 @@ _POOLS = ("_adaptive_avg_pool2d.default", "avg_pool2d.default", "max_pool2d.defa
 def _of_codes(precision: str) -> Iterator[tuple[tuple[str, str], str | None]]:
     """Holes in one of the precisions of 8 and 16 bits, as other tables have rows of the same names."""
     for name in _NUMBERS:
-        for code in ("quantized_inputs", "dtype", "static_shape"):
+        for code in ("quantized_inputs", "dtype", "per_tensor", "static_shape"):
             yield (f"aten.{name}/{precision}", code), "it has no operands, and its numbers are float32"
     for name in _RELATIONS:
         yield (f"aten.{name}.Scalar/{precision}", "mixed_dtype"), "it has one operand, and its result is a truth"
@@ -34,7 +40,10 @@ def _of_codes(precision: str) -> Iterator[tuple[tuple[str, str], str | None]]:
         yield (f"aten.{name}/{precision}", "rank"), "torch refuses every other rank"
     for name in ("split_copy.Tensor", "split_with_sizes_copy.default"):
         yield (f"aten.{name}/{precision}", "static_shape"), "torch 2.13 fails on open sizes (it asks for their offset)"
-    yield (f"aten.where.self/{precision}", "condition_dtype"), "torch refuses every other type"
+    for name in ("clamp.default", "clamp.Tensor"):
+        yield (f"aten.{name}/{precision}", "bounds"), "torch refuses a clamp without bounds"
+    yield (f"aten.where.self/{precision}", "condition_dtype"), "torch takes nothing else but uint8, of which it warns"
+    yield (f"aten.index.Tensor/{precision}", "max_elements"), "2**31 numbers do not fit into a test's memory"
     yield (f"aten.full_like.default/{precision}", "dtype"), "its numbers are float32"
     yield (f"aten.mean.dim/{precision}", "rescale"), None
 
@@ -48,6 +57,9 @@ def _of_integers() -> Iterator[tuple[tuple[str, str], str | None]]:
         yield where, "only negative exponents jump, of which the float golden has no bound"
     for precision in ("int8", "int16", "integers"):
         yield (f"aten.slice_copy.Tensor/{precision}", "step"), "torch refuses steps below 1"
+        yield (f"{_CLONE}/{precision}", "no_conversion"), "a clone has the type of its operand"
+    for name in _BITS:
+        yield (f"aten.{name}/integers", "integer_operands"), "torch refuses real numbers"
 
 
 # (row, or row and precision as in case ids; constraint) -> why nothing can stand outside the limit; None where

@@ -148,7 +148,7 @@ def exact_values(graph: Graph, scheme: str = TFLITE) -> Exact:
         numbers, q = materialise(value), value.quant
         if q is None:
             found.reals[Ref(value.name)] = numbers
-        else:
+        elif value.constant or q.axis is None:  # no integer arithmetic takes inputs with several scales
             found.codes[Ref(value.name)] = QTensor(numbers, q.scale, q.zero_point, q.axis, q.group)
     for step in graph.steps:
         codes = _integer_step(step, quants[step.name], found, scheme)

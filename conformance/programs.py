@@ -29,6 +29,7 @@ from partitioners.exir.ops import (
     DEQUANTIZE_PER_TENSOR_DYNAMIC,
     DEQUANTIZE_PER_TOKEN,
     GETITEM,
+    QUANTIZE_PER_CHANNEL,
     QUANTIZE_PER_TENSOR,
     QUANTIZE_PER_TENSOR_DYNAMIC,
     QUANTIZE_PER_TOKEN,
@@ -139,14 +140,17 @@ def _real(value: Value) -> Tensor:
     codes, quant = materialise(value), value.quant
     if quant is None:
         return codes
-    return (codes.to(torch.float32) - quant.zero_point) * _scale(value.name, quant)
+    scale = quant.scale
+    if isinstance(scale, tuple):
+        sizes = [-1 if axis == quant.axis else 1 for axis in range(codes.dim())]
+        scales = torch.tensor(scale, dtype=torch.float32).reshape(sizes)
+        return (codes.to(torch.float32) - quant.zero_point) * scales
+    return (codes.to(torch.float32) - quant.zero_point) * scale
 
 
 def _scale(name: str, quant: Quant) -> float:
     if isinstance(quant.scale, tuple):
-        raise ValueError(
-            f"{name}: an activation has one scale, found {len(quant.scale)}; only constants are per-channel"
-        )
+        raise ValueError(f"{name}: a result has one scale, found {len(quant.scale)}; only values are per-channel")
     return quant.scale
 
 
@@ -184,6 +188,9 @@ class _Model:
         """Record the float node of a reference, quantised when it has a quantisation."""
         if quant is None:
             self.floats[ref] = node
+        elif ref in self.channels:
+            args = (node, *self.channels[ref], quant.axis, *_range(quant))
+            self.codes[ref] = (self.emit(QUANTIZE_PER_CHANNEL, args, {}), quant)
         else:
             self.codes[ref] = (self.emit(QUANTIZE_PER_TENSOR, (node, *_per_tensor(ref.name, quant)), {}), quant)
 
@@ -282,24 +289,24 @@ def _bind(model: _Model, graph: Graph, nodes: Mapping[str, fx.Node]) -> None:
         ref = Ref(value.name)
         if not value.constant or value.quant is None:
             model.floats[ref] = nodes[value.name]
-            continue
-        model.codes[ref] = (nodes[value.name], value.quant)
-        if isinstance(value.quant.scale, tuple):
+        else:
+            model.codes[ref] = (nodes[value.name], value.quant)
+        if value.quant is not None and isinstance(value.quant.scale, tuple):
             model.channels[ref] = (nodes[f"{value.name}_scale"], nodes[f"{value.name}_zero_point"])
 
 
 def _buffers(graph: Graph) -> dict[str, Tensor]:
-    """Constants in order; a per-channel one is followed by its scales (float32) and zero points (int64)."""
+    """Constants in order; a per-channel value has its scales (float32) and zero points (int64) behind it."""
     buffers: dict[str, Tensor] = {}
     for value in graph.values:
         if value.constant:
             buffers[value.name] = materialise(value)
-            if value.quant is not None and isinstance(value.quant.scale, tuple):
-                scale = torch.tensor(value.quant.scale, dtype=torch.float32)
-                if value.quant.group is not None:
-                    scale = scale.reshape(value.shape[0], -1)
-                buffers[f"{value.name}_scale"] = scale
-                buffers[f"{value.name}_zero_point"] = torch.full(scale.shape, value.quant.zero_point)
+        if value.quant is not None and isinstance(value.quant.scale, tuple):
+            scale = torch.tensor(value.quant.scale, dtype=torch.float32)
+            if value.quant.group is not None:
+                scale = scale.reshape(value.shape[0], -1)
+            buffers[f"{value.name}_scale"] = scale
+            buffers[f"{value.name}_zero_point"] = torch.full(scale.shape, value.quant.zero_point)
     return buffers
 
 

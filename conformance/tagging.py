@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import fx
 from torch.export import ExportedProgram
 
+from conformance.checks import STEP
 from conformance.graph import Case
 from conformance.programs import build
 from conformance.results import Reason
@@ -25,7 +26,6 @@ from partitioners.exir.ops import (
 )
 from partitioners.exir.partitioner import DELEGATION_TAG
 
-STEP = "step"  # the key in node.meta under which `programs.build` writes the step's name
 NO_WORK = (
     QUANTIZE | DEQUANTIZE | CHOOSE_QPARAMS | QUANTIZE_DYNAMIC | DEQUANTIZE_DYNAMIC | {DEQUANTIZE_PER_GROUP, GETITEM}
 )

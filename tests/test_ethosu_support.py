@@ -10,6 +10,7 @@ from partitioners.ethosu.preservation import OPERATORS
 from partitioners.ethosu.support import products
 from partitioners.ethosu.support.codes import SENTENCES
 from partitioners.ethosu.support.common import EVERY_NODE
+from partitioners.ethosu.support.elementwise import COMPARISONS, LOGICAL
 from partitioners.ethosu.support.quantisation import AROUND
 from partitioners.ethosu.support.rescale import COMPARED, MOVING, REDUCED, SUMS
 from partitioners.ethosu.support.rules import RULES, supported_operators
@@ -18,7 +19,7 @@ from partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
 U55, U85 = load_table("ethos_u55@1.5"), load_table("ethos_u85@1.5")
 TABLES = (U55, U85)
 PAIRS = [(table, row) for table in TABLES for row in table.rows]
-ANYWHERE = {rule.code for rule in (*EVERY_NODE, *AROUND)} | {"not_alone"}
+ANYWHERE = {rule.code for rule in (*EVERY_NODE, *AROUND)} | {"not_alone", "uint8"}
 """What the partitioner asks of every operator; a table has it where a case can break it."""
 RESCALED = {*SUMS, *COMPARED, *MOVING, *REDUCED, *products.PRODUCTS} | {
     "aten.mul.Tensor",
@@ -32,25 +33,14 @@ ONLY_U55 = {
     "max_channels", "max_input_rank", "divided_window", "windows", "transposition", "resize_scale",
 }  # fmt: skip
 ONLY_U55_OF = {("aten.flip.default", "dims"), ("aten.argmax.default", "max_elements")}
-BITS = {f"aten.bitwise_{name}.{kind}" for name in ("and", "or", "xor") for kind in ("Tensor", "Scalar")}
-SHIFTS = {f"aten.bitwise_{side}_shift.Tensor" for side in ("left", "right")} | {
-    "aten.__lshift__.Scalar",
-    "aten.__rshift__.Scalar",
-}
-U85_TYPES = {"aten.where.self", "aten.argmax.default"}
+POOLS = ("aten.max_pool2d.default", "aten.max_pool2d_with_indices.default")
+U85_TYPES = {"aten.where.self", "aten.argmax.default", *POOLS, *LOGICAL, *COMPARISONS}
 """Rows whose `code_dtype` holds on Ethos-U85, too."""
 UNREACHABLE = {
-    "aten.clamp.default": {"bounds"},  # torch refuses a clamp without bounds
-    "aten.clamp.Tensor": {"bounds"},
-    "dim_order_ops._clone_dim_order.default": {"no_conversion"},  # a clone has the type of its operand
-    "aten.unfold_copy.default": {"window_within"},  # torch refuses larger windows
-    "aten.max_pool2d.default": {"indices_unused", "code_dtype"},  # without indices; torch pools int8 and floats only
-    "aten.max_pool2d_with_indices.default": {"code_dtype"},
-    "aten.index.Tensor": {"max_elements"},  # 2**31 of them
-    "aten.convolution.default": {"rank", "code_dtype"},  # torch refuses other ranks and types
+    "aten.max_pool2d.default": {"indices_unused"},  # it has none
+    "aten.convolution.default": {"rank", "code_dtype"},  # spatial_rank, static_weights and weight_dtype say so first
     "aten.amax.default": {"code_dtype"},  # of plain integers there are no cases
     "aten.amin.default": {"code_dtype"},
-    **{op: {"integer_operands"} for op in (*BITS, *SHIFTS, "aten.bitwise_not.default")},  # torch refuses floats
 }
 """Rules that no case can break, by row."""
 

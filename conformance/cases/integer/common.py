@@ -12,6 +12,7 @@ from conformance.cases.integer import contexts
 from conformance.cases.integer.spelling import IMAGE, INT16, INTEGERS, codes_quant, is_wide, other_type, spelled
 from conformance.cases.limits import Limits
 from conformance.cases.make import (
+    SUBJECT,
     Draft,
     Front,
     Q,
@@ -29,9 +30,13 @@ from conformance.cases.make import (
 )
 from conformance.cases.shared import float_neighbours
 from conformance.cases.typed.spelling import opened
+from conformance.checks import Refuses
 from conformance.graph import Fill, Graph, Quant, Value
 
 SIZES = (1, 2, 1, 3, 1, 2, 1, 2)
+BITS, ZEROS = (1.0, 0.0, 0.0, 1.0, 1.0), (0.0,)
+NEGATING = ("aten.neg.default",)
+CAST = "dim_order_ops._to_dim_order_copy.default"
 UNSIGNED = Quant(Q.scale, 131, 0, 255, dtype="uint8")
 REALS = Fill("list", values=(0.25, 0.5, 0.125, 0.375, 0.75))
 
@@ -74,7 +79,8 @@ def everywhere(subject: Subject, precision: str, limits: Limits) -> list[Draft]:
     return [
         *sizes(subject, precision, limits),
         *surroundings(subject, precision),
-        *(on_integers(subject) if precision == INTEGERS else quantisation(subject, precision, limits)),
+        *(additional_checks(subject.model(subject.use(precision))) if "additional_check" in limits else ()),
+        *(on_integers(subject, limits) if precision == INTEGERS else quantisation(subject, precision, limits)),
         *fills(subject, precision),
     ]
 
@@ -93,6 +99,13 @@ def sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
     if subject.open is not None:
         wide_open = _opened(u, subject.open)
         yield outside("static_shape", f"open_axis_{'_and_'.join(map(str, subject.open))}", subject.model(wide_open))
+
+
+def additional_checks(graph: Graph) -> Iterator[Draft]:
+    """A user's own condition, which the operator meets or not."""
+    for make, variant, step in ((limit, "refuses_another_step", "another"), (outside, "refuses_the_step", SUBJECT)):
+        made = make("additional_check", variant, graph)
+        yield replace(made, options=(("additional_checks", (Refuses(step),)),))
 
 
 def _opened(u: Use, axes: tuple[int, ...]) -> Use:
@@ -144,6 +157,10 @@ def quantisation(subject: Subject, precision: str, limits: Limits) -> Iterator[D
     unsigned = with_codes(u, UNSIGNED)
     yield outside("io_dtype", "uint8", subject.model(unsigned if subject.plain else replace(unsigned, y=UNSIGNED)))
     yield from parameters(subject, precision)
+    if "per_tensor" in limits:
+        yield limit("per_tensor", "one_scale", subject.model(u))
+        if not u.values[0].constant:
+            yield outside("per_tensor", "a_scale_for_each_index", model(with_scales(u)))
     if "mixed_dtype" in limits and not subject.plain:
         yield limit("mixed_dtype", "all_the_same", subject.model(u))
         yield outside("mixed_dtype", "output_of_another", subject.model(replace(u, y=other_type(precision))))
@@ -182,6 +199,19 @@ def with_codes(u: Use, q: Quant) -> Use:
     return replace(u, values=(replace(first, quant=q), *others))
 
 
+def with_scales(u: Use) -> Use:
+    """The use with a scale for each index of the last dimension of `x`."""
+    x = u.values[0]
+    assert x.quant is not None
+    return replace(u, values=(replace(x, quant=scales_of(x.quant, len(x.shape) - 1, x.shape[-1])), *u.values[1:]))
+
+
+def scales_of(q: Quant, axis: int, size: int) -> Quant:
+    """The quantisation with larger and larger scales along a dimension of that size."""
+    assert isinstance(q.scale, float)
+    return replace(q, scale=tuple(q.scale * (1 + index / 8) for index in range(size)), axis=axis)
+
+
 def _zero(u: Use, zero_point: int) -> Use:
     x = u.values[0]
     assert x.quant is not None
@@ -191,14 +221,29 @@ def _zero(u: Use, zero_point: int) -> Use:
 # ------------------------------------------------------------------------------------ integers
 
 
-def on_integers(subject: Subject) -> Iterator[Draft]:
-    """Numbers of up to 32 bits."""
+def on_integers(subject: Subject, limits: Limits) -> Iterator[Draft]:
+    """Numbers of up to 32 bits, with a sign."""
     u = subject.use(INTEGERS)
     limited = tuple(v for v in u.values if not v.constant)
     yield limit("no_int64", limited[0].dtype, subject.model(u))
-    yield outside(
-        "no_int64", "int64", subject.model(replace(u, values=tuple(replace(v, dtype="int64") for v in u.values)))
-    )
+    yield outside("no_int64", "int64", subject.model(of_type(u, "int64")))
+    code = "uint8" if "uint8" in limits else "code_dtype"
+    if code in limits and u.op != CAST:
+        limits.value(code, ())
+        yield limit(code, f"plain_{limited[0].dtype}", subject.model(u))
+        yield outside(code, "plain_uint8", subject.model(few(of_type(u, "uint8"))))
+
+
+def of_type(u: Use, dtype: str) -> Use:
+    """The use on plain numbers of a type."""
+    return replace(u, values=tuple(replace(v, dtype=dtype) for v in u.values))
+
+
+def few(u: Use) -> Use:
+    """The use on 0 and 1 alone, and 0 for anything that is taken from them: no result needs a sign."""
+    x, *others = u.values
+    nothing = (replace(v, fill=Fill("zero")) for v in others)
+    return replace(u, values=(replace(x, fill=Fill("list", values=ZEROS if u.op in NEGATING else BITS)), *nothing))
 
 
 # ------------------------------------------------------------------------------------ numbers

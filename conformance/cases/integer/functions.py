@@ -91,9 +91,9 @@ def _limited(value: Value, domain: tuple[float, float]) -> Value | None:
     if q is None:
         spread = tuple(low + (min(high, low + 6.0) - low) * index / 8 for index in range(1, 8))
         return replace(value, fill=Fill("list", values=spread))
-    assert isinstance(q.scale, float)
-    first = max(q.qmin, math.ceil(low / q.scale) + q.zero_point)
-    last = min(q.qmax, math.floor(min(high, 1e9) / q.scale) + q.zero_point)
+    scales = q.scale if isinstance(q.scale, tuple) else (q.scale,)
+    first = max(q.qmin, *(math.ceil(low / scale) + q.zero_point for scale in scales))
+    last = min(q.qmax, *(math.floor(min(high, 1e9) / scale) + q.zero_point for scale in scales))
     if first > last:
         return None
     count = last - first + 1

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from conformance.cases.integer.common import Subject, everywhere, moved_ratios, rescaled
+from conformance.cases.integer.spelling import integers
 from conformance.cases.limits import Limits
 from conformance.cases.make import (
     SUBJECT,
@@ -215,6 +216,9 @@ def maximum_cases(op: str, precision: str, limits: Limits) -> list[Draft]:
         drafts.append(outside("indices_unused", "indices_returned", both))
     if "code_dtype" in limits:
         limits.value("code_dtype", ())
+        drafts.append(limit("code_dtype", "codes", model(u)))
+        plain = replace(u, values=(integers("x", IMAGE),), y=None)
+        drafts.append(outside("code_dtype", "int32", model(plain)))
     return drafts
 
 

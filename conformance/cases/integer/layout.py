@@ -217,11 +217,18 @@ def flip_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[Dr
 
 
 def unfold_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
-    """The number of windows on Ethos-U55."""
+    """Windows as large as the dimension, and none at all; their number on Ethos-U55."""
     most = limits.number("windows", 16, 4, 64)
     u = subject.use(precision, (1, 2, most + 2, 3))
+    yield limit("window_within", "whole_dimension", model(replace(u, args=(X, 2, most + 2, 1))))
+    yield outside("window_within", "of_no_size", model(replace(subject.use(precision), args=(X, 2, 0, 1))))
     yield limit("windows", f"{most}_windows", model(replace(u, args=(X, 2, 3, 1))))
     yield outside("windows", f"{most + 1}_windows", model(replace(u, args=(X, 2, 2, 1))))
+
+
+def clone_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
+    """A copy of the same type; there are no others."""
+    yield limit("no_conversion", "the_same_type", subject.model(subject.use(precision)))
 
 
 def strided_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
@@ -403,7 +410,7 @@ FAMILIES: Mapping[str, Family] = {
     "aten.view_copy.default": partial(
         cases, Movement(_flat, (("split", ((2, 15, 2),)), ("more_axes", ((1, 3, 2, 2, 5),))), idle=True, open=(0,))
     ),
-    "dim_order_ops._clone_dim_order.default": partial(cases, Movement(_cloned, idle=True)),
+    "dim_order_ops._clone_dim_order.default": with_limits(Movement(_cloned, idle=True), clone_limits),
 }
 
 

@@ -7,8 +7,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.common import Subject, everywhere, moved_ratios, ratio_limits, rescaled
-from conformance.cases.integer.spelling import IMAGE, INTEGERS, codes_quant, integers, is_wide, spelled
+from conformance.cases.integer.common import (
+    Subject,
+    additional_checks,
+    everywhere,
+    moved_ratios,
+    of_type,
+    ratio_limits,
+    rescaled,
+)
+from conformance.cases.integer.spelling import IMAGE, INTEGERS, as_integers, codes_quant, integers, is_wide, spelled
 from conformance.cases.limits import Limits
 from conformance.cases.make import (
     SUBJECT,
@@ -44,15 +52,19 @@ class Reduction:
     y: Quant = Q
     scalar: tuple[Any, ...] = ((),)
 
-    @property
-    def subject(self) -> Subject:
+    def subject(self, precision: str) -> Subject:
         """What all rows are made from."""
-        return Subject(lambda shape: use(self.op, shape, *self.args, y=self.y), IMAGE, ((7,), (3, 5), (2, 3, 4)))
+
+        def at(shape: tuple[int, ...]) -> Use:
+            u = use(self.op, shape, *self.args, y=self.y)
+            return as_integers(u, "int8") if precision == INTEGERS else u
+
+        return Subject(at, IMAGE, ((7,), (3, 5), (2, 3, 4)))
 
 
 def cases(row: Reduction, precision: str, limits: Limits) -> list[Draft]:
     """What every reduction has."""
-    subject = row.subject
+    subject = row.subject(precision)
     u = subject.use(precision)
     drafts = everywhere(subject, precision, limits)
     drafts += [accepted(name, model(replace(u, args=(X, *args)))) for name, args in row.more]
@@ -60,7 +72,7 @@ def cases(row: Reduction, precision: str, limits: Limits) -> list[Draft]:
         limits.fixed("min_rank", 1)
         drafts.append(limit("min_rank", "1", model(subject.use(precision, (7,)))))
         drafts.append(outside("min_rank", "scalar", model(replace(subject.use(precision, ()), args=(X, *row.scalar)))))
-    return [*drafts, *rescaled(subject, precision)]
+    return drafts if precision == INTEGERS else [*drafts, *rescaled(subject, precision)]
 
 
 def extreme_cases(op: str, precision: str, limits: Limits) -> list[Draft]:
@@ -72,7 +84,15 @@ def extreme_cases(op: str, precision: str, limits: Limits) -> list[Draft]:
         ("all", ((0, 1, 2, 3),)),
     )
     row = Reduction(op, ((-1,),), more)
-    return [*cases(row, precision, limits), *moved_ratios(row.subject, precision)]
+    drafts = cases(row, precision, limits)
+    if precision != INTEGERS:
+        return [*drafts, *moved_ratios(row.subject(precision), precision)]
+    u = row.subject(precision).use(precision)
+    types = limits.value("code_dtype", ("int8", "int16", "int32"))
+    for dtype in ("int8", "int16", "int32"):
+        graph = model(of_type(u, dtype))
+        drafts.append(limit("code_dtype", dtype, graph) if dtype in types else outside("code_dtype", dtype, graph))
+    return drafts
 
 
 def total_cases(op: str, precision: str, limits: Limits) -> list[Draft]:
@@ -85,7 +105,7 @@ def total_cases(op: str, precision: str, limits: Limits) -> list[Draft]:
         ("order", ((3, 0),)),
     )
     row = Reduction(op, ((-1,),), more, Q if "mean" in op else quant(0.2, 2))
-    subject, count = row.subject, IMAGE[-1]
+    subject, count = row.subject(precision), IMAGE[-1]
     u = subject.use(precision)
     drafts = cases(row, precision, limits)
     # Up to 5 numbers of 2**7 (2**15) codes: below 2**10 (2**18).
@@ -114,7 +134,7 @@ def _scaled(u: Use, precision: str, ratio: float) -> Use:
 def cumsum_cases(precision: str, limits: Limits) -> list[Draft]:
     """aten.cumsum.default: a convolution with weights of 1."""
     row = Reduction("aten.cumsum.default", (-1,), tuple((f"dim_{dim}", (dim,)) for dim in (0, 1, 2)), quant(0.2, 1))
-    u = row.subject.use(precision)
+    u = row.subject(precision).use(precision)
     drafts = cases(row, precision, limits)
     bits = 12 if is_wide(precision) else 20
     drafts += ratio_limits(lambda ratio: _scaled(u, precision, ratio), bits)
@@ -128,7 +148,7 @@ def cumsum_cases(precision: str, limits: Limits) -> list[Draft]:
             ((2, width), 1, width, limit),
             ((2, width + 1), 1, width + 1, outside),
         ):
-            summed = replace(row.subject.use(precision, shape), args=(X, dim))
+            summed = replace(row.subject(precision).use(precision, shape), args=(X, dim))
             drafts.append(side("summed_size", str(size), model(summed)))
     return drafts
 
@@ -165,6 +185,7 @@ def argmax_cases(precision: str, limits: Limits) -> list[Draft]:
         wide("code_dtype", "int16", _argmax(IMAGE, 1, dtype="int16")),
         outside("code_dtype", "int32", _argmax(IMAGE, 1, dtype="int32")),
         outside("int32_indices", "int16", _argmax(IMAGE, 1, cast="int16")),
+        *(additional_checks(usual) if "additional_check" in limits else ()),
         outside("one_dim", "left_out", _argmax_of_all(IMAGE)),
         outside("min_rank", "scalar", _argmax((), 0)),
         outside("keepdim", "true", _argmax(IMAGE, 1, True)),

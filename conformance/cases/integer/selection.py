@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.common import Subject, everywhere, fills, moved_ratios, rescaled
+from conformance.cases.integer.common import (
+    Subject,
+    additional_checks,
+    everywhere,
+    fills,
+    moved_ratios,
+    rescaled,
+    scales_of,
+    with_scales,
+)
 from conformance.cases.integer.spelling import IMAGE, codes_quant, flags, indices, numbers, spelled
 from conformance.cases.limits import Limits
 from conformance.cases.make import (
@@ -89,6 +98,7 @@ def embedding_cases(precision: str, limits: Limits) -> list[Draft]:
     return [
         *drafts,
         accepted("computed_rows", model(computed)),
+        outside("per_tensor", "a_scale_for_each_index", model(with_scales(computed))),
         outside("static_shape", "open_indices", model(opened)),
         *index_types(found, "i", limits),
     ]
@@ -240,6 +250,7 @@ def made_cases(
         *(limit(code, "quantised", usual) for code in COMMON),
         outside("quantized", "real_numbers", graph(args, False, False)),
         outside("quantized_outputs", "real_numbers", graph(args, False)),
+        *(additional_checks(usual) if "additional_check" in limits else ()),
         outside("scalar_qparams", "tiny_scale", _requantised(usual, replace(q, scale=2.0**-130))),
         outside(
             "io_dtype",
@@ -253,11 +264,21 @@ def made_cases(
     ]
     if refs:
         drafts.append(outside("quantized_inputs", "float_input", graph(args, quant=None)))
+        drafts.append(outside("per_tensor", "a_scale_for_each_index", graph(args, quant=scales_of(q, 3, shape[3]))))
         drafts.append(outside("static_shape", "open_axis_0", graph(args, shape=(2, *shape[1:]), dynamic=(0,))))
     return drafts
 
 
-COMMON = ("quantized", "quantized_inputs", "quantized_outputs", "dtype", "io_dtype", "scalar_qparams", "static_shape")
+COMMON = (
+    "quantized",
+    "quantized_inputs",
+    "quantized_outputs",
+    "dtype",
+    "io_dtype",
+    "scalar_qparams",
+    "per_tensor",
+    "static_shape",
+)
 
 
 def _requantised(graph: Graph, q: Any) -> Graph:

@@ -76,6 +76,13 @@ def whole_number(node: fx.Node, context: Context) -> str | None:
     return f"{number}" if plain and float(number) != int(number) else None
 
 
+@limit("code_dtype", "booleans or integers of up to 32 bits with a sign, or quantised so")
+def signed_operands(node: fx.Node, context: Context) -> str | None:
+    """Of comparisons and logic, whose results do not show what they were made of."""
+    found = next((source for source in node.all_input_nodes if dtype_of(source) == torch.uint8), None)
+    return None if found is None else f"{found.name} is uint8"
+
+
 @limit("conversion")
 def conversion(node: fx.Node, context: Context) -> str | None:
     """A real number becomes an integer where it is quantised with scale 1 and zero point 0."""
@@ -115,9 +122,10 @@ _SUM: tuple[Rule, ...] = (alpha_is_one, mixed_dtype)
 RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys((*TABULATED, *ALSO_TABULATED), _TABLE),
     **{op: (*_TABLE, table_slope) for op in TABULATED if op in STEEP},
-    **dict.fromkeys((*LOGICAL, *BITWISE, *SHIFTS), (integer_operands,)),
-    **dict.fromkeys(COMPARISONS, (mixed_dtype,)),
-    "aten.eq.Scalar": (whole_number, mixed_dtype),
+    **dict.fromkeys(LOGICAL, (signed_operands, integer_operands)),
+    **dict.fromkeys((*BITWISE, *SHIFTS), (integer_operands,)),
+    **dict.fromkeys(COMPARISONS, (signed_operands, mixed_dtype)),
+    "aten.eq.Scalar": (signed_operands, whole_number, mixed_dtype),
     **dict.fromkeys(COMPUTED_AHEAD, ()),
     "aten.full_like.default": (),
     "aten.abs.default": (mixed_dtype,),
