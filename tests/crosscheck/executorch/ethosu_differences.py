@@ -82,6 +82,7 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
     "rank 5": (U55, argmax(1, 2, 3, 4, 5)),
     "a tall kernel": (U55, conv((65, 1), (80, 4))),
     "a wide kernel": (U55, conv((1, 65), (4, 80))),
+    "a transposed row": (U85, conv((3, 3), (1, 4), stride=[3, 3], padding=[1, 0], transposed=True)),
     "padding alone": (U85, conv((1, 1), (1, 1), stride=[4, 4], padding=[1, 1])),
     "computed weights": (U55, lambda b: b.conv(b.input(1, 4, 4, 4), b.input(4, 4, 1, 1))),
     "zero points per channel": (
@@ -144,6 +145,12 @@ LISTED: tuple[Difference, ...] = (
         "no_wide_transposed",
         "Vela ends with an error for transposed convolutions of int16 on Ethos-U55.",
         "int16 transposed",
+        named(CONVOLUTION),
+    ),
+    Difference(
+        "transposed_size",
+        "Vela ends with an error where padding leaves less of a transposed convolution than its stride.",
+        "a transposed row",
         named(CONVOLUTION),
     ),
     Difference(
