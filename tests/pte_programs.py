@@ -96,7 +96,7 @@ def choosing() -> Program:
         floats(8, dynamism="bound"),
         False,
     ]
-    calls = [
+    calls: list[Instruction] = [
         JumpFalseCall(1, 4),
         KernelCall(0, (0, 0, 2, 3, 3)),
         MoveCall(3, 4),
@@ -125,7 +125,7 @@ def listing() -> Program:
         floats(3, dynamism="unbound"),
     ]
     operators = [INDEX, Operator("executorch_prim::et_view")]
-    calls = [KernelCall(0, (0, 2, 3, 3)), KernelCall(1, (3, 6, 7)), FreeCall(12)]
+    calls: list[Instruction] = [KernelCall(0, (0, 2, 3, 3)), KernelCall(1, (3, 6, 7)), FreeCall(12)]
     return Program((plan(values, operators, calls, [0], [7, 6, 8, 9, 10]),))
 
 
@@ -142,7 +142,7 @@ def looping() -> Program:
         floats(2, 3, at=64, data=[0] * 6),
     ]
     number = [Operator(f"executorch_prim::{name}", "Scalar") for name in ("lt", "add")]
-    calls = [
+    calls: list[Instruction] = [
         KernelCall(2, (2, 2, 2)),
         KernelCall(0, (2, 1, 3)),
         JumpFalseCall(3, 7),

@@ -137,11 +137,11 @@ def _inputs(plan: Plan) -> list[object]:
     given: list[object] = []
     for index in plan.inputs:
         value = plan.values[index]
-        if isinstance(value, Tensor):
-            sizes = [size if value.dynamism == "static" else size // 2 for size in value.sizes]
-            small = value.nbytes < 2**20
-            value = torch.zeros(sizes if small else [], dtype=value.dtype)
-        given.append(value)
+        if not isinstance(value, Tensor):
+            given.append(value)
+            continue
+        sizes = [size if value.dynamism == "static" else size // 2 for size in value.sizes]
+        given.append(torch.zeros(sizes if value.nbytes < MIB else [], dtype=value.dtype))
     return given
 
 

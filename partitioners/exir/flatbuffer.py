@@ -28,6 +28,10 @@ DEPTH_LIMIT: Final = 32
 REVISIT_FACTOR: Final = 16
 """Bytes visited, as a multiple of the blob's size, before a blob counts as hostile."""
 
+VTABLES: Final = 256
+VTABLE_SIZE: Final = 256
+"""How many vtables are kept while a blob is read, and how many bytes each may have."""
+
 _CODES: Final = {
     "bool": "<?",
     "int8": "<b",
@@ -45,7 +49,8 @@ _STRUCTS: Final = {name: struct.Struct(code) for name, code in _CODES.items()}
 _DTYPES: Final = {name: np.dtype(code) for name, code in _CODES.items()}
 _LIMITS: Final = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _CODES if "int" in name}
 _FLAGS: Final = {name: getattr(number_types, f"{name.title()}Flags") for name in _CODES}
-_UINT8, _UINT16, _INT32, _UINT32 = (_STRUCTS[name] for name in ("uint8", "uint16", "int32", "uint32"))
+_BOOL, _UINT8, _UINT16 = _STRUCTS["bool"], _STRUCTS["uint8"], _STRUCTS["uint16"]
+_INT32, _UINT32 = _STRUCTS["int32"], _STRUCTS["uint32"]
 
 
 Buffer = bytes | memoryview
@@ -96,6 +101,14 @@ class Table:
     def slots(self) -> int:
         """How many slots the fields need."""
         return max((slot + 1 for slot, _ in self.fields.values()), default=0)
+
+    @cached_property
+    def layout(self) -> tuple[tuple[str, int, Kind, struct.Struct | None], ...]:
+        """Name, slot and kind of each field, and how a scalar is stored."""
+        return tuple(
+            (name, slot, kind, _STRUCTS[kind.type] if isinstance(kind, Scalar) else None)
+            for name, (slot, kind) in self.fields.items()
+        )
 
     @cached_property
     def empty(self) -> Record:
@@ -276,7 +289,8 @@ class _Reader:
     """A blob and what may still be visited of it. A path is a linked tuple, spelled out only in errors."""
 
     def __init__(self, data: Buffer, limits: Limits) -> None:
-        self.data, self.limits = data, limits
+        self.data, self.size, self.limits = data, len(data), limits
+        self.vtables: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         self.budget, self.tables_left, self.text_left = limits.visits * len(data), limits.tables, limits.text
 
     def error(self, what: str, found: object, expected: str, path: _Path, at: int) -> FormatError:
@@ -284,8 +298,8 @@ class _Reader:
 
     def span(self, at: int, size: int, path: _Path) -> None:
         """Check that `size` bytes from `at` lie in the blob, and pay for visiting them."""
-        if at < 0 or at + size > len(self.data):
-            raise self.error("extent", f"bytes {at} to {at + size}", f"within {len(self.data)} bytes", path, at)
+        if at < 0 or at + size > self.size:
+            raise self.error("extent", f"bytes {at} to {at + size}", f"within {self.size} bytes", path, at)
         self.budget -= size
         if self.budget < 0:
             raise self.error("sharing of data", "excessive", f"at most {self.limits.visits} visits per byte", path, at)
@@ -296,10 +310,11 @@ class _Reader:
 
     def offset(self, at: int, path: _Path) -> int:
         """The place that the 32-bit offset at `at` points to."""
-        distance = self.number(_UINT32, at, path)
+        self.span(at, 4, path)
+        distance: int = _UINT32.unpack_from(self.data, at)[0]
         if distance < 4:
             raise self.error("offset", distance, "at least 4", path, at)
-        return at + int(distance)
+        return at + distance
 
     def table(self, table: Table, at: int, path: _Path, depth: int) -> Record:
         if depth > DEPTH_LIMIT:
@@ -308,54 +323,61 @@ class _Reader:
         if self.tables_left < 0:
             raise self.error("number of tables", "excessive", f"at most {self.limits.tables}", path, at)
         places = self.places(at, path)
-        record = dict(table.empty)
-        for name, (slot, kind) in table.fields.items():
-            if slot >= len(places) or not places[slot]:
+        record, count = dict(table.empty), len(places)
+        for name, slot, kind, code in table.layout:
+            if slot >= count or not places[slot]:
                 continue
             place = at + places[slot]
-            if isinstance(kind, Scalar):
-                record[name] = self.scalar(kind, place, (path, name))
-            else:
+            if code is None:
                 record[name] = self.child(kind, place, record, (path, name), depth)
+            else:
+                record[name] = self.scalar(code, place, (path, name))
         return record
 
     def places(self, at: int, path: _Path) -> tuple[int, ...]:
         """A table's field offsets by slot (0 = absent) from its vtable, each inside the table."""
-        vtable = at - self.number(_INT32, at, path)
-        size = self.number(_UINT16, vtable, path)
-        if size < 4 or size % 2:
-            raise self.error("vtable size", size, "an even number from 4", path, vtable)
+        self.span(at, 4, path)
+        vtable = at - _INT32.unpack_from(self.data, at)[0]
+        size, extent, places = self.vtables.get(vtable) or self.vtable(vtable, path)
         self.span(vtable, size, path)
-        extent, *places = struct.unpack_from(f"<{size // 2 - 1}H", self.data, vtable + 2)
         self.span(at, extent, path)
         if extent < 4 or max(places, default=0) >= extent:
             raise self.error("table size", extent, "to enclose every field", path, at)
-        return tuple(places)
+        return places
 
-    def scalar(self, kind: Scalar, at: int, path: _Path) -> Any:
-        if kind.type != "bool":
-            return self.number(_STRUCTS[kind.type], at, path)
+    def vtable(self, at: int, path: _Path) -> tuple[int, int, tuple[int, ...]]:
+        """A vtable's own size, that of its tables, and the fields' offsets; kept, as many tables share one."""
+        size = self.number(_UINT16, at, path)
+        if size < 4 or size % 2:
+            raise self.error("vtable size", size, "an even number from 4", path, at)
+        self.span(at, size, path)
+        extent, *places = struct.unpack_from(f"<{size // 2 - 1}H", self.data, at + 2)
+        found = size, extent, tuple(places)
+        if size <= VTABLE_SIZE and len(self.vtables) < VTABLES:  # honest files have few and short ones
+            self.vtables[at] = found
+        return found
+
+    def scalar(self, code: struct.Struct, at: int, path: _Path) -> Any:
+        if code is not _BOOL:
+            return self.number(code, at, path)
         number = self.number(_UINT8, at, path)
         if number > 1:
             raise self.error("bool", number, "0 or 1", path, at)
         return bool(number)
 
     def child(self, kind: Kind, at: int, record: Record, path: _Path, depth: int) -> Any:
-        match kind:
-            case Nested():
-                return self.table(kind.table, self.offset(at, path), path, depth + 1)
-            case Union():
-                return self.union(kind, at, record, path, depth)
-            case Tables():
-                return self.tables(kind, at, path, depth)
-            case String():
-                return self.string(at, path)
-            case Strings():
-                return self.strings(at, path)
-            case Numbers():
-                return self.numbers(kind, at, path)
-            case Scalar():
-                raise AssertionError("scalars are read from the table itself")
+        if isinstance(kind, Numbers):
+            return self.numbers(kind, at, path)
+        if isinstance(kind, String):
+            return self.string(at, path)
+        if isinstance(kind, Strings):
+            return self.strings(at, path)
+        if isinstance(kind, Tables):
+            return self.tables(kind, at, path, depth)
+        if isinstance(kind, Union):
+            return self.union(kind, at, record, path, depth)
+        assert isinstance(kind, Nested)  # scalars are read from the table itself
+        return self.table(kind.table, self.offset(at, path), path, depth + 1)
 
     def union(self, kind: Union, at: int, record: Record, path: _Path, depth: int) -> Record:
         tag = record[kind.tag]
@@ -366,7 +388,8 @@ class _Reader:
     def vector(self, at: int, itemsize: int, path: _Path) -> tuple[int, int]:
         """First byte and length of the vector that the offset at `at` points to."""
         start = self.offset(at, path)
-        count = self.number(_UINT32, start, path)
+        self.span(start, 4, path)
+        count: int = _UINT32.unpack_from(self.data, start)[0]
         self.span(start + 4, count * itemsize, path)
         return start + 4, count
 
