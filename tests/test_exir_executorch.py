@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,21 @@ def test_branches_jump() -> None:
         torch.testing.assert_close(load(manager.buffer).execute("forward", [x])[0], function(x))
 
 
+def test_branches_within_branches() -> None:
+    def function(x: Tensor, y: Tensor) -> Any:
+        def inner(x: Tensor, y: Tensor) -> Any:
+            return torch.cond(y.sum() > 0, lambda x, y: (x + 1.0, y.clone()), lambda x, y: (x.clone(), x * y), (x, y))
+
+        u, v = torch.cond(x.sum() > 0, lambda x, y: (x.clone(), y * 2.0), inner, (x, y))
+        return u + v, v
+
+    loaded = load(edge(function, randn(3), randn(3)).to_executorch().buffer)
+    for x, y in [(1, 1), (1, -1), (-1, 1), (-1, -1)]:
+        inputs = (torch.full((3,), float(x)), torch.full((3,), 2.0 * y))
+        for found, wanted in zip(loaded.execute("forward", inputs), function(*inputs), strict=True):
+            assert torch.equal(found, wanted)
+
+
 def test_methods_and_constants() -> None:
     programs = {
         "b": export(Function(lambda x: x * 2), (randn(2),)),
@@ -208,6 +224,14 @@ def test_edge_programs_stay_as_they_are() -> None:
     assert first.buffer == second.buffer
     run_program(first.exported_program(), [randn(3)])
     assert torch.equal(manager.exported_program().state_dict["count"], torch.full((3,), 5.0))
+
+
+def test_copies_of_execution_programs() -> None:
+    program = edge(Counter(), randn(3)).to_executorch().exported_program()
+    twin = deepcopy(program)
+    assert twin.dialect == "EXECUTION"
+    assert str(twin.graph) == str(program.graph)
+    assert ExecutorchProgramManager({"forward": twin}).buffer == ExecutorchProgramManager({"forward": program}).buffer
 
 
 def test_execution_dialect_writes_into_allocated_memory() -> None:
@@ -366,6 +390,17 @@ def test_operator_without_an_out_variant() -> None:
         manager = edge(lambda x: torch.ops.assay_test.twice(x), randn(2))
         with pytest.raises(EdgeError, match=r"assay_test_twice_default: operator without an out variant: .*twice"):
             manager.to_executorch()
+
+
+def test_loop() -> None:
+    from torch._higher_order_ops.while_loop import while_loop
+
+    def function(x: Tensor) -> Any:
+        body = (lambda x: x.sum() < 10, lambda x: (x + 1.0,), (x,))
+        return while_loop(*body)  # type: ignore[no-untyped-call]  # torch leaves it so
+
+    with pytest.raises(EdgeError, match="while_loop: operation without an instruction"):
+        edge(function, randn(3)).to_executorch()
 
 
 def test_size_without_a_bound() -> None:

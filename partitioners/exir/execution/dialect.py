@@ -6,6 +6,7 @@ in another shape, and `copy_` at the end writes mutated buffers back.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch.export.graph_signature import OutputKind
 
 from partitioners.exir.constants import placeholders
 from partitioners.exir.ops import EdgeOp
-from partitioners.exir.program import EdgeProgram
+from partitioners.exir.program import EdgeProgram, copy_program
 
 
 def alloc(sizes: Sequence[int], dtype: torch.dtype, dim_order: Sequence[int]) -> torch.Tensor:
@@ -54,6 +55,19 @@ class ExecutionProgram(EdgeProgram):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs, verify=False)
         self._verifiers = [ExecutionVerifier]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ExecutionProgram:
+        twin = copy_program(self, verify=False)
+        return ExecutionProgram(
+            twin.graph_module,
+            twin.graph,
+            twin.graph_signature,
+            copy.deepcopy(self._state_dict, memo),
+            twin.range_constraints,
+            twin.module_call_graph,
+            twin.example_inputs,
+            copy.deepcopy(self._constants, memo),
+        )
 
 
 WRITES = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)

@@ -113,9 +113,8 @@ class Writer:
     def convert(self, source: fx.GraphModule) -> torch.nn.Module:
         """Write all of a graph but its output; return the module that its get_attr nodes refer to."""
         root = copy_attributes(source)
-        for name, child in source.named_children():
-            if isinstance(child, fx.GraphModule):
-                root.add_module(name, self._body(child))
+        for name in branches(source):
+            root.add_module(name, self._body(getattr(source, name)))
         for node in source.graph.nodes:
             if node.op == "call_function":
                 self._write(node)
@@ -245,3 +244,9 @@ class Writer:
         node = self.graph.create_node("call_function", torch.ops.aten.copy_.default, (place, value), name="copy_")
         node.meta.update(val=place.meta["val"])
         return node
+
+
+def branches(module: fx.GraphModule) -> list[str]:
+    """The attributes that hold what the graph's `cond` nodes run."""
+    conditions = [n for n in module.graph.nodes if n.target is torch.ops.higher_order.cond]
+    return list(dict.fromkeys(str(b.target) for n in conditions for b in n.args[1:3] if isinstance(b, fx.Node)))
