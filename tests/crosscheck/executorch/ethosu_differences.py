@@ -1,31 +1,39 @@
 """Where our EthosUPartitioner's tags are not those of ExecuTorch 1.5.1; docs/decisions.md says the same.
 
 `example` names a program of EXAMPLES that shows the difference. What 1.5.1 refuses and we accept begins with
-"accepts"; the other names are the codes of our rejections.
+"accepts", what its partitioner ends with an error at begins with "fails"; the other names are the codes of our
+rejections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
-from crosscheck.executorch.agreement import Difference, named
+from crosscheck.executorch.agreement import Difference, all_of, named
 from ethosu_graphs import U55, U85, WIDE, Builder
 from torch import fx
 
 from partitioners.ethosu.support.common import CONVERT
 from partitioners.ethosu.support.slopes import STEEP
+from partitioners.exir.nodes import argument, operand, shape
 from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_CHANNEL
 
 CONVOLUTION = "aten.convolution.default"
 ADD, ABS = "aten.add.Tensor", "aten.abs.default"
 TWO = ("aten.div.Tensor_mode", "aten.pow.Tensor_Tensor", "aten.remainder.Tensor")
+POOLS = ("aten.max_pool2d.default", "aten.max_pool2d_with_indices.default", "aten.avg_pool2d.default")
 NARROW = (0.05, 3, -128, 127, torch.int8)
 Write = Callable[[Builder], fx.Node | list[fx.Node]]
 
 
 def conv(kernel: tuple[int, int], sizes: tuple[int, int], **options: object) -> Write:
     return lambda b: b.conv(b.input(1, 4, *sizes), b.weight(4, 4, *kernel), None, NARROW, **options)
+
+
+def conv3d(*kernel: int) -> Write:
+    spatial = {"stride": [1, 1, 1], "padding": [0, 0, 0], "dilation": [1, 1, 1]}
+    return lambda b: b.conv(b.input(1, 4, 4, 4, 4), b.weight(4, 4, *kernel), None, NARROW, **spatial)
 
 
 def argmax(*sizes: int, dtype: torch.dtype = torch.int8) -> Write:
@@ -50,6 +58,17 @@ def per_channel(b: Builder) -> fx.Node:
 def heavy(b: Builder, *sizes: int) -> fx.Node:
     codes = b.raw_constant(torch.full(sizes, 127, dtype=torch.int8))
     return b.call(DEQUANTIZE_PER_TENSOR, codes, 0.01, 0, -127, 127, torch.int8)
+
+
+def window(node: fx.Node) -> Sequence[int]:
+    """The sizes of a pool's window, as the program states them."""
+    found: Sequence[int] = argument(node, 1, "kernel_size")
+    return found
+
+
+def wide(found: Sequence[int], most: int) -> bool:
+    """Whether the width, where there is one, is larger than that."""
+    return any(size > most for size in found[:1])
 
 
 EXAMPLES: dict[str, tuple[str, Write]] = {
@@ -103,6 +122,24 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
     "a large matrix": (U55, lambda b: b.op("aten.mm.default", b.input(1, 1), b.input(1, 65537))),
     "a mean over much": (U55, lambda b: b.op("aten.mean.dim", b.input(65537, 2), [1])),
     "a view over more": (U85, lambda b: b.op("aten.as_strided_copy.default", b.input(8), [2, 2], [2, 1])),
+    "borders cut off": (U85, lambda b: b.op("aten.pad.default", b.input(1, 2, 4, 5), [-1, 1, 0, 0], "reflect")),
+    "a large adaptive pool": (
+        U55,
+        lambda b: b.op("aten._adaptive_avg_pool2d.default", b.input(1, 1, 256, 257), [1, 1]),
+    ),
+    "a large image of choices": (U55, argmax(1, 256, 257, 2)),
+    "512 times as large": (
+        U85,
+        lambda b: b.op("aten.upsample_nearest2d.vec", b.input(1, 1, 2, 2), None, [512.0, 512.0]),
+    ),
+    "bounds left out": (U85, lambda b: b.op("aten.hardtanh.default", b.input(1, 4))),
+    "one number for two": (U55, lambda b: b.op("aten.avg_pool2d.default", b.input(1, 2, 4, 4), [2])),
+    "a deep kernel": (U55, conv3d(2, 2, 1)),
+    "a flat kernel": (U55, conv3d(1, 2, 2)),
+    "an image without a batch": (
+        U55,
+        lambda b: b.op("aten.avg_pool2d.default", b.input(2, 4, 4), [2, 2], [2, 2]),
+    ),
     "a wide pool": (U55, lambda b: b.op("aten.max_pool2d.default", b.input(1, 2, 2, 300), [1, 257], [1, 1])),
 }
 
@@ -199,6 +236,12 @@ LISTED: tuple[Difference, ...] = (
         "Ethos-U55 needs encoded weights, Ethos-U85 those of groups, of 3-D and of transposed convolutions.",
         "computed weights",
     ),
+    Difference(
+        "kernel_depth",
+        "Vela's kernels have one slice; 1.5.1 looks at their width.",
+        "a deep kernel",
+        all_of(named(CONVOLUTION), lambda node: shape(operand(node, 1))[4:] == (1,)),
+    ),
     Difference("weight_zero_point", "TOSA has one zero point for all weights.", "zero points per channel"),
     Difference("weight_axis", "RESCALE multiplies along the outputs.", "scales along the inputs"),
     Difference("accumulate", "SCATTER writes each place once.", "accumulated"),
@@ -258,14 +301,66 @@ LISTED: tuple[Difference, ...] = (
         "1.5.1 sweeps the border once; what falls out late leaves real numbers behind, which do not compile.",
         33,
     ),
+    Difference(
+        "borders",
+        "1.5.1 makes borders that repeat the tensor of further slices only, and leaves out what they cut off.",
+        "borders cut off",
+        named("aten.pad.default"),
+    ),
+    Difference(
+        "kernel_area",
+        "Vela's limit for the windows of pools, which 1.5.1 does not ask of adaptive ones.",
+        "a large adaptive pool",
+        named("aten._adaptive_avg_pool2d.default"),
+    ),
+    Difference(
+        "max_elements",
+        "Vela ends with an error for argmax over larger images on Ethos-U55.",
+        "a large image of choices",
+        named("aten.argmax.default"),
+    ),
+    Difference(
+        "resize",
+        "Vela documents TOSA's level 8K: images grow 256 times at most; 1.5.1 asks that of 8k specifications only.",
+        "512 times as large",
+        named("aten.upsample_nearest2d.vec", "aten.upsample_bilinear2d.vec"),
+    ),
+    # ------------------------------------------------------------ accepted: 1.5.1's partitioner ends with an error
+    Difference(
+        "fails without bounds",
+        "1.5.1 reads the bounds by position, and ends with an error where a program leaves the default ones out.",
+        "bounds left out",
+        all_of(named("aten.hardtanh.default"), lambda node: len(node.args) < 3),
+    ),
+    Difference(
+        "fails at one number",
+        "1.5.1 reads two sizes of a window, and ends with an error where one stands for both.",
+        "one number for two",
+        all_of(named("aten.avg_pool2d.default"), lambda node: len(window(node)) == 1),
+    ),
     # ---------------------------------------------------------------- accepted: Vela compiles it
     Difference(
-        "accepts wide kernels", "Vela limits the height; 1.5.1 looks at the width.", "a wide kernel", named(CONVOLUTION)
+        "accepts wide kernels",
+        "Vela limits the height; 1.5.1 looks at the width.",
+        "a wide kernel",
+        all_of(named(CONVOLUTION), lambda node: wide(shape(operand(node, 1))[3:], 64)),
+    ),
+    Difference(
+        "accepts flat kernels",
+        "Vela limits the depth to one slice; 1.5.1 takes the width for it.",
+        "a flat kernel",
+        all_of(named(CONVOLUTION), lambda node: wide(shape(operand(node, 1))[4:], 1)),
+    ),
+    Difference(
+        "accepts images without a batch",
+        "Vela takes them as one image; 1.5.1 takes their channels for images.",
+        "an image without a batch",
+        all_of(named("aten.avg_pool2d.default"), lambda node: len(shape(operand(node))) == 3),
     ),
     Difference(
         "accepts wide windows",
-        "The same of pools, whose height may be 256.",
+        "Vela limits the height of windows to 256; 1.5.1 limits the width.",
         "a wide pool",
-        named("aten.max_pool2d.default", "aten.max_pool2d_with_indices.default", "aten.avg_pool2d.default"),
+        all_of(named(*POOLS), lambda node: wide(window(node)[1:], 256)),
     ),
 )

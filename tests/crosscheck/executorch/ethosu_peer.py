@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -31,7 +32,16 @@ with warnings.catch_warnings():
     from executorch.backends.arm.tosa.specification import TosaLoweringContext
     from executorch.exir.backend.utils import WhyNoPartitionReporter
 
-__all__ = ["Answer", "Comparison", "PeerCompileSpec", "PeerPartitioner", "compare", "our_answer", "peer_answer"]
+__all__ = [
+    "Answer",
+    "Comparison",
+    "PeerCompileSpec",
+    "PeerPartitioner",
+    "compare",
+    "our_answer",
+    "peer_answer",
+    "peer_tags",
+]
 
 logging.getLogger("executorch").setLevel(logging.ERROR)
 
@@ -46,6 +56,9 @@ def _in_graph_order(nodes: set[fx.Node]) -> list[set[fx.Node]]:
 
 peer_module._find_connected_components = _in_graph_order
 BORDER = "real_output"
+ACCEPTS, FAILS = "accepts ", "fails "
+"""How the names of differences begin that are no rejections of ours."""
+FAILED = "failed"
 SCALAR_TENSOR = "aten.scalar_tensor.default"
 LATER = frozenset({"real_input", "real_output", "not_alone", "uint8"})
 """Reasons that a partition gives, not a node alone."""
@@ -76,22 +89,27 @@ def _tag(node: fx.Node) -> object:
 
 
 class Without(OperatorSupportBase):
-    """Refuses nodes by name."""
+    """Refuses nodes by name, and asks nobody about them."""
 
-    def __init__(self, names: frozenset[str]) -> None:
+    def __init__(self, names: frozenset[str], inner: OperatorSupportBase | None = None) -> None:
         self.names = names
+        self.inner = inner
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
-        return node.name not in self.names
+        return node.name not in self.names and (self.inner is None or self.inner.is_node_supported(submodules, node))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Tags by node name, the nodes that are supported by themselves, and the codes of those that are not."""
+    """Tags by node name, the nodes that are supported by themselves, and the codes of those that are not.
+
+    `failed` are the nodes about which the real partitioner cannot say anything: its check ends with an error.
+    """
 
     tags: Mapping[str, str]
     supported: frozenset[str]
     codes: Mapping[str, frozenset[str]]
+    failed: frozenset[str] = frozenset()
 
 
 def our_answer(program: ExportedProgram, target: str, refused: frozenset[str] = frozenset()) -> Answer:
@@ -108,11 +126,16 @@ def our_answer(program: ExportedProgram, target: str, refused: frozenset[str] = 
 
 
 def peer_twin(program: ExportedProgram) -> ExportedProgram:
-    """The same program in ExecuTorch's operators; it leaves one of torch's as it is."""
+    """The same program in ExecuTorch's operators, and with the types of the outputs as its own programs have them.
+
+    It leaves one operator of torch's as it is.
+    """
     twin = peer_program(program)
     for node in twin.graph.nodes:
         if node.op == "call_function" and target_name(node.target) == SCALAR_TENSOR:
             node.target = torch.ops.aten.scalar_tensor.default
+        elif node.op == "output":
+            node.meta["val"] = [source.meta["val"] for source in node.all_input_nodes]
     return twin
 
 
@@ -122,17 +145,58 @@ def peer_answer(
     refused: frozenset[str] = frozenset(),
     kind: type[PeerPartitioner] = PeerPartitioner,
 ) -> Answer:
-    """What the real partitioner says when it also refuses the nodes in `refused`."""
-    twin = peer_twin(program)
+    """What the real partitioner says when it also refuses the nodes in `refused`, and those where it fails."""
+    tags = peer_tags(program, target, refused, kind)
+    supported, failed = _checked(program, target)
+    if tags is None:
+        tags = peer_tags(program, target, refused | failed, kind)
+    assert tags is not None, "it fails at something that is not one node"
+    return Answer(tags, supported - refused, {}, failed)
+
+
+def peer_tags(
+    program: ExportedProgram,
+    target: str,
+    refused: frozenset[str] = frozenset(),
+    kind: type[PeerPartitioner] = PeerPartitioner,
+) -> Mapping[str, str] | None:
+    """The real partitioner's tags when it also refuses the nodes in `refused`; None when it ends with an error."""
+    twin, partitioner = peer_twin(program), _partitioner(target, kind)
+    if refused:
+        make = partitioner._create_operator_support
+        partitioner._create_operator_support = lambda *args: Without(refused, make(*args))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        partitioner = kind(PeerCompileSpec(target), [Without(refused)])
-        with TosaLoweringContext(partitioner.tosa_spec):
-            support = partitioner._create_operator_support(twin, WhyNoPartitionReporter())
-            calls = [node for node in twin.graph.nodes if node.op == "call_function"]
-            supported = frozenset(node.name for node in calls if support.is_node_supported({}, node))
-        partitioner.partition(twin)
-    return Answer(tags_of(twin.graph), supported, {})
+        try:
+            partitioner.partition(twin)
+        except Exception:  # noqa: BLE001  # of whatever kind: which nodes it is about is asked next
+            return None
+    return tags_of(twin.graph)
+
+
+def _checked(program: ExportedProgram, target: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The nodes that the real partitioner takes by themselves, and those where it ends with an error."""
+    twin, partitioner = peer_twin(program), _partitioner(target, PeerPartitioner)
+    supported, failed = set[str](), set[str]()
+    with warnings.catch_warnings(), TosaLoweringContext(partitioner.tosa_spec):
+        warnings.simplefilter("ignore")
+        support = partitioner._create_operator_support(twin, WhyNoPartitionReporter())
+        for node in twin.graph.nodes:
+            try:
+                if node.op == "call_function" and support.is_node_supported({}, node):
+                    supported.add(node.name)
+            except Exception:  # noqa: BLE001  # as above
+                failed.add(node.name)
+    return frozenset(supported), frozenset(failed)
+
+
+@cache
+def _spec(target: str) -> PeerCompileSpec:
+    return PeerCompileSpec(target)
+
+
+def _partitioner(target: str, kind: type[PeerPartitioner]) -> Any:
+    return kind(_spec(target))
 
 
 @dataclass(frozen=True)
@@ -149,20 +213,25 @@ def compare(program: ExportedProgram, target: str, listed: tuple[Difference, ...
     Where they differ, the nodes that a listed difference explains are refused on both sides, and then every node
     must have the same tag: a difference hides nothing but itself.
     """
-    ours, theirs = our_answer(program, target), peer_answer(program, target)
-    if ours.tags == theirs.tags:
+    ours = our_answer(program, target)
+    if ours.tags == peer_tags(program, target):
         return Comparison(frozenset(), frozenset())
+    theirs = peer_answer(program, target)
     shown, only_ours, only_theirs = set[str](), set[str](), set[str]()
     for node in program.graph.nodes:
         about = {found.name for found in listed if found.holds(node)}
         codes = ours.codes.get(node.name, frozenset()) - LATER
         if any(source.name in only_theirs for source in node.all_input_nodes):
             about |= IMPLIED
-        if node.name in theirs.supported - ours.supported and codes <= about:
+        if node.name in theirs.failed:
+            failures = {one for one in about if one.startswith(FAILS)}
+            only_ours |= {node.name} if failures else set()
+            shown |= failures
+        elif node.name in theirs.supported - ours.supported and codes <= about:
             only_theirs.add(node.name)
             shown |= codes - IMPLIED
         elif node.name in ours.supported - theirs.supported:
-            accepted = {one for one in about if one.startswith("accepts ")}
+            accepted = {one for one in about if one.startswith(ACCEPTS)}
             only_ours |= {node.name} if accepted else set()
             shown |= accepted
     again = our_answer(program, target, frozenset(only_ours)).tags
@@ -170,7 +239,8 @@ def compare(program: ExportedProgram, target: str, listed: tuple[Difference, ...
     if again != wanted and any(found.name == BORDER for found in listed):
         shown.add(BORDER)
         wanted = peer_answer(program, target, frozenset(only_theirs), Sweeping).tags
-    return Comparison(frozenset(shown), frozenset(different(again, wanted)))
+    silent = {(name, FAILED, FAILED) for name in theirs.failed - only_ours}
+    return Comparison(frozenset(shown), frozenset(different(again, wanted) | silent))
 
 
 def different(ours: Mapping[str, str], theirs: Mapping[str, str]) -> set[tuple[str, str, str]]:

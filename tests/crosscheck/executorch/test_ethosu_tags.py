@@ -30,8 +30,9 @@ from torch.export import ExportedProgram
 from partitioners.ethosu.compile_spec import DebugMode, EthosUCompileSpec, VelaExternalBlockPlacements
 from partitioners.ethosu.options import TARGETS
 from partitioners.ethosu.partitioner import EthosUPartitioner
+from partitioners.ethosu.support import rules
 from partitioners.ethosu.support.rules import supported_operators
-from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+from partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
 
 RANDOM = 1200
 CHUNK = 100
@@ -101,6 +102,12 @@ def nothing(b: Builder) -> fx.Node:
     return b.op("aten.view_copy.default", b.op("aten.alias_copy.default", b.input(2, 4)), [8])
 
 
+def double(b: Builder) -> fx.Node:
+    """Real numbers of 64 bits that nobody quantises."""
+    codes, *params = b.input(4).args
+    return b.call("aten.gt.Scalar", b.call(DEQUANTIZE_PER_TENSOR, codes, *params, out_dtype=torch.float64), 0.5)
+
+
 def unsigned(b: Builder) -> list[fx.Node]:
     return [
         b.call("aten.permute_copy.default", b.integers(2, 3, dtype=torch.uint8), [1, 0]),
@@ -113,6 +120,7 @@ HAND: dict[str, Callable[[Builder], Any]] = {
     "cycle": cycle,
     "nothing": nothing,
     "unsigned": unsigned,
+    "double": double,
     "int16": lambda b: b.op("aten.mul.Tensor", b.input(1, 8, q=WIDE), b.input(1, 8, q=WIDE), q=WIDE),
     "two regions": lambda b: [b.op("aten.abs.default", b.input(4)), b.op("aten.neg.default", b.input(4))],
     "no operator": lambda b: b.input(4),
@@ -128,6 +136,14 @@ HAND: dict[str, Callable[[Builder], Any]] = {
 def test_programs_made_by_hand_are_tagged_alike(name: str, target: str) -> None:
     found = program(HAND[name])
     assert our_answer(found, target).tags == peer_answer(found, target).tags
+
+
+@pytest.mark.parametrize("code", ["quantized", "dtype"])
+def test_a_missing_rule_shows(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all operators; those of single ones are dropped beside the cases."""
+    monkeypatch.setattr(rules, "EVERY_NODE", tuple(rule for rule in rules.EVERY_NODE if rule.code != code))
+    programs = [(program(double), U85), *(random_program(seed) for seed in range(60))]
+    assert any(compare(*one, LISTED).left for one in programs)
 
 
 @pytest.mark.parametrize("is_u55", [True, False])
