@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import fx
 from torch.export import ExportedProgram
 
-from conformance.checks import STEP
+from conformance import checks
 from conformance.graph import Case
 from conformance.programs import build
 from conformance.results import Reason
@@ -26,6 +26,7 @@ from partitioners.exir.ops import (
 )
 from partitioners.exir.partitioner import DELEGATION_TAG
 
+STEP = checks.STEP
 NO_WORK = (
     QUANTIZE | DEQUANTIZE | CHOOSE_QPARAMS | QUANTIZE_DYNAMIC | DEQUANTIZE_DYNAMIC | {DEQUANTIZE_PER_GROUP, GETITEM}
 )

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from conformance.cases import cases_for
 from conformance.cases.integer.spelling import spelled, wide
-from conformance.cases.make import Q, Use, X, activation, bias_quant, constant, weight_quant
+from conformance.cases.make import SUBJECT, Q, Use, X, activation, bias_quant, constant, weight_quant
+from conformance.certify import run_case
+from conformance.checks import Refuses
 from conformance.graph import Case, Quant, Ref
+from conformance.results import to_line
 from conformance.table import Table, load_table
+from partitioners.ethosu import ethos_u85
 
 TABLES = tuple(load_table(name) for name in ("ethos_u55@1.5", "ethos_u85@1.5"))
 CASES = {table.name: cases_for(table) for table in TABLES}
 LEAST = 8
+CHECKED = "additional_check"
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -63,3 +69,35 @@ def test_a_use_in_other_precisions() -> None:
     assert isinstance(weights.quant.scale, tuple) and isinstance(bias.quant.scale, tuple)
     assert bias.quant.scale == pytest.approx([scale / 256 * s for s in weights.quant.scale])
     assert spelled(u, "int8") == u
+
+
+# ------------------------------------------------------------------------------------ a user's own conditions
+
+
+def _additional(side: str) -> Case:
+    return next(c for c in CASES["ethos_u85"] if c.constraint == CHECKED and c.side == side)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_row_meets_a_condition_that_it_fulfils_and_one_that_it_breaks(table: Table) -> None:
+    found = {(c.row, c.precision, c.side, c.options) for c in CASES[table.name] if c.constraint == CHECKED}
+    options = {"at_limit": Refuses("another"), "outside": Refuses(SUBJECT)}
+    assert found == {
+        (row.name, precision, side, (("additional_checks", (check,)),))
+        for row in table.rows
+        for precision in row.precisions
+        for side, check in options.items()
+    }
+
+
+def test_the_condition_is_named_in_the_result() -> None:
+    result = run_case(_additional("outside"), ethos_u85, TABLES[1])
+    assert result.status == "pass" and result.reasons is not None
+    assert [(r.code, r.found) for r in result.reasons] == [(CHECKED, "Refuses")]
+    assert '"found":"Refuses"' in to_line(result).replace(" ", "")
+
+
+def test_a_backend_that_does_not_ask_fails() -> None:
+    deaf = replace(ethos_u85, partitioner=lambda **options: ethos_u85.partitioner())
+    found = {side: run_case(_additional(side), deaf, TABLES[1]).status for side in ("at_limit", "outside")}
+    assert found == {"at_limit": "pass", "outside": "fail"}

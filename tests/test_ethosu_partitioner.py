@@ -21,7 +21,7 @@ from partitioners.ethosu.partitioner import EthosUPartitioner
 from partitioners.ethosu.report import compact, rejection_report
 from partitioners.ethosu.support.codes import SENTENCES
 from partitioners.ethosu.support.rules import ABSENT_ON_U55, RULES
-from partitioners.exir import to_backend
+from partitioners.exir import run_program, to_backend, to_edge
 from partitioners.exir.backend import Rejection
 from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, target_name
 from partitioners.exir.program import copy_program
@@ -97,6 +97,33 @@ def test_uint8_refuses_the_whole_partition() -> None:
     verdict = judge(write, U85)
     assert verdict.tags == {}
     assert verdict.of(ABS) == ["uint8"]
+
+
+@pytest.mark.parametrize("op", ["aten.gt.Tensor", "aten.logical_and.default"])
+def test_truths_of_uint8_are_refused(op: str) -> None:
+    """Their results do not show it."""
+    unsigned = torch.uint8
+    verdict = judge(lambda b: b.call(op, b.integers(4, dtype=unsigned), b.integers(4, dtype=unsigned)), U85)
+    assert verdict.of(op) == ["code_dtype"]
+
+
+class Branch(torch.nn.Module):
+    """Looks at its input, and takes one of two ways."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = torch.cond(x.sum() > 0, torch.neg, torch.relu, (x,))
+        return found
+
+
+@pytest.mark.parametrize("target", [U55, U85])
+def test_control_flow_stays_with_the_cpu(target: str) -> None:
+    x = torch.tensor([1, -2, 5], dtype=torch.int32)
+    program = to_edge(torch.export.export(Branch(), (x,))).exported_program()
+    partitioner = EthosUPartitioner(EthosUCompileSpec(target))
+    lowered = to_backend(program, partitioner)
+    assert [r.code for r in partitioner.rejections if r.target == "cond"] == ["control_flow"]
+    for sign in (1, -1):
+        assert torch.equal(run_program(lowered, [sign * x])[0], Branch()(sign * x))
 
 
 def test_constants_go_along() -> None:
@@ -278,6 +305,55 @@ def test_a_hundred_rejections_are_readable_in_80_columns() -> None:
     text = " ".join("".join(lines).split())
     assert "_1.._39" in text.replace(" ", "")
     assert len({r.node for r in verdict.partitioner.rejections}) == 100
+
+
+HUNDRED = """\
+unsupported: 60 nodes
+the operator is not in the support table
+
+ Operator            Nodes                        Found
+ ──────────────────────────────────────────────────────────────────
+ aten.sqrt.default   aten_sqrt_default, _1.._39   aten.sqrt.default
+ aten.softmax.int    aten_softmax_int, _1.._19    aten.softmax.int
+
+alpha: 20 nodes
+alpha must be 1
+
+ Operator          Nodes                      Found
+ ──────────────────────────────────────────────────────
+ aten.add.Tensor   aten_add_tensor, _1.._19   alpha = 2
+
+code_dtype: 10 nodes
+the values must be int8
+
+ Operator          Nodes                     Found
+ ─────────────────────────────────────────────────
+ aten.mm.default   aten_mm_default, _1.._9   int16
+
+stride: 10 nodes
+the stride must be 1 to 3
+
+ Operator                  Nodes                         Found
+ ──────────────────────────────────────────────────────────────────────────────
+ aten.avg_pool2d.default   aten_avg_pool2d_default,      kernel 2x2, stride 4x4
+                           _1.._9
+
+batch: 10 nodes
+the batch size must be 1
+
+ Operator                  Nodes                             Found
+ ────────────────────────────────────────────────────────────────────────
+ aten.avg_pool2d.default   aten_avg_pool2d_default, _1.._9   batch size 2
+(Placeholders and outputs are not listed.)"""
+"""What the log has of a model with a hundred rejected nodes."""
+
+
+def test_a_hundred_rejections_are_logged_by_reason(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="partitioners.ethosu.partitioner"):
+        judge(hundred)
+    title, _, table = caplog.messages[-1].partition("\n")
+    assert title == "Nodes rejected for TOSA-1.0+INT+int16+int4+u55:"
+    assert table == HUNDRED
 
 
 def test_the_report_is_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:

@@ -39,8 +39,6 @@ U85_TYPES = {"aten.where.self", "aten.argmax.default", *POOLS, *LOGICAL, *COMPAR
 UNREACHABLE = {
     "aten.max_pool2d.default": {"indices_unused"},  # it has none
     "aten.convolution.default": {"rank", "code_dtype"},  # spatial_rank, static_weights and weight_dtype say so first
-    "aten.amax.default": {"code_dtype"},  # of plain integers there are no cases
-    "aten.amin.default": {"code_dtype"},
 }
 """Rules that no case can break, by row."""
 

@@ -135,10 +135,20 @@ def test_float_inputs_are_reals() -> None:
     assert x.dtype == torch.float32 and -4 <= x.min() < -3 and 3 < x.max() < 4
 
 
-def test_a_per_channel_input_is_an_error() -> None:
-    value = Value("x", (2,), Quant((0.1, 0.2), 0, axis=0))
-    with pytest.raises(ValueError, match="x: an activation has one scale, found 2"):
-        model_inputs(Graph((value,), (), ()))
+def test_an_input_may_have_a_scale_for_each_index() -> None:
+    value = Value("x", (3, 2), Quant((0.1, 0.2), 5, axis=1), Fill("ramp"))
+    graph = Graph((value,), (Step("y", "aten.abs.default", (Ref("x"),), (), Q),), (Ref("y"),))
+    codes, (x,) = materialise(value), model_inputs(graph)
+    assert torch.equal(x, (codes - 5.0) * torch.tensor([0.1, 0.2]))
+    operators = [target_name(node.target) for node in build(graph).graph.nodes if node.op == "call_function"]
+    assert operators[:2] == [f"quantized_decomposed.{name}quantize_per_channel.default" for name in ("", "de")]
+    assert torch.equal(*(run(x)[0] for run in (module(graph), lambda x: run_program(build(graph), [x]))))
+
+
+def test_a_result_with_several_scales_is_an_error() -> None:
+    step = Step("y", "aten.abs.default", (Ref("x"),), (), Quant((0.1, 0.2), 0, axis=0))
+    with pytest.raises(ValueError, match="y: a result has one scale, found 2"):
+        build(Graph((Value("x", (2,), Q),), (step,), (Ref("y"),)))
 
 
 # ------------------------------------------------------------------------------------ programs

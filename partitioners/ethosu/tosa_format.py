@@ -7,7 +7,7 @@ tensors, each in the order of the records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Final
 
@@ -146,7 +146,8 @@ def _name(record: Record, where: str) -> str:
 
 def _weight_zero_points(records: list[Record]) -> frozenset[str]:
     """The names of the zero points of convolutions' weights."""
-    operands = (each["inputs"] or () for each in records if schema.CODES.get(each["op"]) in CONVOLUTIONS)
+    products = (each for each in records if schema.CODES.get(each["op"]) in CONVOLUTIONS)
+    operands: Iterator[tuple[str, ...]] = (tuple(each["inputs"] or ()) for each in products)
     return frozenset(given[WEIGHT_ZERO_POINT] for given in operands if len(given) > WEIGHT_ZERO_POINT)
 
 
