@@ -129,8 +129,9 @@ def _run_calls(program: bytes, calls: Sequence[tuple[str, Sequence[Any]]]) -> li
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # see peer
         import executorch.kernels.quantized  # noqa: F401  # registers kernels
+        from executorch.runtime import Verification
     try:
-        loaded = _runtime().load_program(program)
+        loaded = _runtime().load_program(program, verification=Verification.InternalConsistency)
         methods = {name: loaded.load_method(name) for name in dict(calls)}
         returned = [methods[name].execute(list(inputs)) for name, inputs in calls]
     except RuntimeError as error:
