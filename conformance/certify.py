@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
+from conformance.errors import NotRunError
 from conformance.graph import Case
 from conformance.numerics import GateResult, golden, judge
 from conformance.programs import model_inputs
@@ -60,6 +61,8 @@ def run_case(case: Case, backend: Backend, table: Table, tools: Sequence[str] = 
     seen = _Observation()
     try:
         _observe(case, backend, table, tools, seen)
+    except NotRunError as error:
+        seen.fail("not_run", str(error))
     except Exception as error:  # noqa: BLE001  (a backend may raise anything; the report says what and where)
         seen.fail("crash", f"{seen.stage}: {describe(error)}")
     return _result(case, seen)

@@ -1,6 +1,10 @@
-"""The base of errors that a user can put right; the command line prints them in one line."""
+"""Errors that a user can put right, which the command line prints in one line, and runs that could not be."""
 
 from __future__ import annotations
+
+
+class NotRunError(RuntimeError):
+    """A backend has nothing here to run its blobs on; the message says what is missing. Never a pass."""
 
 
 class UsageError(ValueError):

@@ -1,0 +1,12 @@
+"""Backends of other projects, by the name of an adapter and one of its own: `executorch:xnnpack`."""
+
+from __future__ import annotations
+
+ADAPTERS = {"executorch": "conformance.adapters.executorch"}
+"""The module of each adapter. Its attributes are the backends, with _ for - in their names."""
+
+
+def adapted(spec: str) -> str | None:
+    """`module:attribute` of an adapter's backend, None for any other spec."""
+    adapter, _, name = spec.partition(":")
+    return f"{ADAPTERS[adapter]}:{name.replace('-', '_')}" if adapter in ADAPTERS else None

@@ -1,0 +1,70 @@
+"""A partitioner and a compiler of ExecuTorch in the classes of our export API."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import fx
+from torch.export import ExportedProgram
+
+from partitioners.exir import BackendDetails, CompileSpec, DelegationSpec, Partitioner, PartitionResult
+from partitioners.exir.backend import PreprocessResult
+from partitioners.exir.contract import check_unchanged
+from partitioners.exir.interop import executorch_program
+
+Compile = Callable[[ExportedProgram, list[Any]], bytes]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """ExecuTorch uses parts of itself, of torch and of Python that are deprecated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class TheirPartitioner(Partitioner):
+    """Asks a partitioner of ExecuTorch about a copy of the program, and writes its tags and notes on the program."""
+
+    def __init__(self, theirs: Any) -> None:
+        super().__init__()
+        self.theirs = theirs
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Its tags. Raises ContractError when it changes anything else."""
+        with quiet():
+            result = self.theirs.partition(executorch_program(exported_program))
+            check_unchanged(executorch_program(exported_program), result.tagged_exported_program)
+        _copy_marks(result.tagged_exported_program.graph, exported_program.graph)
+        specs = {str(tag): _spec(found) for tag, found in result.partition_tags.items()}
+        return PartitionResult(exported_program, specs)
+
+
+def _copy_marks(source: fx.Graph, graph: fx.Graph) -> None:
+    """Tags, and what else a partitioner notes on nodes for its compiler."""
+    for theirs, ours in zip(source.nodes, graph.nodes, strict=True):
+        ours.meta.update({key: found for key, found in theirs.meta.items() if key != "val"})
+
+
+def _spec(found: Any) -> DelegationSpec:
+    return DelegationSpec(str(found.backend_id), [CompileSpec(s.key, bytes(s.value)) for s in found.compile_specs])
+
+
+class _Compiler(BackendDetails):
+    """Stands between our base class and the compilers below, so that ours of the same names stay the only ones."""
+
+
+def compiler(backend_id: str, compile_: Compile) -> type[BackendDetails]:
+    """A compiler class of that name, which gives `compile_` a program and compile specs of ExecuTorch's classes."""
+
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        from executorch.exir.backend.compile_spec_schema import CompileSpec as TheirSpec
+
+        specs = [TheirSpec(spec.key, spec.value) for spec in compile_specs]
+        with quiet():
+            return PreprocessResult(compile_(executorch_program(edge_program), specs))
+
+    return type(backend_id, (_Compiler,), {"preprocess": staticmethod(preprocess)})

@@ -1,0 +1,138 @@
+"""A child process that runs what may crash: a death there is an error here, and the next job gets a new child.
+
+The child talks over a socket of its own. What it prints, native code included, goes to a file, whose end explains
+an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from multiprocessing.connection import Connection
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+import torch
+
+TIMEOUT = 120.0
+_PRINTED = 4096
+_STAMP = re.compile(r"^\w \d\d:\d\d:\d\d\.\d+ executorch:|\[?\b[\w./-]+\.(?:cpp|h|cc):\d+\]? *")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+
+Packed = tuple[str, tuple[int, ...], bytes]
+
+
+class MachineError(RuntimeError):
+    """The job was refused, or its process ended or did not answer in time."""
+
+
+@dataclass
+class Machine:
+    """Runs `module:function`, which takes a blob and tensors and returns tensors, in a child process."""
+
+    function: str
+    timeout: float = TIMEOUT
+    _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _wire: Any = field(default=None, repr=False)
+
+    def run(self, blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs. Raises MachineError; its message is the same for the same job."""
+        if self._child is None or self._child.poll() is not None:
+            self._start()
+        assert self._child is not None
+        try:
+            self._wire.send((bytes(blob), [pack(x) for x in inputs]))
+            if not self._wire.poll(self.timeout):
+                self.close()
+                raise MachineError(f"no answer in {self.timeout:g} seconds")
+            answer = self._wire.recv()
+        except (EOFError, OSError):
+            code = self._child.wait()
+            self.close()
+            raise MachineError(f"its process died ({_cause(code)})") from None
+        if isinstance(answer, str):
+            raise MachineError(answer)
+        return [unpack(x) for x in answer]
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        command = f"from {__name__} import serve; serve({theirs.fileno()}, {self.function!r})"
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+        with theirs:
+            self._child = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-c", command],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=environment,
+            )
+        self._wire = Connection(ours.detach())
+
+    def close(self) -> None:
+        """End the child, if there is one."""
+        if self._child is not None:
+            self._wire.close()
+            self._child.kill()
+            self._child.wait()
+        self._child = None
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _cause(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def pack(tensor: torch.Tensor) -> Packed:
+    """A tensor's type, shape and bytes, row by row."""
+    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), data
+
+
+def unpack(packed: Packed) -> torch.Tensor:
+    """The tensor that `pack` was given."""
+    dtype, shape, data = packed
+    kind = getattr(torch, dtype)
+    return torch.frombuffer(bytearray(data), dtype=kind).reshape(shape) if data else torch.empty(shape, dtype=kind)
+
+
+def serve(descriptor: int, function: str) -> None:
+    """The child: run jobs until the other end closes."""
+    wire: Any = Connection(descriptor)
+    module, _, name = function.partition(":")
+    with TemporaryFile() as printed:
+        for stream in (1, 2):
+            os.dup2(printed.fileno(), stream)
+        torch.set_num_threads(1)
+        run = getattr(import_module(module), name)
+        while True:
+            try:
+                blob, inputs = wire.recv()
+            except EOFError:
+                return
+            wire.send(_answer(run, blob, inputs, printed))
+
+
+def _answer(run: Any, blob: bytes, inputs: Sequence[Packed], printed: IO[bytes]) -> list[Packed] | str:
+    printed.seek(0)
+    printed.truncate()
+    try:
+        return [pack(x) for x in run(blob, [unpack(x) for x in inputs])]
+    except Exception as error:  # noqa: BLE001  (native code may raise anything; the message goes to the other end)
+        sys.stderr.flush()
+        return explained(f"{type(error).__name__}: {error}", printed)
+
+
+def explained(message: str, printed: IO[bytes]) -> str:
+    """A message with what was printed last, without times, places and addresses."""
+    printed.seek(0)
+    lines = printed.read(_PRINTED).decode("utf-8", "replace").splitlines()
+    said = [text for line in lines if (text := _ADDRESS.sub("0x...", _STAMP.sub("", line)).strip())]
+    return f"{message} ({'; '.join(dict.fromkeys(said))})" if said else message

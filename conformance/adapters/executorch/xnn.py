@@ -1,0 +1,98 @@
+"""ExecuTorch's XNNPACK delegate: XnnpackPartitioner, XnnpackBackend and the real runtime.
+
+A delegate's blob here is the whole program around it that ExecuTorch writes: the delegate alone does not say the
+types of its results, and keeps its weights beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from conformance.adapters.executorch.delegation import TheirPartitioner, compiler, quiet
+from conformance.adapters.executorch.machine import Machine
+from partitioners.exir.backend import Backend, CompileSpec
+
+with quiet():
+    from executorch.backends.xnnpack.partition import config as configs
+    from executorch.backends.xnnpack.partition.config.generic_node_configs import EluConfig
+    from executorch.backends.xnnpack.partition.config.xnnpack_config import ConfigPrecisionType
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
+    from executorch.exir.lowered_backend_module import LoweredBackendModule
+    from executorch.exir.passes import MemoryPlanningPass
+    from executorch.exir.passes.sym_shape_eval_pass import HintBasedSymShapeEvalPass
+
+logging.getLogger("executorch").setLevel(logging.ERROR)
+
+BACKEND_ID = "XnnpackBackend"
+CONFIGS = {config.__name__: config for config in (*configs.ALL_PARTITIONER_CONFIGS, EluConfig)}
+
+
+def partitioner(**options: Any) -> Any:
+    """ExecuTorch's partitioner from plain data: configs and precisions by name, one or several."""
+    given: dict[str, Any] = dict(options)
+    names, asked = given.pop("configs", ()), given.pop("config_precisions", ())
+    chosen = [CONFIGS[name] for name in ((names,) if isinstance(names, str) else names)]
+    kinds = [ConfigPrecisionType[name] for name in ((asked,) if isinstance(asked, str) else asked)]
+    return XnnpackPartitioner(configs=chosen or None, config_precisions=kinds or None, **given)
+
+
+def compiled(program: ExportedProgram, specs: list[Any]) -> bytes:
+    """The `.pte` file of a program that does nothing but call the delegate."""
+    result = XnnpackBackend.preprocess(XnnpackBackend.copy_exported_program_for_preprocess(program, specs), specs)
+    module = LoweredBackendModule(program, BACKEND_ID, result.processed_bytes, specs, result.data_store_output)
+    return bytes(module.buffer(memory_planning=_at_traced_sizes))
+
+
+def _at_traced_sizes(module: fx.GraphModule) -> Any:
+    """Plans the memory of the program around a delegate; sizes that are open are those of the case's own inputs."""
+    HintBasedSymShapeEvalPass()(module)
+    return MemoryPlanningPass()(module)
+
+
+@cache
+def _runtime() -> Any:
+    with quiet():
+        from executorch.runtime import Runtime
+
+        return Runtime.get()
+
+
+def execute(program: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs of the method forward of a `.pte` file, on the real runtime in this process."""
+    loaded = _runtime().load_program(program)
+    return [x.clone().contiguous() for x in loaded.load_method("forward").execute(list(inputs))]
+
+
+class ExecutorchRuntime:
+    """The real runtime, in a child process."""
+
+    def __init__(self) -> None:
+        self.machine = Machine(f"{__name__}:execute")
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> bytes:
+        """The file itself: the child process loads it for every run."""
+        return processed_bytes
+
+    def execute(self, handle: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs. Raises MachineError when the runtime refuses the file or dies of it."""
+        return self.machine.run(handle, inputs)
+
+
+def backend(_: str) -> Backend:
+    """The backend of this module."""
+    return Backend(
+        name="executorch:xnnpack",
+        table="xnnpack@1.5",
+        partitioner=lambda **options: TheirPartitioner(partitioner(**options)),
+        details=compiler(BACKEND_ID, compiled),
+        runtime=ExecutorchRuntime(),
+        distributions=("executorch", "torchao"),
+    )
