@@ -341,6 +341,8 @@ def test_lowered_module_is_a_program(segments: bool) -> None:
     assert [p.name for p in lowered.program().plans] == ["forward"]
     found = load(file, {"ToyBackend": ToyRuntime()}).execute("forward", [x])
     torch.testing.assert_close(found[0], toy(x))
+    with pytest.raises(ExirError, match="emit_stacktrace: no stack traces"):
+        lowered.program(emit_stacktrace=True)
 
 
 # ------------------------------------------------------------------------------------------------ files and text

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
 
 from partitioners.exir.backend import CompileSpec, Runtime
+from partitioners.exir.errors import ExirError
 from partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass, checked_config
 from partitioners.exir.execution.emit import emit
 from partitioners.exir.execution.serial import serialised
@@ -98,8 +99,13 @@ class LoweredBackendModule(torch.nn.Module):
         memo[id(self)] = twin
         return twin
 
-    def program(self, memory_planning: MemoryPlanningPass | None = None) -> Program:
-        """A program with one method, "forward", that does nothing but call this delegate. Raises ExirError."""
+    def program(self, emit_stacktrace: bool = False, memory_planning: MemoryPlanningPass | None = None) -> Program:
+        """A program with one method, "forward", that does nothing but call this delegate.
+
+        Raises ExirError, also when stack traces are asked for: files of ours hold none.
+        """
+        if emit_stacktrace:
+            raise ExirError("no stack traces", found="True", expected="False", where="emit_stacktrace")
         return self._emitted(self._config(memory_planning))
 
     def buffer(
