@@ -43,7 +43,7 @@ def _value(node: fx.Node) -> Any:
             return value
         return [facts(item) for item in value]
 
-    return facts(node.meta["val"])
+    return facts(node.meta.get("val"))
 
 
 def _plain(argument: Any) -> Any:

@@ -116,7 +116,7 @@ class Recorder(TorchDispatchMode):
             raise NotFunctionalError(func)
         node_args, node_kwargs = tree_map_only(torch.Tensor, self.twin, (args, kwargs))
         result = func(*args, **kwargs)
-        self.append(func, node_args, node_kwargs, result)
+        self.append(func, _without_defaults(func, node_args), node_kwargs, result)
         return result
 
     def twin(self, tensor: torch.Tensor) -> fx.Node:
@@ -151,6 +151,22 @@ class Recorder(TorchDispatchMode):
         found = self.graph.create_node("call_function", operator.getitem, (node, index), {}, name="getitem")
         found.meta = {**node.meta, "val": node.meta["val"][index]}
         return found
+
+
+def _without_defaults(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments up to the last that differs from its default."""
+    count = len(args)
+    while count:
+        known = op._schema.arguments[count - 1]
+        value = args[count - 1]
+        if (
+            not known.has_default_value()
+            or type(value) is not type(known.default_value)
+            or value != known.default_value
+        ):
+            break
+        count -= 1
+    return args[:count]
 
 
 @cache
@@ -200,12 +216,18 @@ def _written(recorder: Recorder, node: fx.Node, twins: Mapping[fx.Node, Any]) ->
         recorder.source = node
         args, kwargs = arguments(node, twins.__getitem__)
         return recorder.create(op, args, kwargs, node.meta["val"])
-    leaves = [leaf for twin in inputs.values() for leaf in tree_leaves(twin)]
-    recorder.begin(node, {n.meta["val"]: n for n in leaves if isinstance(n.meta["val"], torch.Tensor)})
-    args, kwargs = arguments(node, lambda n: tree_map_only(fx.Node, lambda t: t.meta["val"], twins[n]))
+    leaves = [leaf for twin in inputs.values() for leaf in tree_leaves(twin) if isinstance(leaf, fx.Node)]
+    values = {leaf: without_gradient(leaf.meta["val"]) for leaf in leaves}
+    recorder.begin(node, {value: leaf for leaf, value in values.items() if isinstance(value, torch.Tensor)})
+    args, kwargs = arguments(node, lambda n: tree_map_only(fx.Node, values.__getitem__, twins[n]))
     with enable_python_dispatcher(), recorder:
         result = op(*args, **kwargs)
     return tree_map_only(torch.Tensor, recorder.twin, list(result) if isinstance(result, (list, tuple)) else result)
+
+
+def without_gradient(value: Any) -> Any:
+    """The value as inference has it: some of torch's kernels look at whether weights are trained."""
+    return value.detach() if isinstance(value, torch.Tensor) and value.requires_grad else value
 
 
 def same_value(twin: Any, node: fx.Node) -> bool:

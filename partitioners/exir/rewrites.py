@@ -68,7 +68,10 @@ class Writer:
             self.twins[n].meta.get("val") is n.meta.get("val") for n in inputs
         )
         opaque = not isinstance(node.target, EdgeOp) and node.target is not operator.getitem
-        if "val" in source.meta and (opaque or (same_operator and same_inputs)):
+        # Running an operator again whose result depends on data would give its open sizes new symbols.
+        tags = set(getattr(source.target, "tags", ()))
+        data_dependent = bool(tags & {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
+        if "val" in source.meta and (opaque or (same_operator and (same_inputs or data_dependent))):
             return source.meta["val"]
         return checked_value(node, self.mode)
 
