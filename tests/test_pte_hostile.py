@@ -80,6 +80,14 @@ def _limited(growth: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, old)
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not say how much is in use")
+def test_the_bound_on_memory_holds() -> None:
+    with _limited(64 * MIB):
+        bytes(32 * MIB)
+        with pytest.raises(MemoryError):
+            bytes(256 * MIB)
+
+
 def test_a_damaged_file_is_refused_or_read_in_bounded_time_and_memory() -> None:
     found = Counter[str]()
     with _limited(_bound(max(_blobs(), key=len))):

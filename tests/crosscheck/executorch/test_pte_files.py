@@ -73,7 +73,7 @@ MADE: dict[str, tuple[Callable[[], Program], str, tuple[Sequence[Any], ...]]] = 
 
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("options", [{}, {"segment_alignment": 4096, "constant_alignment": 64}], ids=["", "aligned"])
-def test_hand_made_programs_run_alike(machine: Machine, name: str, options: dict[str, int]) -> None:
+def test_hand_made_programs_run_alike(machine: Machine, name: str, options: dict[str, Any]) -> None:
     make, method, calls = MADE[name]
     compare(machine, write(make(), **options), method, *calls)
 
@@ -104,6 +104,8 @@ class Open(nn.Module):
 
 
 class Counter(nn.Module):
+    total: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("total", torch.zeros(3))
