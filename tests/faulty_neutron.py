@@ -11,19 +11,16 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from faulty import rewriting, with_device
 
-from partitioners.exir import Backend, CompileSpec, PreprocessResult
-from partitioners.exir.backend import BackendDetails
-from partitioners.neutron import NeutronBackend as Correct
+from partitioners.exir import Backend
 from partitioners.neutron import (
     NeutronPartitioner,
-    NeutronRuntime,
     NeutronTargetSpec,
     backend,
     generate_neutron_compile_spec,
 )
 from partitioners.neutron.passes import DivideToMultiply
-from partitioners.neutron.runtime import Program
 from partitioners.neutron.target import TARGETS
 from partitioners.neutron.tflite import Model, Operator, Tensor, read, write
 from reference.affine import Affine
@@ -65,36 +62,16 @@ def _single_round_stage(
     return finish
 
 
-class SingleRounding(NeutronRuntime):
-    """A device whose requantisation rounds once."""
-
-    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> Program:
-        with patch.object(conv, "double_round_stage", _single_round_stage):
-            return super().load(processed_bytes, compile_specs)
-
-
-single_rounding = replace(backend, runtime=SingleRounding())
+single_rounding = with_device(backend, lambda: patch.object(conv, "double_round_stage", _single_round_stage))
+"""A device whose requantisation rounds once."""
 
 
 # ------------------------------------------------------------------ what the compiler writes
 
 
-def _compiler(change: Callable[[Model], Model]) -> type[BackendDetails]:
-    """The Neutron compiler with a change to every model that it writes.
-
-    It is no direct subclass of BackendDetails, so programs that name no compiler never find it.
-    """
-
-    class NeutronBackend(Correct):
-        @staticmethod
-        def preprocess(
-            edge_program: torch.export.ExportedProgram, compile_specs: list[CompileSpec]
-        ) -> PreprocessResult:
-            return PreprocessResult(
-                write(change(read(Correct.preprocess(edge_program, compile_specs).processed_bytes)))
-            )
-
-    return NeutronBackend
+def compiler(change: Callable[[Model], Model]) -> Backend:
+    """The Neutron backend whose compiler changes every model that it writes."""
+    return rewriting(backend, lambda blob: write(change(read(blob))))
 
 
 def _without_bias(model: Model) -> Model:
@@ -120,5 +97,5 @@ def _swapped(operator: Operator) -> Operator:
     return replace(operator, options=options)
 
 
-bias_dropped = replace(backend, details=_compiler(_without_bias))
-strides_exchanged = replace(backend, details=_compiler(_height_for_width))
+bias_dropped = compiler(_without_bias)
+strides_exchanged = compiler(_height_for_width)

@@ -6,24 +6,24 @@ The goldens are computed with the same kernels, so faults of the device hold onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
 from typing import Any
 from unittest.mock import patch
 
+import faulty
 import numpy as np
 import torch
+from faulty import Patch
 from torch import Tensor, fx
 
 from partitioners.exir import Backend, CompileSpec, PreprocessResult
-from partitioners.exir.backend import BackendDetails
 from partitioners.exir.reach import union
 from partitioners.exir.rules import Rule as AnyRule
 from partitioners.exir.rules import rejection
 from partitioners.xnnpack import XnnpackBackend as Correct
-from partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime, backend
+from partitioners.xnnpack import XnnpackPartitioner, backend
 from partitioners.xnnpack.config import PartitionerConfig
 from partitioners.xnnpack.device import elementwise, pooling, products
 from partitioners.xnnpack.device.operators import RULES
@@ -38,8 +38,6 @@ from partitioners.xnnpack.xnn_model import ABSENT, PerChannel, PerGroup, XModel,
 from reference.affine import Affine
 from reference.xnnpack import dynamic, rational, static
 from reference.xnnpack.output import Bounds, limits
-
-Patch = Callable[[], AbstractContextManager[Any]]
 
 # ------------------------------------------------------------------------------------ the partitioner
 
@@ -160,36 +158,13 @@ cycles_closed = of_class(_Greedy)
 
 
 def compiler(change: Callable[[XModel], XModel]) -> Backend:
-    """A backend whose compiler changes every subgraph that it writes.
-
-    It is no direct subclass of BackendDetails, so programs that name no compiler never find it.
-    """
-
-    class XnnpackBackend(Correct):
-        @staticmethod
-        def preprocess(
-            edge_program: torch.export.ExportedProgram, compile_specs: list[CompileSpec]
-        ) -> PreprocessResult:
-            blob = Correct.preprocess(edge_program, compile_specs).processed_bytes
-            return PreprocessResult(write(change(read(blob))))
-
-    details: type[BackendDetails] = XnnpackBackend
-    return replace(backend, details=details)
+    """A backend whose compiler changes every subgraph that it writes."""
+    return faulty.rewriting(backend, lambda blob: write(change(read(blob))))
 
 
 def compiling_with(patched: Patch) -> Backend:
     """A backend whose compiler runs under a patch."""
-
-    class XnnpackBackend(Correct):
-        @staticmethod
-        def preprocess(
-            edge_program: torch.export.ExportedProgram, compile_specs: list[CompileSpec]
-        ) -> PreprocessResult:
-            with patched():
-                return Correct.preprocess(edge_program, compile_specs)
-
-    details: type[BackendDetails] = XnnpackBackend
-    return replace(backend, details=details)
+    return faulty.compiling_with(backend, patched)
 
 
 def nodes(change: Callable[[XNode], XNode]) -> Callable[[XModel], XModel]:
@@ -316,24 +291,9 @@ dated = replace(backend, details=_Dated)
 # ------------------------------------------------------------------------------------ the device
 
 
-class Broken(XnnpackRuntime):
-    """A device that loads and runs under a patch; `after` changes what it returns."""
-
-    def __init__(self, patched: Patch, after: Callable[[Program, list[Tensor]], list[Tensor]]) -> None:
-        self.patched, self.after = patched, after
-
-    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> Program:
-        with self.patched():
-            return super().load(processed_bytes, compile_specs)
-
-    def execute(self, handle: Program, inputs: Sequence[Tensor]) -> list[Tensor]:
-        with self.patched():
-            return self.after(handle, super().execute(handle, inputs))
-
-
 def device(patched: Patch = lambda: patch.dict({}), after: Any = lambda program, outputs: outputs) -> Backend:
     """A backend with a broken device."""
-    return replace(backend, runtime=Broken(patched, after))
+    return faulty.with_device(backend, patched, after)
 
 
 def stage(finish: Callable[[Tensor, Affine, Bounds], Tensor]) -> Patch:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from functools import cache
 
 import faulty_xnnpack
 import pytest
+from faulty import Fault, checks_of, results_of, selected, tagged, wrong
 
 from conformance.cases import cases_for
 from conformance.certify import run_case
 from conformance.execution import Job, run_chunk
-from conformance.graph import Case
 from conformance.results import CaseResult
 from conformance.table import load_table
 from partitioners.exir import Backend
@@ -20,32 +18,6 @@ from partitioners.xnnpack import backend as right
 
 TABLE = load_table("xnnpack@1.5")
 ABS, LINEAR = "aten.abs.default", "aten.linear.default"
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault and what it must come to light as.
-
-    cases: beginnings of the ids of cases that are run. checks: those that fail. constraints: those that the failing
-    cases are about, where the fault is about one.
-    """
-
-    name: str
-    cases: tuple[str, ...]
-    checks: frozenset[str]
-    constraints: frozenset[str] | None = None
-
-
-def tagged(name: str, row: str, constraint: str, check: str = "tag") -> Fault:
-    """A fault of the partitioner: cases of one constraint, and no others of a row and precision, fail."""
-    cases = (f"{row}/{constraint}/", f"{row}/operator/accept/", f"{row}/nonempty/")
-    return Fault(name, cases, frozenset({check}), frozenset({constraint}))
-
-
-def wrong(name: str, row: str, *checks: str) -> Fault:
-    """A fault of the compiler or the device: tags are right, numbers are not. `row` may go on to some cases."""
-    cases = (row,) if row.count("/") > 2 else (f"{row}/operator/accept/", f"{row}/operator/value/")
-    return Fault(name, cases, frozenset(checks))
 
 
 PARTITIONER = [
@@ -118,21 +90,16 @@ DEVICE = [
 FAULTS = [*PARTITIONER, *SPREAD, *COMPILER, *DEVICE]
 
 
-def selected(fault: Fault) -> list[Case]:
-    return [case for case in cases_for(TABLE) if case.id.startswith(fault.cases)]
-
-
 @cache
 def results(fault: Fault) -> tuple[CaseResult, ...]:
     """All selected cases on the broken backend."""
-    broken: Backend = getattr(faulty_xnnpack, fault.name)
-    return tuple(run_case(case, broken, TABLE) for case in selected(fault))
+    return results_of(getattr(faulty_xnnpack, fault.name), TABLE, selected(fault, cases_for(TABLE)))
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}-{fault.cases[0]}")
 def test_every_fault_is_caught(fault: Fault) -> None:
     failing = [result for result in results(fault) if result.status == "fail"]
-    checks = Counter(failure.check for result in failing for failure in result.failures)
+    checks = checks_of(failing)
     assert fault.checks <= checks.keys(), checks
     if fault.constraints is not None:
         assert {result.constraint for result in failing} == fault.constraints
@@ -151,7 +118,7 @@ def test_there_are_enough_faults_and_none_is_left_out() -> None:
 
 def test_the_right_backend_passes_the_same_cases() -> None:
     """A tenth of them here; the conformance suite runs all."""
-    cases = list({case.id: case for fault in FAULTS for case in selected(fault)}.values())
+    cases = list({case.id: case for fault in FAULTS for case in selected(fault, cases_for(TABLE))}.values())
     assert [case.id for case in cases[::10] if run_case(case, right, TABLE).status == "fail"] == []
 
 

@@ -6,6 +6,7 @@ leaves that type is unpredictable. The kernels check that only where the weights
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,13 +24,13 @@ EXACT: Final = 53
 
 @dataclass(frozen=True)
 class Product:
-    """A kernel and the largest magnitude that its accumulators may have.
+    """A kernel of one or two tensors, and the largest magnitude that its accumulators may have.
 
     offset: int64 per output channel, to be added to the kernel's numbers, which have at most the magnitude `raw`.
     Without one the kernel's numbers are the accumulators.
     """
 
-    kernel: Kernel
+    kernel: Callable[..., Tensor]
     bound: int
     offset: Tensor | None = None
     raw: int = 0

@@ -255,6 +255,7 @@ def resize_cases(op: str, precision: str, limits: Limits) -> list[Draft]:
         drafts.append(limit("resize", "8", window.of(precision, (1, 1, 2, 2), *rest(None, (8.0, 8.0)))))
     else:
         drafts.append(limit("resize", "256", window.of(precision, (1, 1, 2, 2), *rest(None, (256.0, 256.0)))))
+        drafts.append(outside("resize", "257", window.of(precision, (1, 1, 2, 2), *rest(None, (257.0, 257.0)))))
     drafts.append(outside("resize", "512", window.of(precision, (1, 1, 2, 2), *rest(None, (512.0, 512.0)))))
     drafts.append(outside("resize", "output_of_16384", window.of(precision, (1, 1, 2, 8192), *rest(None, (2.0, 2.0)))))
     return drafts

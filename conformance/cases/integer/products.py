@@ -32,7 +32,7 @@ from conformance.cases.make import (
     weight_quant,
 )
 from conformance.cases.typed.contexts import fused, with_activation
-from conformance.graph import Fill, Graph, Ref, Value
+from conformance.graph import Fill, Graph, Quant, Ref, Value
 
 W, B = Ref("w"), Ref("b")
 FLAT = (1, 3, 6, 7)
@@ -126,6 +126,28 @@ def weighted(at: Callable[[], Use], precision: str, limits: Limits) -> Iterator[
     yield from activated(u, precision)
     for name in ("min", "max", "alternating", "ramp"):
         yield valued(f"weights_{name}", model(with_weight(u, fill=Fill(name))))
+    yield valued("ties", model(tied(u)))
+    if not is_wide(precision):
+        for zero in (-100, 100):
+            yield valued(f"result_zero_point_{zero}", model(replace(u, y=quant(0.05, zero))))
+
+
+def tied(u: Use) -> Use:
+    """Powers of two for scales, and sums of two steps to a code: every other one lies between two codes."""
+    fills = {
+        "x": Fill("list", values=(1, 0, 0, 1, 0, -1, 0, 0, 0, 0, 0)),
+        "w": Fill("list", values=(3, -2, 5, 1, -7, 4, 0, 2, -1, 6, -4, 9, -5)),
+        "b": Fill("list", values=(0, 1, -3, 2)),
+    }
+    scales = {"x": 2.0**-2, "w": 2.0**-3, "b": 2.0**-5}
+    values = (replace(v, quant=_in_steps(v.quant, scales[v.name]), fill=fills[v.name]) for v in u.values)
+    return replace(u, values=tuple(values), y=_in_steps(u.y, 2.0**-4))
+
+
+def _in_steps(q: Quant | None, scale: float) -> Quant:
+    """The quantisation with this scale, for all channels, and zero point 0."""
+    assert q is not None
+    return replace(q, scale=(scale,) * len(q.scale) if isinstance(q.scale, tuple) else scale, zero_point=0)
 
 
 def _computed(value: Value) -> Value:
@@ -269,6 +291,12 @@ def transposed_limits(precision: str, limits: Limits) -> Iterator[Draft]:
             yield outside("transposed_stride", name, conv(precision, **turned, stride=stride))
 
 
+def least_area(area: int, height: int) -> tuple[int, int]:
+    """The kernel of one element more than `area` that is highest, within `height`."""
+    rows = next(rows for rows in range(height, 0, -1) if (area + 1) % rows == 0)
+    return rows, (area + 1) // rows
+
+
 def transposed_sizes(limits: Limits) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
     """From one row, then column, by a padded kernel of 3: a result one short of the stride, and as large."""
     step = 2 if "u55" in limits.where else 3
@@ -304,6 +332,10 @@ def kernel_limits(precision: str, limits: Limits) -> Iterator[Draft]:
     for columns, side in ((width, limit), (width + 1, outside)):
         shape, kernel = (1, 1, height, columns), (height, columns)
         yield side("kernel_area", f"{height}x{columns}", conv(precision, shape=shape, kernel=kernel, **column))
+    kernel = least_area(area, height)
+    yield outside(
+        "kernel_area", f"{kernel[0]}x{kernel[1]}", conv(precision, shape=(1, 1, *kernel), kernel=kernel, **column)
+    )
     yield accepted("wide_kernel", conv(precision, shape=(1, 1, 2, height + 8), kernel=(1, height + 1), **column))
     deep: dict[str, Any] = {"stride": (1, 1, 1), "padding": (0, 0, 0), "dilation": (1, 1, 1), "extra": (0, 0, 0)}
     for depth, side in ((1, limit), (2, outside)):
@@ -386,9 +418,26 @@ def linear_cases(precision: str, limits: Limits) -> list[Draft]:
         ("many", _linear((2, 65), 33)),
     ):
         drafts.append(accepted(name, model(spelled(u, precision))))
+    if is_wide(precision):
+        drafts += wide_sums(precision)
     if "weight_sum" in limits:
         drafts += weight_sums(precision, limits)
     return [*drafts, *ratios(precision, single(precision, LINEAR))]
+
+
+def wide_sums(precision: str) -> Iterator[Draft]:
+    """Sums past 32 bits, and one past 24 bits that a code less would round the other way."""
+    for name in ("min", "max"):
+        u = spelled(_linear((2, 640), 3), precision)
+        x = replace(u.values[0], fill=Fill(name))
+        yield valued(f"long_sums_{name}", model(with_weight(replace(u, values=(x, *u.values[1:])), fill=Fill("max"))))
+    u = spelled(_linear((1, 8), 2), precision)
+    scales, fills = (2.0**-8, 2.0**-7, 2.0**-15), (Fill("max"), Fill("max"), Fill("list", values=(503,)))
+    values = (
+        replace(v, quant=_in_steps(v.quant, s), fill=fill) for v, s, fill in zip(u.values, scales, fills, strict=True)
+    )
+    # 8 * 32767 * 127 + 503 = 32511 * 1024 + 511
+    yield valued("just_below_a_tie", model(replace(u, values=tuple(values), y=_in_steps(u.y, 2.0**-5))))
 
 
 def weight_sums(precision: str, limits: Limits) -> Iterator[Draft]:
@@ -397,6 +446,10 @@ def weight_sums(precision: str, limits: Limits) -> Iterator[Draft]:
     for count, side in ((most // 127, limit), (most // 127 + 1, outside)):
         u = spelled(_linear((1, count), 1), precision)
         yield side("weight_sum", f"{count}_weights_of_127", model(with_weight(u, fill=Fill("max"))))
+    code = next(code for code in range(127, 0, -1) if (most + 1) % code == 0)
+    u = spelled(_linear((1, (most + 1) // code), 1), precision)
+    name = f"{(most + 1) // code}_weights_of_{code}"
+    yield outside("weight_sum", name, model(with_weight(u, fill=Fill("list", values=(code,)))))
 
 
 # ------------------------------------------------------------------------------------ two matrices

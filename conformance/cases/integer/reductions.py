@@ -112,6 +112,10 @@ def total_cases(op: str, precision: str, limits: Limits) -> list[Draft]:
     divisor = count if "mean" in op else 1
     bits = 12 if is_wide(precision) else 20
     drafts += ratio_limits(lambda ratio: _scaled(u, precision, ratio * divisor), bits)
+    for name in ("min", "max"):  # sums past 16 bits
+        many = replace(row.subject(precision).use(precision, (2, 300)), args=(X, (-1,)))
+        extreme = replace(many.values[0], fill=Fill(name))
+        drafts.append(valued(f"many_{name}", model(replace(many, values=(extreme,)))))
     drafts.append(limit("dtype", "left_out", model(u)))
     drafts.append(outside("dtype", "float16", model(replace(u, y=None, kwargs=(("dtype", "float16"),)))))
     if "reduced_size" in limits:
