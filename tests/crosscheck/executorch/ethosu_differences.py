@@ -15,9 +15,10 @@ from ethosu_graphs import U55, U85, WIDE, Builder
 from torch import fx
 
 from partitioners.ethosu.support.common import CONVERT
+from partitioners.ethosu.support.elementwise import COMPARISONS, LOGICAL
 from partitioners.ethosu.support.slopes import STEEP
 from partitioners.exir.nodes import argument, operand, shape
-from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_CHANNEL
+from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_CHANNEL
 
 CONVOLUTION = "aten.convolution.default"
 ADD, ABS = "aten.add.Tensor", "aten.abs.default"
@@ -73,6 +74,14 @@ def wide(found: Sequence[int], most: int) -> bool:
 
 EXAMPLES: dict[str, tuple[str, Write]] = {
     "uint8 at the input": (U85, lambda b: b.op(ABS, b.input(1, 4, q=(0.05, 128, 0, 255, torch.uint8)))),
+    "the largest of int32": (
+        U85,
+        lambda b: b.item(b.call("aten.max_pool2d_with_indices.default", b.integers(1, 2, 4, 4), [2, 2]), 0),
+    ),
+    "uint8 compared": (
+        U85,
+        lambda b: b.call("aten.gt.Tensor", b.integers(4, dtype=torch.uint8), b.integers(4, dtype=torch.uint8)),
+    ),
     "int16 with a zero point": (
         U85,
         lambda b: b.op(ABS, b.input(1, 4, q=(0.001, 5, -32767, 32767, torch.int16)), q=WIDE),
@@ -171,6 +180,18 @@ LISTED: tuple[Difference, ...] = (
         "Vela ends with an error for argmax of int16 on Ethos-U55.",
         "int16 choices",
         named("aten.argmax.default"),
+    ),
+    Difference(
+        "code_dtype",
+        "MAX_POOL2D takes int8 and int16; 1.5.1 also gives it int32.",
+        "the largest of int32",
+        named(*POOLS[:2], GETITEM),
+    ),
+    Difference(
+        "code_dtype",
+        "A truth does not show that it was made of uint8, which a delegate does not take.",
+        "uint8 compared",
+        named(*COMPARISONS, *LOGICAL),
     ),
     Difference(
         "table_slope",
