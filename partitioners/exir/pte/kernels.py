@@ -136,12 +136,12 @@ def _store(frame: Frame, ids: Sequence[int], results: Sequence[Any], where: str)
 
 
 def _copying(op: OpOverload) -> Kernel:
-    """The operator's results into the tensors that stand behind its arguments: each twice, as `out` and as result."""
+    """The operator's results into the tensors that stand behind its arguments, and then once more, a list if several."""
     arguments, returns = op._schema.arguments, op._schema.returns
 
     def run(frame: Frame, ids: Sequence[int], where: str) -> None:
-        if len(ids) != len(arguments) + 2 * len(returns):
-            raise frame.error("arguments", len(ids), f"{len(arguments)} and {len(returns)} results, twice", where)
+        if len(ids) != len(arguments) + len(returns) + 1:
+            raise frame.error("arguments", len(ids), f"{len(arguments)}, {len(returns)} results, and all of them", where)
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for argument, index in zip(arguments, ids, strict=False):
@@ -150,6 +150,6 @@ def _copying(op: OpOverload) -> Kernel:
             else:
                 args.append(frame.get(index, where))
         results = op(*args, **kwargs)
-        _store(frame, ids[len(arguments) + len(returns) :], results if len(returns) > 1 else (results,), where)
+        _store(frame, ids[len(arguments) : -1], results if len(returns) > 1 else (results,), where)
 
     return run
