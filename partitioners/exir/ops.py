@@ -145,7 +145,13 @@ def _to_dim_order_copy(
 
 
 def _empty_dim_order(
-    size: Sequence[int], *, dtype: torch.dtype | None = None, dim_order: list[int] | None = None
+    size: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    dim_order: list[int] | None = None,
 ) -> torch.Tensor:
     order = None if dim_order is None else dim_order_format(dim_order, len(size))
     return torch.empty(size, dtype=dtype, memory_format=order)

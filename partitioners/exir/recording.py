@@ -217,17 +217,14 @@ def _written(recorder: Recorder, node: fx.Node, twins: Mapping[fx.Node, Any]) ->
         args, kwargs = arguments(node, twins.__getitem__)
         return recorder.create(op, args, kwargs, node.meta["val"])
     leaves = [leaf for twin in inputs.values() for leaf in tree_leaves(twin) if isinstance(leaf, fx.Node)]
-    values = {leaf: without_gradient(leaf.meta["val"]) for leaf in leaves}
+    values = {leaf: leaf.meta["val"] for leaf in leaves}
     recorder.begin(node, {value: leaf for leaf, value in values.items() if isinstance(value, torch.Tensor)})
     args, kwargs = arguments(node, lambda n: tree_map_only(fx.Node, values.__getitem__, twins[n]))
-    with enable_python_dispatcher(), recorder:
+    # Without this key the views of a weight do not say that it is trained, which some of torch's kernels look at.
+    views = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
+    with enable_python_dispatcher(), torch._C._ExcludeDispatchKeyGuard(views), recorder:
         result = op(*args, **kwargs)
     return tree_map_only(torch.Tensor, recorder.twin, list(result) if isinstance(result, (list, tuple)) else result)
-
-
-def without_gradient(value: Any) -> Any:
-    """The value as inference has it: some of torch's kernels look at whether weights are trained."""
-    return value.detach() if isinstance(value, torch.Tensor) and value.requires_grad else value
 
 
 def same_value(twin: Any, node: fx.Node) -> bool:

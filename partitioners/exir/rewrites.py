@@ -181,7 +181,7 @@ def to_copy(writer: Writer, source: fx.Node, args: tuple[Any, ...], kwargs: dict
         return _node(args[0])
     if not writer.dim_order:
         return writer.emit(source, edge_op("aten._to_copy.default"), args, kwargs)
-    kept = {k: v for k, v in kwargs.items() if k == "dtype" and v is not None}
+    kept = {k: v for k, v in kwargs.items() if k != "memory_format" and v is not None}
     return writer.emit(source, edge_op("dim_order_ops._to_dim_order_copy.default"), args, {**kept, "dim_order": order})
 
 
@@ -190,7 +190,7 @@ def empty(writer: Writer, source: fx.Node, args: tuple[Any, ...], kwargs: dict[s
     if not writer.dim_order:
         return copied(writer, source, args, kwargs)
     order = dim_order(source.meta["val"], kwargs.get("memory_format"))
-    kept = {k: v for k, v in kwargs.items() if k == "dtype" and v is not None}
+    kept = {k: v for k, v in kwargs.items() if k != "memory_format" and v is not None}
     return writer.emit(source, edge_op("dim_order_ops._empty_dim_order.default"), args, {**kept, "dim_order": order})
 
 

@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_map_only
 from partitioners.exir.constants import placeholders
 from partitioners.exir.errors import EdgeError
 from partitioners.exir.program import argument, output_values
-from partitioners.exir.recording import Decompositions, without_gradient
+from partitioners.exir.recording import Decompositions
 
 WRITTEN = {
     InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
@@ -71,7 +71,7 @@ def traced(program: ExportedProgram, plan: Decompositions) -> tuple[fx.GraphModu
         enable_python_dispatcher(),
     ):
         trace = make_fx(functional, decomposition_table=plan.table(), _allow_non_fake_inputs=True)
-        module: fx.GraphModule = trace(*(without_gradient(n.meta["val"]) for n in inputs))
+        module: fx.GraphModule = trace(*(n.meta["val"] for n in inputs))
     module.graph.eliminate_dead_code()
     return module, _finished(program, module, [inputs[i] for i in written])
 

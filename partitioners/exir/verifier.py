@@ -18,34 +18,37 @@ from partitioners.exir.ops import EdgeOp, is_dim_order_op, target_name
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 BOOL = frozenset({torch.bool})
+CODES = frozenset({torch.uint16})
 NUMBERS = FLOATS | INTEGERS
 REALS = NUMBERS | BOOL
-EDGE_TYPES = REALS | {torch.uint16, torch.complex64, torch.complex128}
+EDGE_TYPES = REALS | CODES | {torch.complex64, torch.complex128}
 """The tensor types that edge operators may take and return."""
 
-_TYPES: dict[frozenset[torch.dtype], str] = {
+_TYPES: tuple[tuple[frozenset[torch.dtype], str], ...] = (
     # Undefined for whole numbers, in torch as well.
-    FLOATS: "_log_softmax _softmax elu gelu glu leaky_relu native_layer_norm var",
-    FLOATS | {torch.int64}: "avg_pool2d",
+    (FLOATS, "_log_softmax _softmax elu gelu glu leaky_relu native_layer_norm var"),
+    (FLOATS | {torch.int64}, "avg_pool2d"),
     # Bits of floats mean nothing.
-    INTEGERS | BOOL: "bitwise_and bitwise_not bitwise_or bitwise_xor",
+    (INTEGERS | BOOL, "bitwise_not"),
+    (INTEGERS | BOOL | CODES, "bitwise_and bitwise_or bitwise_xor"),
     # Arithmetic that truth values do not have.
-    NUMBERS: """
-        abs addmm argmax argmin bmm ceil convolution floor hardtanh max_pool2d_with_indices mm neg relu round rsub sub
+    (NUMBERS, "abs addmm argmax argmin bmm convolution hardtanh max_pool2d_with_indices mm neg relu"),
+    (NUMBERS | CODES, "ceil floor round rsub sub"),
+    # What truth values take part in as 0 and 1, and unsigned 16-bit numbers do not.
+    (REALS, "amax amin index index_put logical_not masked_fill max min nonzero pixel_shuffle scatter_add sign tril"),
+    # All other arithmetic and comparison, and what makes and copies tensors; complex numbers can only be moved.
+    (
+        REALS | CODES,
+        """
+        acos acosh add alias_copy any as_strided_copy asin asinh atan atanh cat clamp clone constant_pad_nd copy cos
+        cosh cumsum detach_copy div embedding eq erf exp fill floor_divide fmod full_like ge gt index_select isinf
+        isnan le lift_fresh_copy log logical_and logical_or logical_xor logit lt mean minimum mul ne pow
+        reciprocal remainder repeat rsqrt select_copy select_scatter sigmoid sin sinh slice_scatter split_copy
+        split_with_sizes_copy sqrt stack sum t_copy tan tanh _to_copy transpose_copy unbind_copy view_copy where
         """,
-    # Arithmetic, comparison and creation: truth values count as 0 and 1. Complex numbers and 16-bit codes can be
-    # moved, but not computed with.
-    REALS: """
-        acos acosh add alias_copy amax amin any arange as_strided_copy asin asinh atan atanh cat clamp clone
-        constant_pad_nd copy cos cosh cumsum detach_copy div embedding empty eq erf exp fill floor_divide fmod full
-        full_like ge gt index index_put index_select isinf isnan le lift_fresh_copy log logical_and logical_not
-        logical_or logical_xor logit lt masked_fill max mean min minimum mul ne nonzero ones pixel_shuffle pow
-        reciprocal remainder repeat rsqrt scatter_add select_copy select_scatter sigmoid sign sin sinh slice_scatter
-        split_copy split_with_sizes_copy sqrt stack sum t_copy tan tanh _to_copy transpose_copy tril unbind_copy
-        view_copy where zeros
-        """,
-}
-OPERATOR_TYPES = {f"aten.{name}": types for types, names in _TYPES.items() for name in names.split()}
+    ),
+)
+OPERATOR_TYPES = {f"aten.{name}": types for types, names in _TYPES for name in names.split()}
 """Tensor types by operator, whatever the overload; operators that are not listed move data or know all types."""
 
 _IN_DIM_ORDER = frozenset({"aten._to_copy.default", "aten.clone.default", "aten.empty.memory_format"})

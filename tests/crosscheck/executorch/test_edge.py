@@ -1,0 +1,143 @@
+"""Our edge programs beside ExecuTorch's of the same exported models, node by node, and what each dialect lets pass."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
+
+from crosscheck.executorch.suite import Sample, samples
+from edge_programs import exported_program, nodes_of
+from torch._export.verifier import SpecViolationError
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from conformance.cases import cases_for
+from conformance.graph import Case
+from conformance.table import load_table
+from partitioners.exir import EdgeCompileConfig, EdgeError, to_edge
+from partitioners.exir.verifier import EDGE_TYPES, OPERATOR_TYPES
+from partitioners.xnnpack.partitioner import overload
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # see peer
+    from executorch import exir as peer
+    from executorch.exir.dialects._ops import ops as peer_ops
+
+SHARES = 12
+"""The suite in as many tests, for as many workers."""
+
+UNEXPORTABLE = dict.fromkeys(
+    (f"test_{kind}pool{rank}d_padding-1" for kind in ("avg", "max") for rank in (1, 2, 3)),
+    "torch refuses a padding of more than half the kernel",
+)
+"""Models of the suite that torch.export does not take, with reasons."""
+
+DIFFERENCES: dict[str, str] = {}
+"""Models whose programs differ, with reasons."""
+
+CONVOLUTION = "a bias of truth values or unsigned 16-bit numbers passes ExecuTorch beside an input of other numbers"
+
+
+def _exported(sample: Sample) -> ExportedProgram:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's recurrent layers keep a list of their weights
+        return torch.export.export(sample.model, sample.inputs, dynamic_shapes=sample.dynamic_shapes)
+
+
+def form(program: ExportedProgram) -> list[Any]:
+    """Every node by kind, name, operator, arguments and value, and the inputs that are constants."""
+    constants = [s.target for s in program.graph_signature.input_specs if s.kind != InputKind.USER_INPUT]
+    return [*((*n[:4], sorted(n[4].items()), n[5]) for n in nodes_of(program)), constants]
+
+
+def theirs(program: ExportedProgram, preserve: list[Any]) -> list[Any]:
+    """ExecuTorch's edge program, or nothing when it refuses."""
+    config = peer.EdgeCompileConfig(preserve_ops=preserve)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # see peer
+        try:
+            return form(peer.to_edge(program, compile_config=config).exported_program())
+        except SpecViolationError:
+            return []
+
+
+def ours(program: ExportedProgram, preserve: list[Any]) -> list[Any]:
+    """Our edge program, or nothing when it is refused."""
+    try:
+        return form(to_edge(program, compile_config=EdgeCompileConfig(preserve_ops=preserve)).exported_program())
+    except EdgeError:
+        return []
+
+
+def difference(program: ExportedProgram, preserve: list[Any]) -> str | None:
+    """The first node in which the two edge programs differ; none when both sides refuse the program."""
+    pairs = zip([*ours(program, preserve), None], [*theirs(program, preserve), None], strict=False)
+    return next((f"{a}\n{b}" for a, b in pairs if a != b), None)
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_the_operator_suite(share: int) -> None:
+    found, refused = {}, set()
+    for sample in samples()[share::SHARES]:
+        try:
+            program = _exported(sample)
+        except RuntimeError:
+            refused.add(sample.name)
+            continue
+        found[sample.name] = difference(program, [])
+    assert refused <= UNEXPORTABLE.keys()
+    assert {name: text for name, text in found.items() if text and name not in DIFFERENCES} == {}
+    assert [name for name in DIFFERENCES if name in found and not found[name]] == []
+
+
+def rows() -> list[tuple[str, Case]]:
+    """The first accepted case of each row of two tables."""
+    found = {}
+    for name in ("neutron@1.3", "xnnpack@1.5"):
+        for case in cases_for(load_table(name)):
+            if case.expect == "accept" and not case.row.startswith("dim_order_ops"):
+                found.setdefault((name, case.row), (name, case))
+    return list(found.values())
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_the_rows_of_our_tables(share: int) -> None:
+    found = {}
+    for name, case in rows()[share::SHARES]:
+        whole = [op for op in map(overload, load_table(name).preserve) if op is not None]
+        found[name, case.id] = difference(exported_program(case.graph), whole)
+    assert found and {key: text for key, text in found.items() if text} == {}
+
+
+def test_types_by_operator() -> None:
+    """Every tensor argument of every ATen operator that ExecuTorch restricts, and no restriction it does not have."""
+    differing, seen = set(), set()
+    for op in core_operators():
+        name = f"aten.{op._schema.name.removeprefix('aten::')}"
+        edge = getattr(getattr(peer_ops.edge.aten, name.removeprefix("aten.")), op._overloadname)
+        for argument in edge._schema.arguments:
+            if "Tensor" not in str(argument.type) or argument.name in ("condition", "index", "indices", "mask"):
+                continue
+            allowed, known = frozenset(argument.allowed_types), OPERATOR_TYPES.get(name, EDGE_TYPES)
+            seen |= {name} if allowed != EDGE_TYPES else set()
+            if allowed not in (known, EDGE_TYPES):
+                differing.add(f"{name} {argument.name}")
+    assert differing == {"aten.convolution bias"}, CONVOLUTION
+    assert seen - OPERATOR_TYPES.keys() == set()
+
+
+def core_operators() -> list[torch._ops.OpOverload]:
+    """Every overload of ATen that edge programs may have, and that returns something new."""
+    found = []
+    for name in torch._C._dispatch_get_all_op_names():
+        namespace, _, rest = name.partition("::")
+        packet, _, overloaded = rest.partition(".")
+        op = getattr(getattr(torch.ops.aten, packet), overloaded or "default") if namespace == "aten" else None
+        if op is not None and {torch.Tag.core, torch.Tag.view_copy} & set(op.tags) and not op._schema.is_mutable:
+            found.append(op)
+    return found
