@@ -21,6 +21,7 @@ from conformance.graph import Case
 from conformance.programs import build
 from conformance.table import load_table
 from partitioners.ethosu.support import rules
+from partitioners.ethosu.support.common import EVERY_NODE
 from partitioners.ethosu.support.rule import Rule
 
 TARGETS = {"ethos_u55@1.5": U55, "ethos_u85@1.5": U85}
@@ -65,7 +66,7 @@ LISTED_CODES = frozenset(one.name for one in LISTED)
 
 def common_rules(operator: str) -> Iterator[Rule]:
     """The rules of an operator that 1.5.1 has as well."""
-    found = (*rules.RULES[operator], *rules.EVERY_NODE)
+    found = (*rules.RULES[operator], *EVERY_NODE)
     return (rule for rule in dict.fromkeys(found) if rule.code not in LISTED_CODES)
 
 
@@ -88,7 +89,7 @@ def without(rule: Rule, operator: str, patch: pytest.MonkeyPatch) -> None:
     found = dict(rules.RULES)
     found[operator] = tuple(one for one in found[operator] if one is not rule)
     patch.setattr(rules, "RULES", found)
-    patch.setattr(rules, "EVERY_NODE", tuple(one for one in rules.EVERY_NODE if one is not rule))
+    patch.setattr(rules, "EVERY_NODE", tuple(one for one in EVERY_NODE if one is not rule))
 
 
 @pytest.mark.parametrize("name", TARGETS)

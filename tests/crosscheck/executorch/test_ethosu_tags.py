@@ -31,6 +31,7 @@ from partitioners.ethosu.compile_spec import DebugMode, EthosUCompileSpec, VelaE
 from partitioners.ethosu.options import TARGETS
 from partitioners.ethosu.partitioner import EthosUPartitioner
 from partitioners.ethosu.support import rules
+from partitioners.ethosu.support.common import EVERY_NODE
 from partitioners.ethosu.support.rules import supported_operators
 from partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
 
@@ -141,7 +142,7 @@ def test_programs_made_by_hand_are_tagged_alike(name: str, target: str) -> None:
 @pytest.mark.parametrize("code", ["quantized", "dtype"])
 def test_a_missing_rule_shows(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all operators; those of single ones are dropped beside the cases."""
-    monkeypatch.setattr(rules, "EVERY_NODE", tuple(rule for rule in rules.EVERY_NODE if rule.code != code))
+    monkeypatch.setattr(rules, "EVERY_NODE", tuple(rule for rule in EVERY_NODE if rule.code != code))
     programs = [(program(double), U85), *(random_program(seed) for seed in range(60))]
     assert any(compare(*one, LISTED).left for one in programs)
 
