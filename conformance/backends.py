@@ -38,12 +38,20 @@ def load_backend(spec: str) -> Backend:
     that lacks what it adapts.
     """
     module, _, attribute = target(spec).partition(":")
-    found = _attribute(spec, _module(spec, module), attribute)
+    where = f"backend {spec!r}"
+    found = _attribute(where, _module(where, module), attribute)
     from partitioners.exir.backend import Backend
 
     if not isinstance(found, Backend):
         raise BackendSpecError(f"backend {spec!r}: {attribute} is a {type(found).__name__}, expected a Backend")
     return found
+
+
+def load_object(what: str, spec: str) -> object:
+    """What `module:attribute` names. Raises BackendSpecError, whose message begins with `what`, when there is nothing."""
+    module, _, attribute = spec.partition(":")
+    where = f"{what} {spec!r}"
+    return _attribute(where, _module(where, module), attribute)
 
 
 def by_delegate(specs: Sequence[str] = ()) -> dict[str, Backend]:
@@ -111,31 +119,31 @@ def needed_path(spec: str) -> str:
     return path if entries & {Path(place).resolve().parent for place in places} else ""
 
 
-def _module(spec: str, name: str) -> object:
+def _module(where: str, name: str) -> object:
     if not name:
-        raise BackendSpecError(f"backend {spec!r}: expected module:attribute")
+        raise BackendSpecError(f"{where}: expected module:attribute")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise BackendSpecError(f"backend {spec!r}: cannot import {name}: {error}") from error
+        raise BackendSpecError(f"{where}: cannot import {name}: {error}") from error
     except SyntaxError as error:
         place = f"{Path(str(error.filename)).name}, line {error.lineno}"
-        raise BackendSpecError(f"backend {spec!r}: cannot import {name}: {error.msg} ({place})") from error
+        raise BackendSpecError(f"{where}: cannot import {name}: {error.msg} ({place})") from error
     except Exception as error:  # a module may raise anything; the message says what and where
         frame = traceback.extract_tb(error.__traceback__)[-1]
         found = f"{type(error).__name__}: {' '.join(str(error).split())}"
         place = f"{Path(frame.filename).name}, line {frame.lineno}"
-        raise BackendSpecError(f"backend {spec!r}: cannot import {name}: {found} ({place})") from error
+        raise BackendSpecError(f"{where}: cannot import {name}: {found} ({place})") from error
 
 
-def _attribute(spec: str, module: object, name: str) -> object:
+def _attribute(where: str, module: object, name: str) -> object:
     if not name:
-        raise BackendSpecError(f"backend {spec!r}: expected module:attribute, found no attribute")
+        raise BackendSpecError(f"{where}: expected module:attribute, found no attribute")
     if not hasattr(module, name):
         public = [key for key in dir(module) if not key.startswith("_")]
-        raise BackendSpecError(f"backend {spec!r}: its module has no {name!r}{nearest(name, public)}")
+        raise BackendSpecError(f"{where}: its module has no {name!r}{nearest(name, public)}")
     found: object = getattr(module, name)
     return found

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-CERTIFIED, NOT_CERTIFIED, UNUSABLE = 0, 1, 2
+from conformance.commands.mutate import mutate
+from conformance.commands.shared import cores, usage_errors
+
+CERTIFIED, NOT_CERTIFIED = 0, 1
 
 backend_argument = click.argument("backend")
 table_option = click.option("--table", metavar="TABLE", help="A table's name or file; the backend's own if left out.")
@@ -31,7 +31,7 @@ def list_() -> None:
     from conformance.backends import registered
     from conformance.table import FOLDER, load_table
 
-    with _usage_errors():
+    with usage_errors():
         click.echo("backends")
         for name, point in registered().items():
             click.echo(f"  {name:<16} {point.value}")
@@ -49,7 +49,7 @@ def show(backend: str, operator: str, table: str | None) -> None:
     """Show one OPERATOR of a table: its row, its constraints in words, its cases."""
     from conformance.report.listing import operator_text
 
-    with _usage_errors():
+    with usage_errors():
         click.echo(operator_text(backend, operator, table))
 
 
@@ -85,7 +85,7 @@ def certify(
     console = Console()
     part = "-part" if smoke or expression is not None else ""  # a look at some cases leaves the certificate alone
     folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}{part}")
-    with _usage_errors():
+    with usage_errors():
         from conformance.assay import Request, assay
         from conformance.certificate import Selection
         from conformance.execution import dask as dask_pool
@@ -117,7 +117,7 @@ def verify(folder: Path) -> None:
     """Derive the verdict of a results folder again, from its results and its table."""
     from conformance.package import verify as verify_folder
 
-    with _usage_errors():
+    with usage_errors():
         found = verify_folder(folder, _today())
     for note in found.notes:
         click.echo(f"note: {note}")
@@ -150,7 +150,7 @@ def inspect_(model: Path, specs: tuple[str, ...], as_json: bool) -> None:
 
     from rich.console import Console
 
-    with _usage_errors():
+    with usage_errors():
         from conformance.backends import by_delegate
         from conformance.inspect_program import inspect
         from conformance.inspect_text import WIDTH, print_summary
@@ -181,7 +181,7 @@ def run(
     """Run a method of a .pte MODEL, delegates on the runtimes of their backends."""
     from rich.console import Console
 
-    with _usage_errors():
+    with usage_errors():
         from conformance.backends import by_delegate
         from conformance.inspect_run import Request, rows
         from conformance.inspect_run import run as run_model
@@ -191,26 +191,11 @@ def run(
     print_table(Console(width=WIDTH), ("output", "type", "range: first elements"), rows(outputs))
 
 
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _today() -> datetime.date:
     return datetime.datetime.now(datetime.UTC).date()
 
 
-@contextmanager
-def _usage_errors() -> Iterator[None]:
-    """One line and exit code 2 for what the user can put right."""
-    from conformance.errors import UsageError
-    from conformance.table import TableError
-
-    try:
-        yield
-    except (UsageError, TableError) as error:
-        click.echo(f"assay: {error}", err=True)
-        raise SystemExit(UNUSABLE) from None
+main.add_command(mutate)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,7 @@ class Backend:
     `distributions` are the installed packages that it stands on; a certificate states their versions.
     `blob_checks` are tools, by name, that a run can ask for (`assay certify --with-NAME`).
     `blob_operators` names the operators in a compiled blob, in their order, for `assay inspect`.
+    `faults` names the catalogue of broken copies of the backend, as `module:attribute`, for `assay mutate`.
     """
 
     name: str
@@ -117,3 +118,4 @@ class Backend:
     distributions: Sequence[str] = field(default=())
     blob_checks: Mapping[str, BlobCheck] = field(default_factory=dict)
     blob_operators: Callable[[bytes], Sequence[str]] | None = None
+    faults: str | None = None

@@ -1,0 +1,1 @@
+"""Commands of `assay`, one module each; `conformance.cli` registers them."""

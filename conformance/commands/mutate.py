@@ -1,0 +1,67 @@
+"""`assay mutate`: inject a backend's faults one at a time, and see whether the suite notices."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import click
+
+from conformance.commands.shared import cores, usage_errors
+
+NOTICED, SURVIVED = 0, 1
+
+
+@click.command()
+@click.argument("backend")
+@click.option("--faults", "catalogue", metavar="MODULE:ATTRIBUTE", help="The catalogue; the backend's own if left out.")
+@click.option("-k", "expression", metavar="EXPR", help="Only faults whose id (stage/kind/name) matches, as in pytest.")
+@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+@click.option("--table", metavar="TABLE", help="A table's name or file; the backend's own if left out.")
+@click.option(
+    "--cases",
+    "limit",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=1000,
+    show_default=True,
+    help="How many cases besides those that the catalogue names a fault survives at most.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON, with every fault.")
+def mutate(
+    backend: str,
+    catalogue: str | None,
+    expression: str | None,
+    workers: int | None,
+    table: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Break BACKEND in every way that its catalogue of faults lists, and see what the suite notices.
+
+    Exit codes: 0 all partitioner faults and 98 % of the others are noticed, 1 fewer are, 2 usage error.
+    """
+    from rich.console import Console
+
+    with usage_errors():
+        from conformance.backends import load_backend
+        from conformance.mutation.catalogue import catalogue_of, load_faults, selected
+        from conformance.mutation.report import Mutation
+        from conformance.mutation.report import as_json as data_of
+        from conformance.mutation.run import Job, run_faults
+        from conformance.mutation.text import print_report
+
+        right = load_backend(backend)
+        job = Job(backend, table or right.table, catalogue_of(right, catalogue), limit)
+        faults = [fault.id for fault in selected(load_faults(backend, job.catalogue), expression)]
+        start = time.perf_counter()
+        found = {one.id: one for one in run_faults(job, faults, workers or cores())}
+        mutation = Mutation(
+            right.name, os.path.basename(job.table), time.perf_counter() - start, tuple(found[name] for name in faults)
+        )
+    if as_json:
+        click.echo(json.dumps(data_of(mutation), indent=2))
+    else:
+        print_report(Console(), mutation)
+    raise SystemExit(NOTICED if mutation.holds else SURVIVED)

@@ -1,0 +1,98 @@
+"""All faults, one process per core. Processes get names of faults and make the broken backends themselves."""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from conformance.backends import load_backend
+from conformance.certify import run_case
+from conformance.execution import DEATH, processes
+from conformance.graph import Case
+from conformance.mutation.catalogue import load_faults
+from conformance.mutation.trial import Outcome, Right, trial
+from conformance.selection import all_cases
+from conformance.table import Table, load_table
+from partitioners.exir.faults import Fault
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a process needs to know. limit: how many cases besides the named ones a fault gets."""
+
+    backend: str
+    table: str
+    catalogue: str
+    limit: int
+
+
+@dataclass(frozen=True)
+class _Context:
+    table: Table
+    cases: tuple[Case, ...]
+    faults: dict[str, Fault]
+    right: Right
+
+
+@lru_cache(maxsize=1)
+def _context(job: Job) -> _Context:
+    torch.set_num_threads(1)
+    table, backend = load_table(job.table), load_backend(job.backend)
+    by_id = {case.id: case for case in all_cases(table)}
+    right = lru_cache(maxsize=None)(lambda name: run_case(by_id[name], backend, table))
+    faults = {fault.id: fault for fault in load_faults(job.backend, job.catalogue)}
+    context = _Context(table, tuple(by_id.values()), faults, lambda case: right(case.id))
+    gc.freeze()  # what is loaded by now stays, so the collector need not look at it
+    return context
+
+
+def run_fault(job: Job, name: str) -> Outcome:
+    """Try one fault in this process."""
+    context = _context(job)
+    return trial(context.faults[name], context.table, context.cases, context.right, job.limit)
+
+
+def run_faults(job: Job, names: Sequence[str], workers: int) -> Iterator[Outcome]:
+    """Try faults and yield each outcome as it comes. A fault that ends its process is noticed by that."""
+    if workers == 1:
+        for name in names:
+            yield run_fault(job, name)
+        return
+    queue = deque(names)
+    while queue:
+        suspects = yield from _drain(job, queue, workers)
+        for name in suspects:
+            yield _alone(job, name)
+
+
+def _drain(job: Job, queue: deque[str], workers: int) -> Generator[Outcome, None, list[str]]:
+    """Try faults until none is left or a process ends; returns the names that were in flight then."""
+    flying: dict[Future[Outcome], str] = {}
+    with processes(workers) as executor:
+        try:
+            while queue or flying:
+                while queue and len(flying) < 2 * workers:
+                    flying[executor.submit(run_fault, job, queue[0])] = queue[0]
+                    queue.popleft()  # not before: a pool that broke takes nothing
+                for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                    yield future.result()
+                    del flying[future]
+        except BrokenProcessPool:
+            return list(flying.values())
+    return []
+
+
+def _alone(job: Job, name: str) -> Outcome:
+    with processes(1) as executor:
+        try:
+            return executor.submit(run_fault, job, name).result()
+        except BrokenProcessPool:
+            stage, kind, short = name.split("/", 2)
+            return Outcome(name, stage, kind, short, (), {"crash": ""}, 0, DEATH)
