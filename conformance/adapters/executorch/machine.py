@@ -22,6 +22,8 @@ from typing import IO, Any
 import torch
 
 TIMEOUT = 120.0
+START = 600.0
+"""Seconds that a job, and the start of a child with all it imports, may take."""
 _PRINTED = 4096
 _STAMP = re.compile(r"^\w \d\d:\d\d:\d\d\.\d+ executorch:|\[?\b[\w./-]+\.(?:cpp|h|cc):\d+\]? *")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
@@ -46,17 +48,8 @@ class Machine:
         """The outputs. Raises MachineError; its message is the same for the same job."""
         if self._child is None or self._child.poll() is not None:
             self._start()
-        assert self._child is not None
-        try:
-            self._wire.send((bytes(blob), [pack(x) for x in inputs]))
-            if not self._wire.poll(self.timeout):
-                self.close()
-                raise MachineError(f"no answer in {self.timeout:g} seconds")
-            answer = self._wire.recv()
-        except (EOFError, OSError):
-            code = self._child.wait()
-            self.close()
-            raise MachineError(f"its process died ({_cause(code)})") from None
+            self._answer(START)
+        answer = self._answer(self.timeout, (bytes(blob), [pack(x) for x in inputs]))
         if isinstance(answer, str):
             raise MachineError(answer)
         return [unpack(x) for x in answer]
@@ -73,6 +66,21 @@ class Machine:
                 env=environment,
             )
         self._wire = Connection(ours.detach())
+
+    def _answer(self, timeout: float, job: object = None) -> Any:
+        """What the child says, to a job if there is one."""
+        assert self._child is not None
+        try:
+            if job is not None:
+                self._wire.send(job)
+            if not self._wire.poll(timeout):
+                self.close()
+                raise MachineError(f"no answer in {timeout:g} seconds")
+            return self._wire.recv()
+        except (EOFError, OSError):
+            code = self._child.wait()
+            self.close()
+            raise MachineError(f"its process died ({_cause(code)})") from None
 
     def close(self) -> None:
         """End the child, if there is one."""
@@ -112,6 +120,7 @@ def serve(descriptor: int, function: str) -> None:
             os.dup2(printed.fileno(), stream)
         torch.set_num_threads(1)
         run = getattr(import_module(module), name)
+        wire.send("ready")
         while True:
             try:
                 blob, inputs = wire.recv()

@@ -41,10 +41,10 @@ def kernel(operator: Operator) -> Kernel | None:
     if packet is None:
         return None
     overload = operator.overload or "default"
-    direct = getattr(packet, overload, None)
-    if isinstance(direct, OpOverload):
+    direct, functional = getattr(packet, overload, None), _without_out(packet, overload)
+    # Torch has no out variants but its own: what is there under another name depends on what else is imported.
+    if isinstance(direct, OpOverload) and (functional is None or operator.name.startswith("aten::")):
         return _direct(direct)
-    functional = _without_out(packet, overload)
     return None if functional is None else _copying(functional)
 
 

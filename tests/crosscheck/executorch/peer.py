@@ -6,64 +6,23 @@ the place of ours. Nothing is exported or decomposed again, so both partitioners
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import fx
 from torch.export import ExportedProgram
 
+from conformance.adapters.executorch.delegation import quiet
+from conformance.adapters.executorch.xnn import partitioner as peer_partitioner
 from conformance.tagging import tags_of
-from partitioners.exir.ops import EdgeOp, target_name
-from partitioners.exir.program import copy_program
+from partitioners.exir.interop import executorch_program as peer_program
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it uses parts of itself, of torch and of Python that are deprecated
-    from executorch.backends.xnnpack.partition import config as peer_configs
-    from executorch.backends.xnnpack.partition.config.generic_node_configs import EluConfig
-    from executorch.backends.xnnpack.partition.config.xnnpack_config import ConfigPrecisionType
-    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+with quiet():
     from executorch.exir.backend.canonical_partitioners.config_partitioner import format_target_name
-    from executorch.exir.dialects._ops import ops as peer_ops
 
-logging.getLogger("executorch").setLevel(logging.ERROR)
+__all__ = ["peer_accepts", "peer_partitioner", "peer_program", "peer_tags"]
 
 Check = Callable[[fx.Node, ExportedProgram], bool]
-
-CONFIGS = {config.__name__: config for config in (*peer_configs.ALL_PARTITIONER_CONFIGS, EluConfig)}
-
-
-def peer_op(target: Any) -> Any:
-    """ExecuTorch's edge operator of the same name; what is no edge operator stays."""
-    if not isinstance(target, EdgeOp):
-        return target
-    found = peer_ops.edge
-    for part in target_name(target).split("."):
-        found = getattr(found, part)
-    return found
-
-
-def peer_program(program: ExportedProgram) -> ExportedProgram:
-    """The same program in ExecuTorch's operators, with lists where cases have tuples."""
-    twin = copy_program(program, verify=False)
-    for node in twin.graph.nodes:
-        if node.op == "call_function":
-            node.target = peer_op(node.target)
-            node.kwargs = {
-                key: list(found) if isinstance(found, tuple) else found for key, found in node.kwargs.items()
-            }
-    return twin
-
-
-def peer_partitioner(**options: Any) -> XnnpackPartitioner:
-    """The real partitioner for a case's options, which name configs and precisions."""
-    given: dict[str, Any] = dict(options)
-    names = given.pop("configs", ())
-    asked = given.pop("config_precisions", ())
-    configs = [CONFIGS[name] for name in ((names,) if isinstance(names, str) else names)]
-    kinds = [ConfigPrecisionType[name] for name in ((asked,) if isinstance(asked, str) else asked)]
-    return XnnpackPartitioner(configs=configs or None, config_precisions=kinds or None, **given)
 
 
 def peer_tags(

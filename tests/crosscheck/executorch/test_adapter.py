@@ -1,0 +1,79 @@
+"""ExecuTorch's own backends as backends of the suite."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("executorch", reason="the adapter needs the extra `executorch`")
+pytest.importorskip("torchao", reason="ExecuTorch's XNNPACK backend needs it")
+
+from click.testing import CliRunner
+
+from conformance.backends import load_backend
+from conformance.certify import run_case
+from conformance.cli import main
+from conformance.graph import Case
+from conformance.package import verify
+from conformance.results import CaseResult
+from conformance.selection import all_cases
+from conformance.table import load_table
+
+XNNPACK = {
+    "aten.add.Tensor/static_int8/operator/accept/baseline": "",
+    "aten.linear.default/dynamic_int8/operator/accept/baseline": "",
+    "aten.linear.default/dynamic_int4/operator/accept/baseline": "",
+    "aten.conv2d.default/fp32/operator/accept/baseline": "",
+    "aten.sub.Tensor/fp16/operator/accept/open_axis_0_and_1_and_2_and_3": "",
+    "aten.tanh.default/fp16/max_rank/outside/rank_7": "accept, expected reject for max_rank",
+    "dim_order_ops._to_dim_order_copy.default/fp32/operator/accept/baseline": "is already in the inputs",
+}
+"""Cases, and what is found wrong; nothing in those without."""
+TOSA = {
+    "aten.add.Tensor/int8/operator/accept/baseline": "",
+    "aten.linear.default/int8_per_channel/operator/accept/baseline": "",
+    "aten.amax.default/int8/operator/accept/baseline": "",
+}
+
+
+def case_of(table: str, name: str) -> Case:
+    return next(case for case in all_cases(load_table(table)) if case.id == name)
+
+
+def result(backend: str, name: str) -> CaseResult:
+    found = load_backend(f"executorch:{backend}")
+    return run_case(case_of(found.table, name), found, load_table(found.table))
+
+
+def check(found: CaseResult, wrong: str) -> None:
+    messages = "; ".join(failure.message for failure in found.failures)
+    assert wrong in messages
+    assert (found.status == "pass") == (not wrong), messages
+    assert found.partitions == 1 or wrong
+
+
+@pytest.mark.parametrize("name", XNNPACK)
+def test_xnnpack(name: str) -> None:
+    check(result("xnnpack", name), XNNPACK[name])
+
+
+@pytest.mark.parametrize("backend", ["ethos-u55", "ethos-u85", "arm-tosa"])
+@pytest.mark.parametrize("name", TOSA)
+def test_arm(name: str, backend: str) -> None:
+    pytest.importorskip("tosa_reference_model", reason="it runs the flatbuffers")
+    check(result(backend, name), TOSA[name])
+
+
+def test_a_certificate_of_the_usual_form(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        main,
+        ["certify", "executorch:xnnpack", "-n", "1", "-k", "aten.relu and baseline", "--out", str(tmp_path / "out")],
+    )
+    assert done.exit_code == 1, done.output  # a part of the cases never certifies
+    certificate = json.loads((tmp_path / "out/certificate.json").read_text())
+    assert certificate["backend"]["name"] == "executorch:xnnpack"
+    assert certificate["environment"]["executorch"] and certificate["counts"]["fail"] == 0
+    assert verify(tmp_path / "out", datetime.date.today()).problems == ()

@@ -1,0 +1,154 @@
+"""Generated programs as `.pte` files, ours and ExecuTorch's: the real runtime and ours in Python return the same.
+
+Programs of one to nine steps, see `random_programs`, as they are and with delegates of XNNPACK: real numbers, codes
+with scales in the program, products that quantise at run time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
+
+import torch
+from crosscheck.executorch.interop import executorch_file
+from crosscheck.executorch.random_programs import random_graph
+from crosscheck.executorch.real import Machine
+from torch import Tensor
+from torch.export import ExportedProgram
+
+from conformance.graph import Graph
+from conformance.programs import build, model_inputs
+from conformance.table import load_table
+from partitioners.exir import EdgeError, EdgeProgramManager, delegates, to_backend
+from partitioners.exir.pte.run import load
+from partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
+
+PRESERVE = load_table("xnnpack@1.5").preserve
+RUNTIMES = {"XnnpackBackend": XnnpackRuntime()}
+SEEDS, CHUNK = 480, 40
+ULPS = 16
+"""Of the largest number in a result: how far it may be off, as kernels sum up in other orders than torch's."""
+REFUSED = "the real runtime has no kernel for it"
+
+
+@dataclass
+class Tally:
+    """What became of programs: how many of a kind ran alike, and what is different, by program."""
+
+    alike: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    wrong: dict[str, str] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    found = Machine()
+    yield found
+    found.close()
+
+
+def kind(graph: Graph) -> str:
+    """What a program computes with."""
+    if any(step.dynamic for step in graph.steps):
+        return "dynamic int8"
+    return "static int8" if any(value.quant for value in graph.values) else "fp32"
+
+
+def forms(graph: Graph) -> Iterator[tuple[str, ExportedProgram]]:
+    """The program without delegates; and with those that XNNPACK makes, if there are any."""
+    yield "", build(graph, ())
+    lowered = to_backend(build(graph, PRESERVE), XnnpackPartitioner())
+    if delegates(lowered):
+        yield "delegated ", lowered
+
+
+def compare(machine: Machine, graph: Graph, label: str, tally: Tally) -> None:
+    """Run all forms of a program in both runtimes."""
+    inputs = model_inputs(graph)
+    for form, program in forms(graph):
+        name = f"{form}{kind(graph)}"
+        try:
+            ours = EdgeProgramManager(program).to_executorch().buffer
+        except EdgeError:  # an operator that XNNPACK would take whole, outside all delegates: no core operator
+            continue
+        theirs = their_file(program)
+        found = difference(machine, ours, inputs)
+        again = REFUSED if theirs is None else difference(machine, theirs, inputs)
+        if found == again == REFUSED:
+            tally.refused[name] += 1
+            continue
+        tally.alike[name] += not found
+        tally.alike[f"{name}, ExecuTorch's file"] += not again
+        tally.wrong |= {f"{label} {name}: {file}": text for file, text in (("ours", found), ("theirs", again)) if text}
+
+
+def their_file(program: ExportedProgram) -> bytes | None:
+    """What ExecuTorch writes of the program; None when it does not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return executorch_file(program)
+        except RuntimeError:  # no out variant, or a stride of 0
+            return None
+
+
+def difference(machine: Machine, file: bytes, inputs: Sequence[Any]) -> str:
+    """What the two runtimes return differently, "" when nothing."""
+    returned = machine.run_calls(file, ("forward", inputs))
+    if isinstance(returned, str):
+        return REFUSED if returned.startswith("refused") else returned
+    found = load(file, RUNTIMES).execute("forward", inputs)
+    pairs = zip(found, (torch.from_numpy(array) for array in returned[0]), strict=True)
+    return "; ".join(text for one, other in pairs if (text := _apart(one, other)))
+
+
+def _apart(found: Tensor, wanted: Tensor) -> str:
+    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+        return f"{found.dtype} {list(found.shape)} instead of {wanted.dtype} {list(wanted.shape)}"
+    same = (found == wanted) | (found.isnan() & wanted.isnan())
+    if bool(same.all()):
+        return ""
+    if not wanted.is_floating_point():
+        return f"{int((~same).sum())} codes differ"
+    finite = wanted[wanted.isfinite()].double()
+    unit = torch.finfo(wanted.dtype).eps * float(finite.abs().max()) if finite.numel() else 0.0
+    off = float((found.double() - wanted.double())[~same].abs().max())
+    return "" if off <= ULPS * unit else f"{off / unit if unit else off:.3g} ulps of the largest number off"
+
+
+def graphs(first: int, last: int) -> Iterator[tuple[int, Graph]]:
+    """The random models of these seeds, those in float16 left out."""
+    for seed in range(first, last):
+        graph = random_graph(seed)
+        if all(value.dtype != "float16" for value in graph.values):
+            yield seed, graph
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_nothing_differs(first: int, machine: Machine) -> None:
+    tally = Tally()
+    for seed, graph in graphs(first, first + CHUNK):
+        compare(machine, graph, f"seed {seed}", tally)
+    assert tally.wrong == {}
+    assert sum(tally.refused.values()) <= 0.1 * sum(tally.alike.values())
+
+
+def test_there_are_enough_of_every_kind() -> None:
+    """Each is a program as it is, and most a program with delegates."""
+    found = Counter(kind(graph) for _, graph in graphs(0, SEEDS))
+    assert found.total() >= 300
+    assert min(found[name] for name in ("fp32", "static int8", "dynamic int8")) >= 50, found
+
+
+def test_a_changed_number_would_be_seen() -> None:
+    x = torch.tensor([1.0, 2.0, 3.0])
+    assert _apart(x, x) == _apart(x + 2**-23, x) == ""
+    assert "ulps" in _apart(x + 2**-18, x) and "codes" in _apart(torch.tensor([1]), torch.tensor([2]))
+    assert "instead of" in _apart(x.int(), x) and "inf" in _apart(torch.tensor([torch.inf]), torch.tensor([1.0]))

@@ -1,0 +1,100 @@
+"""Adapters: names, what is missing, what nothing runs, and the child process that may crash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from fake_backend import backend as fake
+
+from conformance.adapters import adapted, executorch
+from conformance.adapters.executorch.machine import Machine, MachineError, pack, unpack
+from conformance.backends import needed_path, target
+from conformance.certify import run_case
+from conformance.cli import main
+from conformance.errors import NotRunError
+from conformance.selection import all_cases
+from conformance.table import load_table
+
+
+def test_names() -> None:
+    assert adapted("executorch:ethos-u55") == "conformance.adapters.executorch:ethos_u55"
+    assert adapted("mypkg.npu:backend") is adapted("neutron") is None
+    assert target("executorch:arm-tosa") == "conformance.adapters.executorch:arm_tosa"
+    assert needed_path("executorch:xnnpack") == ""
+
+
+@pytest.mark.parametrize("name", ["xnnpack", "arm-tosa", "ethos-u55", "ethos-u85"])
+def test_without_executorch_the_command_says_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executorch, "find_spec", lambda _: None)
+    done = CliRunner().invoke(main, ["certify", f"executorch:{name}", "--smoke"])
+    assert done.exit_code == 2
+    assert done.output == f"assay: executorch:{name} needs the package executorch: pip install executorch\n"
+
+
+def test_an_unknown_backend_is_a_usage_error() -> None:
+    done = CliRunner().invoke(main, ["certify", "executorch:xnpack", "--smoke"])
+    assert done.exit_code == 2
+    assert "has no 'xnpack', did you mean 'xnnpack'?" in done.output
+
+
+class Nothing:
+    """A runtime that has nothing to run blobs on."""
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[Any]) -> Any:
+        raise NotRunError("nothing runs this here")
+
+    def execute(self, handle: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        raise AssertionError("was not loaded")
+
+
+def test_what_did_not_run_is_no_pass() -> None:
+    table = load_table(fake.table)
+    accepted = next(case for case in all_cases(table) if run_case(case, fake, table).partitions)
+    found = run_case(accepted, replace(fake, runtime=Nothing()), table)
+    assert found.status == "fail"
+    assert [(failure.check, failure.message) for failure in found.failures] == [("not_run", "nothing runs this here")]
+
+
+# ------------------------------------------------------------------------------------ the child process
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    found = Machine("machine_jobs:job")
+    yield found
+    found.close()
+
+
+def test_outputs_come_back(machine: Machine) -> None:
+    x = torch.arange(6.0).reshape(2, 3).t()
+    (found,) = machine.run(b"", [x])
+    assert torch.equal(found, x + 1)
+
+
+def test_a_refusal_says_what_was_printed(machine: Machine) -> None:
+    with pytest.raises(MachineError, match=r"^RuntimeError: error 0x12 \(tensor at 0x\.\.\. is wrong\)$"):
+        machine.run(b"refuse", [])
+
+
+def test_a_death_and_a_hang_are_errors_and_the_next_job_runs(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MachineError, match=r"^its process died \(signal SIGSEGV\)$"):
+        machine.run(b"die", [])
+    assert machine.run(b"", []) == []
+    monkeypatch.setattr(machine, "timeout", 0.2)
+    with pytest.raises(MachineError, match=r"no answer in 0\.2 seconds"):
+        machine.run(b"hang", [])
+    monkeypatch.undo()
+    assert machine.run(b"", [torch.tensor(1)]) == [torch.tensor(2)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.bool, torch.int64])
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
+def test_packing(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    x = torch.ones(shape).to(dtype)
+    found = unpack(pack(x))
+    assert found.dtype == dtype and torch.equal(found, x)
