@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from conformance.commands.mutate import mutate
+from conformance.commands.new import new
 from conformance.commands.shared import cores, usage_errors
 
 CERTIFIED, NOT_CERTIFIED = 0, 1
@@ -196,6 +197,7 @@ def _today() -> datetime.date:
 
 
 main.add_command(mutate)
+main.add_command(new)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,29 @@
+"""`assay new`: write a backend to begin with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from conformance.commands.shared import usage_errors
+
+
+@click.command()
+@click.argument("name")
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="The folder to make; NAME if left out.")
+def new(name: str, out: Path | None) -> None:
+    """Write a package with a small backend called NAME, which certifies as it is.
+
+    Exit codes: 0 written, 2 usage error, and then nothing is written.
+    """
+    with usage_errors():
+        from conformance.kit import check_name, rendered, write_kit
+
+        check_name(name)
+        folder = Path(name) if out is None else out
+        write_kit(name, folder)
+        for path in sorted(rendered(name)):
+            click.echo(os.path.join(folder, path))
+    click.echo(f"certify it: pip install -e {folder} && assay certify {name}")
