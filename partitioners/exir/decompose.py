@@ -127,13 +127,15 @@ def _is_open(value: object) -> bool:
 def dispatching(plan: Decompositions, mode: FakeTensorMode) -> Iterator[None]:
     """The state in which decompositions run: no gradients, and `plan.special` operators reach the tracer whole."""
     special = {op: plan.implicit(op) for op in plan.special}
-    flags = torch.backends.mkldnn.set_flags(False), torch.backends.nnpack.set_flags(False)
+    # Vendor libraries of this machine have operators of their own, which no program should have.
+    libraries: tuple[Any, ...] = (torch.backends.mkldnn, torch.backends.nnpack)
+    flags = [library.set_flags(False) for library in libraries]
     try:
         with mode, torch.no_grad(), _override_composite_implicit_decomp(special):
             yield
     finally:
-        torch.backends.mkldnn.set_flags(*flags[0])
-        torch.backends.nnpack.set_flags(*flags[1])
+        for library, before in zip(libraries, flags, strict=True):
+            library.set_flags(*before)
 
 
 class AtenProgram(EdgeProgram):

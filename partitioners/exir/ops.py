@@ -98,7 +98,8 @@ def out_variant(op: EdgeOp) -> OpOverload:
     """
     schema = op.schema
     if schema is not None:
-        packet = op._op.overloadpacket
+        wrapped: Any = op._op
+        packet = wrapped.overloadpacket
         for overload in map(packet.__getattr__, packet.overloads()):
             wanted = [(a.name, str(a.type)) for a in schema.arguments]
             found = [(a.name, str(a.type)) for a in overload._schema.arguments if not a.is_out]

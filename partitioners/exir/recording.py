@@ -7,7 +7,7 @@ operator runs for it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -76,7 +76,7 @@ class NotFunctionalError(Exception):
     """A decomposition writes a tensor or makes one from numbers: it must be traced with all that surrounds it."""
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch annotates its hook for subclasses badly
     """Appends the operators that run under it to a graph, after `table` has taken them apart.
 
     twins: the node of each tensor. Neither it nor a node's value holds the tensor itself: torch makes a detached
@@ -84,10 +84,10 @@ class Recorder(TorchDispatchMode):
     """
 
     def __init__(self, graph: fx.Graph, plan: Decompositions) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # as above
         self.graph, self.plan = graph, plan
         self.source: fx.Node | None = None
-        self.twins: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.twins: MutableMapping[torch.Tensor, fx.Node] = WeakIdKeyDictionary()
 
     def begin(self, source: fx.Node, inputs: Mapping[torch.Tensor, fx.Node]) -> None:
         """Take down what `source` does, with `inputs` for its arguments."""
@@ -121,7 +121,7 @@ class Recorder(TorchDispatchMode):
 
     def twin(self, tensor: torch.Tensor) -> fx.Node:
         """The node whose value the tensor is."""
-        found: fx.Node | None = self.twins.get(tensor)
+        found = self.twins.get(tensor)
         if found is None:
             raise NotFunctionalError(tensor)
         return found
@@ -170,10 +170,10 @@ def _without_defaults(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @cache
-def is_implicit(op: OpOverload) -> bool:
+def is_implicit(op: Any) -> bool:
     """Whether the dispatcher takes the operator apart by itself."""
     key = torch._C.DispatchKey.CompositeImplicitAutograd
-    return key in op.py_kernels or torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key)
+    return bool(key in op.py_kernels or torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key))
 
 
 def recorded(

@@ -9,6 +9,7 @@ import torch
 from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._export.utils import _compiling_state_context
+from torch._functorch._aot_autograd.functional_utils import has_data_mutation
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
@@ -58,7 +59,7 @@ def traced(program: ExportedProgram, plan: Decompositions) -> tuple[fx.GraphModu
         with FunctionalTensorMode(export=True):
             wrapped = [FunctionalTensor.to_functional(v) if isinstance(v, torch.Tensor) else v for v in values]
             returned = Interpreter(source, plan).run(*wrapped, enable_io_processing=False)
-            written[:] = [i for i, w in enumerate(wrapped) if _is_written(w)]
+            written[:] = [i for i, w in enumerate(wrapped) if has_data_mutation(w)]
             plain: list[Any] = tree_map_only(
                 FunctionalTensor, FunctionalTensor.from_functional, [*(wrapped[i] for i in written), *returned]
             )
@@ -74,10 +75,6 @@ def traced(program: ExportedProgram, plan: Decompositions) -> tuple[fx.GraphModu
         module: fx.GraphModule = trace(*(n.meta["val"] for n in inputs))
     module.graph.eliminate_dead_code()
     return module, _finished(program, module, [inputs[i] for i in written])
-
-
-def _is_written(value: object) -> bool:
-    return isinstance(value, FunctionalTensor) and torch._functionalize_has_data_mutation(value.elem)
 
 
 def _finished(program: ExportedProgram, module: fx.GraphModule, written: Sequence[fx.Node]) -> ExportGraphSignature:
@@ -114,8 +111,9 @@ def _drop_copies(graph: fx.Graph, mutations: Sequence[OutputSpec]) -> None:
     for spec, value in zip(mutations, output_values(graph), strict=False):
         if spec.kind == OutputKind.USER_INPUT_MUTATION or not isinstance(value, fx.Node):
             continue
-        if value.target is torch.ops.aten.copy.default:
-            value.replace_all_uses_with(value.args[1])
+        source = value.args[1] if value.target is torch.ops.aten.copy.default else None
+        if isinstance(source, fx.Node):
+            value.replace_all_uses_with(source)
             graph.erase_node(value)
 
 

@@ -97,7 +97,7 @@ def test_the_operator_suite(share: int) -> None:
 
 def rows() -> list[tuple[str, Case]]:
     """The first accepted case of each row of two tables."""
-    found = {}
+    found: dict[tuple[str, str], tuple[str, Case]] = {}
     for name in ("neutron@1.3", "xnnpack@1.5"):
         for case in cases_for(load_table(name)):
             if case.expect == "accept" and not case.row.startswith("dim_order_ops"):
