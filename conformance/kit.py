@@ -35,6 +35,7 @@ FILES: Mapping[str, str] = MappingProxyType(
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _LONGEST = 40
+_FOLDERS = frozenset({"build", "dist", "tests"})  # beside the package
 
 
 class KitError(UsageError):
@@ -56,8 +57,8 @@ def rendered(name: str) -> dict[str, str]:
     }
 
 
-def write_kit(name: str, folder: Path) -> None:
-    """Write a new backend's folder, whole or not at all.
+def write_kit(name: str, folder: Path) -> list[Path]:
+    """Write a new backend's folder, whole or not at all; returns its files.
 
     Raises KitError for a name that no package can have, or that something installed has, and for a folder that
     exists or cannot be written.
@@ -67,10 +68,12 @@ def write_kit(name: str, folder: Path) -> None:
         raise KitError(f"{folder}: it exists already, expected a new folder (--out names another)")
     if not folder.parent.is_dir():
         raise KitError(f"{folder}: there is no folder {folder.parent}")
+    files = rendered(name)
     try:
-        _write(rendered(name), folder)
+        _write(files, folder)
     except OSError as error:
         raise KitError(f"{folder}: cannot write it: {error.strerror}") from error
+    return [folder / path for path in sorted(files)]
 
 
 def _write(files: Mapping[str, str], folder: Path) -> None:
@@ -111,6 +114,8 @@ def check_name(name: str) -> None:
 
 def _taken(name: str) -> str:
     """What has the name, or ""."""
+    if name in _FOLDERS:
+        return "a folder beside the package"
     if name in ADAPTERS:
         return "an adapter of assay"
     if name.replace("_", "-") in {known.replace("_", "-") for known in registered()}:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -19,11 +18,9 @@ def new(name: str, out: Path | None) -> None:
     Exit codes: 0 written, 2 usage error, and then nothing is written.
     """
     with usage_errors():
-        from conformance.kit import check_name, rendered, write_kit
+        from conformance.kit import write_kit
 
-        check_name(name)
         folder = Path(name) if out is None else out
-        write_kit(name, folder)
-        for path in sorted(rendered(name)):
-            click.echo(os.path.join(folder, path))
+        for path in write_kit(name, folder):
+            click.echo(path)
     click.echo(f"certify it: pip install -e {folder} && assay certify {name}")

@@ -1,4 +1,4 @@
-"""The plainest int8 backend: each delegate is one operator between dequantize and quantize nodes.
+"""The plainest backend of integers: each delegate is one operator between dequantize and quantize nodes.
 
 Begin a backend with it. A `Cluster` is such an operator with its nodes; `ClusterPartitioner` tags those that the
 backend's rules allow, and says why not the others; `only_cluster` reads one back in `preprocess`. A backend
@@ -7,7 +7,8 @@ outgrows it when several operators are to go into one delegate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -20,12 +21,14 @@ from partitioners.exir.backend import Rejection
 from partitioners.exir.constants import constant_values, tag_constant_data
 from partitioners.exir.errors import BackendError
 from partitioners.exir.nodes import shape, size_text
-from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR, target_name
+from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_TENSOR, target_name
 from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from partitioners.exir.qdq import QParams, is_compute, qparams
 from partitioners.exir.rules import Rule, rule
 
 PERMUTE = "aten.permute_copy.default"
+CODES = (torch.int8, torch.int16, torch.int32)
+"""The types that quantised numbers may have; a bias has the widest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +47,15 @@ class Operand:
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """An operator, the dequantize nodes of its operands and the quantize node of its result.
+    """An operator, the dequantize nodes of its operands and the quantize node of its (first) result.
 
-    operands: in the order of the operator's arguments. arguments: the others by name, defaults included.
+    operands: in the order of the operator's arguments. behind: the quantize node, and in front of it the getitem of
+    an operator with several results.
     """
 
     node: fx.Node
     operands: tuple[Operand, ...]
-    quantize: fx.Node
+    behind: tuple[fx.Node, ...]
     output: QParams
 
     @property
@@ -62,11 +66,14 @@ class Cluster:
     @property
     def members(self) -> tuple[fx.Node, ...]:
         """Every node of it."""
-        return (*(n for operand in self.operands for n in operand.members), self.node, self.quantize)
+        return (*(n for operand in self.operands for n in operand.members), self.node, *self.behind)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments that are no tensors, by name. Raises BackendError for an operator without a schema."""
+        """The arguments that are no tensors, by name, defaults included.
+
+        Raises BackendError for an operator without a schema.
+        """
         schema = getattr(self.node.target, "_schema", None)
         if schema is None:
             raise BackendError("arguments by name", found="no schema", expected="an ATen operator", where=self.op)
@@ -88,34 +95,36 @@ class Cluster:
             | ({"input": inputs.index(o.source)} if o.codes is None else {"constant": next(constants)})
             for o in self.operands
         ]
-        output = {"scale": self.output.scale32, "zero_point": self.output.zero_point}
-        limits = {"qmin": self.output.qmin, "qmax": self.output.qmax}
-        return {"op": self.op, "operands": operands, "output": output | limits, "arguments": self.arguments}, arrays
+        y, dtype = self.output, str(self.output.dtype).removeprefix("torch.")
+        output = {"scale": y.scale32, "zero_point": y.zero_point, "qmin": y.qmin, "qmax": y.qmax, "dtype": dtype}
+        return {"op": self.op, "operands": operands, "output": output, "arguments": self.arguments}, arrays
 
 
-def find_cluster(node: fx.Node, constants: Mapping[str, torch.Tensor | None]) -> Cluster | None:
-    """The cluster around an operator; None when something around it is not quantised to int8, per tensor.
+def find_cluster(
+    node: fx.Node, constants: Mapping[str, torch.Tensor | None], dtypes: Collection[torch.dtype] = CODES
+) -> Cluster | None:
+    """The cluster around an operator; None when something around it is not quantised per tensor to one of `dtypes`.
 
     constants: data by the name of the placeholder. A dequantize or quantize node that others use as well makes none.
     """
-    operands = [_operand(source, node, constants) for source in _nodes([*node.args, *node.kwargs.values()])]
-    (quantize, *others) = node.users or (None,)
-    output = qparams(quantize)
-    if others or not operands or quantize is None or target_name(quantize.target) != QUANTIZE_PER_TENSOR:
+    operands = [_operand(source, node, constants, dtypes) for source in _nodes([*node.args, *node.kwargs.values()])]
+    behind = _behind(node)
+    output = qparams(behind[-1]) if behind else None
+    known = [operand for operand in operands if operand is not None]
+    if not known or len(known) < len(operands) or output is None or not _holds(output, dtypes):
         return None
-    if output is None or output.defect() is not None or None in operands:
-        return None
-    return Cluster(node, tuple(operand for operand in operands if operand is not None), quantize, output)
+    return Cluster(node, tuple(known), behind, output)
 
 
 def only_cluster(program: ExportedProgram) -> Cluster:
     """The one cluster of a delegated subgraph. Raises BackendError for any other subgraph."""
     constants = constant_values(program)
-    centres = [n for n in program.graph.nodes if is_compute(n) and not _is_turned(n, constants)]
+    nodes = [n for n in program.graph.nodes if is_compute(n) and target_name(n.target) != GETITEM]
+    centres = [n for n in nodes if not _is_turned(n, constants)]
     found = find_cluster(centres[0], constants) if len(centres) == 1 else None
     if found is None:
         names = ", ".join(n.name for n in centres) or "nothing that computes"
-        expected = "one operator between dequantize and quantize nodes of int8, per tensor"
+        expected = "one operator between dequantize and quantize nodes, per tensor"
         raise BackendError("a delegated subgraph", found=names, expected=expected, where="preprocess")
     return found
 
@@ -125,9 +134,11 @@ class ClusterPartitioner(Partitioner):
 
     A backend's partitioner sets `backend_id`, the name of its compiler, and `rules`: by operator, functions
     made with `partitioners.exir.rules.rule`. The rules `quantized` and `static_shape` hold for every operator.
+    `dtypes` are the types of codes that it takes.
     """
 
     backend_id: ClassVar[str]
+    dtypes: ClassVar[Collection[torch.dtype]] = (torch.int8,)
     rules: ClassVar[Mapping[str, Sequence[Rule[Any]]]] = MappingProxyType({})
 
     def __init__(self) -> None:
@@ -140,7 +151,7 @@ class ClusterPartitioner(Partitioner):
         constants = constant_values(exported_program)
         tags: dict[str, DelegationSpec] = {}
         for node in filter(self._is_known, exported_program.graph.nodes):
-            cluster = find_cluster(node, constants)
+            cluster = find_cluster(node, constants, self.dtypes)
             rules = (_quantized, _static_shape, *self.rules[target_name(node.target)])
             found = [reason for one in rules if (reason := one(node, cluster)) is not None]
             self.rejections += found
@@ -190,21 +201,42 @@ def _static_shape(node: fx.Node, cluster: Cluster | None) -> str | None:
     return None
 
 
-def _operand(node: fx.Node, user: fx.Node, constants: Mapping[str, torch.Tensor | None]) -> Operand | None:
+def _operand(
+    node: fx.Node, user: fx.Node, constants: Mapping[str, torch.Tensor | None], dtypes: Collection[torch.dtype]
+) -> Operand | None:
     """What a tensor argument's codes are; None when they are none that `user` alone reads."""
     if set(node.users) != {user}:
         return None
     source = node.args[0] if node.args else None
     found = qparams(node)
     if found is not None and target_name(node.target) == DEQUANTIZE_PER_TENSOR and isinstance(source, fx.Node):
-        return Operand((node,), source, found, constants.get(source.name)) if found.defect() is None else None
+        return Operand((node,), source, found, constants.get(source.name)) if _holds(found, dtypes) else None
     if not _is_turned(node, constants) or not isinstance(source, fx.Node):
         return None
-    inner = _operand(source, node, constants)
+    inner = _operand(source, node, constants, dtypes)
     if inner is None or inner.codes is None:
         return None
     codes = inner.codes.permute(*node.args[1:2]).contiguous()  # type: ignore[arg-type]  # the operator's own dims
     return Operand((*inner.members, node), inner.source, inner.qparams, codes)
+
+
+def _behind(node: fx.Node) -> tuple[fx.Node, ...]:
+    """The quantize node that alone takes the result, behind the selection of result 0; () when there is none."""
+    (user, *others) = node.users or (None,)
+    if others or user is None:
+        return ()
+    if target_name(user.target) == QUANTIZE_PER_TENSOR:
+        return (user,)
+    found = _behind(user) if target_name(user.target) == GETITEM and user.args[1] == 0 else ()
+    return (user, *found) if found else ()
+
+
+def _holds(found: QParams, dtypes: Collection[torch.dtype]) -> bool:
+    """Whether codes of one of these types can have the parameters."""
+    if found.dtype not in dtypes or not (math.isfinite(found.scale32) and found.scale32 > 0):
+        return False
+    limits = torch.iinfo(found.dtype)
+    return limits.min <= found.zero_point <= limits.max
 
 
 def _is_turned(node: fx.Node, constants: Mapping[str, torch.Tensor | None]) -> bool:
