@@ -118,3 +118,11 @@ def less(code: str, target: str | None = None) -> Callable[[Found], Found]:
 def renamed(code: str, other: str = "mood") -> Callable[[Found], Found]:
     """Rejections of which some give another reason."""
     return lambda found: tuple(replace(one, code=other) if one.code == code else one for one in found)
+
+
+def named(name: str, faults: Sequence[Fault], module: str) -> Backend:
+    """The broken backend of the fault of that name, for a module's `__getattr__`. Raises AttributeError."""
+    for fault in faults:
+        if fault.name == name:
+            return fault.backend
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")

@@ -69,4 +69,5 @@ backend = Backend(
     runtime=XnnpackRuntime(),
     quantizer=_quantizer,
     blob_operators=_operators,
+    faults="partitioners.xnnpack.faults:catalogue",
 )
