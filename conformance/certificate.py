@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from conformance.graph import Case
-from conformance.results import CaseResult, program_sha256, status_of, tag_failures
+from conformance.results import CaseResult
 from conformance.selection import select, smoke
 from conformance.shapes import OF_ANY_KEY, check_shape
 from conformance.waivers import Waiver, WaiverError, waiver_of, waiver_problems
 
-SCHEMA = 1
+SCHEMA = 2
+SEAL = "sha256"  # the key of the certificate's own digest
 COUNTS = ("cases", "pass", "unspecified", "fail", "waived")
 DIGESTS = {OF_ANY_KEY: str}
 SHAPE = {
@@ -27,6 +29,8 @@ SHAPE = {
     "selection": {"expression": (str, None), "smoke": bool},
     "waivers": [{"case": str, "reason": str, "owner": str, "expires": str}],
     "results_sha256": str,
+    "reports": DIGESTS,
+    SEAL: str,
     "certified": bool,
     "counts": dict.fromkeys(COUNTS, int),
     "objections": [str],
@@ -75,6 +79,7 @@ class Certificate:
     The backend's `tools` are those of its blob checks that took part; their versions are in `environment`.
     table: name, version, path (None: the backend's own), sha256.
     made: date of the run (UTC), with which the waivers' expiry is compared.
+    reports: the digest of each report, by file.
     """
 
     schema: int
@@ -89,6 +94,7 @@ class Certificate:
     certified: bool
     counts: Mapping[str, int]
     objections: tuple[str, ...]
+    reports: Mapping[str, str] = field(default_factory=dict)
 
 
 def conclude(
@@ -119,43 +125,23 @@ def conclude(
     return Verdict(not objections, counts, tuple(objections))
 
 
-def result_problem(result: CaseResult, case: Case) -> str | None:
-    """Why a recorded result cannot be what a run of this case recorded; None when it can."""
-    asked = {
-        "row": case.row,
-        "constraint": case.constraint,
-        "side": case.side,
-        "expect": case.expect,
-        "reason": case.reason,
-        "program": program_sha256(case.graph),
-    }
-    for key, value in asked.items():
-        if getattr(result, key) != value:
-            return f"{key} is {getattr(result, key)!r}, the table's case has {value!r}"
-    if result.status != status_of(result.expect, result.failures):
-        return f"status {result.status!r} does not follow from {len(result.failures)} failures"
-    if result.verdict != "error" and not set(tag_failures(case, result.verdict, result.reasons)) <= set(
-        result.failures
-    ):
-        return f"verdict {result.verdict!r} contradicts the table, but no failure is recorded"
-    if result.verdict == "error" and not result.failures:
-        return "the partitioner did not answer, but no failure is recorded"
-    return None
-
-
 # ------------------------------------------------------------------------------------ JSON
 
 
 def certificate_text(certificate: Certificate) -> str:
-    """The certificate as JSON, keys sorted, with a final newline."""
+    """The certificate as JSON, keys sorted, with its own digest and a final newline."""
     data = asdict(certificate)
     for waiver in data["waivers"]:
         waiver["expires"] = waiver["expires"].isoformat()
+    return _json(data | {SEAL: hashlib.sha256(_json(data).encode()).hexdigest()})
+
+
+def _json(data: Mapping[str, Any]) -> str:
     return json.dumps(data, indent=2, sort_keys=True) + "\n"
 
 
 def read_certificate(text: str) -> Certificate:
-    """Read what `certificate_text` wrote. Raises CertificateError."""
+    """Read what `certificate_text` wrote; its digest is not compared. Raises CertificateError."""
     try:
         return _certificate(json.loads(text))
     except (ValueError, RecursionError) as error:
@@ -171,7 +157,7 @@ def _certificate(data: Any) -> Certificate:
         "waivers": tuple(_waiver(waiver, number) for number, waiver in enumerate(data["waivers"], 1)),
         "objections": tuple(data["objections"]),
     }
-    return Certificate(**data | changed)
+    return Certificate(**{key: value for key, value in (data | changed).items() if key != SEAL})
 
 
 def _waiver(data: Mapping[str, Any], number: int) -> Waiver:

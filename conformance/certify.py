@@ -48,9 +48,14 @@ class _Observation:
     failures: list[Failure] = field(default_factory=list)
     metrics: dict[str, Number] = field(default_factory=lambda: dict.fromkeys(METRICS))
     blobs: list[str] = field(default_factory=list)
+    checks: dict[str, Number] = field(default_factory=dict)
 
     def fail(self, check: str, message: str) -> None:
         self.failures.append(Failure(check, message))
+
+    def finish(self, *checks: str) -> None:
+        """These checks ran to their end: note how often each failed."""
+        self.checks |= {check: sum(failure.check == check for failure in self.failures) for check in checks}
 
 
 def run_case(case: Case, backend: Backend, table: Table, tools: Sequence[str] = ()) -> CaseResult:
@@ -100,6 +105,7 @@ def _result(case: Case, seen: _Observation) -> CaseResult:
         metrics=seen.metrics,
         partitions=len(seen.blobs),
         blobs=tuple(seen.blobs),
+        checks=seen.checks,
     )
 
 
@@ -125,6 +131,7 @@ def _observe(case: Case, backend: Backend, table: Table, tools: Sequence[str], s
             refusal = backend.blob_checks[tool].refusal(delegate.processed_bytes, delegate.compile_specs)
             if refusal:
                 seen.fail("tool", f"{tool}: {refusal}")
+    seen.finish("delegates", "mutation", "determinism", "empty", *(["tool"] if tools else []))
 
 
 def _lower(
@@ -255,5 +262,6 @@ def _judge(case: Case, outputs: Sequence[Tensor], scheme: str | None, delegated:
 def _record(gate: GateResult, measured: bool, seen: _Observation) -> None:
     for message in gate.messages:
         seen.fail(gate.gate, message)
+    seen.checks[gate.gate] = rounded(gate.excess)
     if measured:
         seen.metrics.update({key: rounded(value) for key, value in gate.metrics.items() if key in METRICS})

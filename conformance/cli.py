@@ -116,7 +116,7 @@ def certify(
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 def verify(folder: Path) -> None:
     """Derive the verdict of a results folder again, from its results and its table."""
-    from conformance.package import verify as verify_folder
+    from conformance.verification import verify as verify_folder
 
     with usage_errors():
         found = verify_folder(folder, _today())

@@ -51,6 +51,7 @@ class Output:
     exact: Tensor | None = None
 
 
+# A message, or "" when passed, and what was measured; `excess` is by how much the limit is passed, if it is.
 Check = Callable[[Output], tuple[str, dict[str, float]]]
 
 
@@ -140,7 +141,7 @@ def gate1(output: Output) -> tuple[str, dict[str, float]]:
     """Codes, element by element; reals to the last bit, where that is known."""
     codes = output.codes
     if codes is None and output.exact is not None:
-        return _same_reals(output, output.exact), {}
+        return _same_reals(output, output.exact)
     if codes is None or codes.actual.numel() == 0:
         return "", {}
     distance = (codes.actual - codes.expected).abs()
@@ -150,17 +151,20 @@ def gate1(output: Output) -> tuple[str, dict[str, float]]:
         return "", metrics
     at = int((distance - codes.allowed).argmax())
     allowed = _at(codes.allowed.expand_as(distance), at)
+    metrics["excess"] = _at(distance, at) - allowed
     how = "exact" if allowed == 0 else f"+- {allowed:g} LSB"
     return f"{_found(output, at)}, expected {_at(codes.expected, at):g} ({how}){_count(wrong)}", metrics
 
 
-def _same_reals(output: Output, exact: Tensor) -> str:
+def _same_reals(output: Output, exact: Tensor) -> tuple[str, dict[str, float]]:
     wrong = output.real != exact
     if not bool(wrong.any()):
-        return ""
-    at = int(torch.where(wrong, (output.real - exact).abs(), -1.0).argmax())
+        return "", {}
+    distance = torch.where(wrong, (output.real - exact).abs(), -1.0)
+    at = int(distance.argmax())
     found, expected = (f"{_at(tensor, at):.9g}" for tensor in (output.real, exact))
-    return f"{output.name}{_subscript(wrong, at)} = {found}, expected {expected} (exact){_count(wrong)}"
+    message = f"{output.name}{_subscript(wrong, at)} = {found}, expected {expected} (exact){_count(wrong)}"
+    return message, {"excess": _at(distance, at)}
 
 
 def gate2(output: Output) -> tuple[str, dict[str, float]]:
@@ -174,6 +178,7 @@ def gate2(output: Output) -> tuple[str, dict[str, float]]:
     metrics = {"off_by_one_rate": rate, "rate_limit": rate_limit, "bias": bias, "bias_limit": bias_limit}
     if rate <= rate_limit and abs(bias) <= bias_limit:
         return "", metrics
+    metrics["excess"] = max(rate - rate_limit, abs(bias) - bias_limit)
     at = int((error.abs() - codes.ambiguous).argmax())
     text = (
         f"{output.name}: {rate:.2%} of codes are not the nearest (limit {rate_limit:.2%}), mean error {bias:+.4f} LSB"
@@ -196,6 +201,7 @@ def gate3(output: Output) -> tuple[str, dict[str, float]]:
     if not bool(wrong.any()):
         return "", metrics
     at = int(torch.where(wrong, distance - bound, -torch.inf).argmax())
+    metrics["excess"] = _at(distance, at) - _at(bound, at)
     found = f"{output.name}{_subscript(distance, at)} = {_at(output.real, at):.6g}"
     lsb = "" if output.codes is None else f", {_at(bound, at) / output.unit:.3g} LSB"
     expected = f"{_at(output.bounded.value, at):.6g} +- {_at(bound, at):.3g}{lsb} (float)"
@@ -224,6 +230,7 @@ def gate4(output: Output) -> tuple[str, dict[str, float]]:
         metrics["sqnr_floor_db"] = 20 * math.log10(signal / allowed)
     if noise <= allowed + signal * NOISE:
         return "", metrics
+    metrics["excess"] = noise - (allowed + signal * NOISE)
     if "sqnr_floor_db" not in metrics:
         return f"{output.name}: noise of root sum square {noise:.3g}, expected at most {allowed:.3g}", metrics
     return (

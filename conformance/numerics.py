@@ -16,6 +16,7 @@ so a fault in those passes gate 1; the other gates read the float golden, which 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -77,11 +78,14 @@ class GateResult:
 
     messages: one per output that failed, naming its worst element; empty when passed.
     metrics: what was measured, and the limit where there is one.
+    excess: by how much the worst output passes the limit, in the gate's own unit (for a guard, how many
+    outputs are at fault); infinite when the goldens contradict each other; 0 exactly when passed.
     """
 
     gate: str
     messages: tuple[str, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    excess: float = 0.0
 
     @property
     def passed(self) -> bool:
@@ -124,14 +128,16 @@ def _over_outputs(name: str, check: Check, outputs: Sequence[Output], run: Walk)
     Gate 3 also holds for every step of the integer golden itself.
     """
     messages = list(run.contradictions) if name == "gate3" else []
+    excess = math.inf if messages else 0.0
     metrics = dict[str, float]()
     for output in outputs:
         message, measured = check(output)
         messages += [message] if message else []
+        excess = max(excess, measured.pop("excess", 1.0 if message else 0.0))
         for key, value in measured.items():
             worse = min if key.startswith("sqnr") else _larger
             metrics[key] = worse(metrics[key], value) if key in metrics else value
-    return GateResult(name, tuple(messages), MappingProxyType(metrics))
+    return GateResult(name, tuple(messages), MappingProxyType(metrics), excess)
 
 
 def _larger(a: float, b: float) -> float:
@@ -142,14 +148,15 @@ def _larger(a: float, b: float) -> float:
 def _well_formed(run: Walk, outputs: Sequence[Tensor], without: Collection[str]) -> Iterator[GateResult]:
     """The number of outputs, then the guards of `FORM`, up to the first that fails."""
     if len(outputs) != len(run.bounded):
-        yield GateResult("count", (f"found {len(outputs)} outputs, expected {len(run.bounded)}",))
+        message = f"found {len(outputs)} outputs, expected {len(run.bounded)}"
+        yield GateResult("count", (message,), excess=abs(len(outputs) - len(run.bounded)))
         return
     for guard, fault in FORM.items():
         if guard in without:
             continue
         found = [(_name(index, len(outputs)), fault(run, index, output)) for index, output in enumerate(outputs)]
         messages = tuple(f"{name}{text}" for name, text in found if text)
-        yield GateResult(guard, messages)
+        yield GateResult(guard, messages, excess=len(messages))
         if messages:
             return
 

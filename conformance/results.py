@@ -10,16 +10,18 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from conformance.graph import Case, Graph
-from conformance.shapes import check_shape
+from conformance.shapes import OF_ANY_KEY, check_shape
 
 METRICS = ("max_lsb", "bias", "off_by_one_rate", "sqnr_db", "sqnr_floor_db", "worst_ratio_to_bound")
 VERDICTS = ("accept", "reject", "partial", "absent", "error")
 STATUSES = ("pass", "fail", "unspecified")
 DIGITS = 6
+SEAL = "sha256"  # the key of a line's own digest
+SEAL_DIGITS = 16
 
 Number = float | int | str | None
 
@@ -31,6 +33,8 @@ SHAPE = {
     "metrics": dict.fromkeys(METRICS, (float, int, str, None)),
     "partitions": int,
     "blobs": [str],
+    "checks": {OF_ANY_KEY: (float, int, str)},
+    SEAL: str,
 }
 
 
@@ -65,6 +69,8 @@ class CaseResult:
     reasons: of the rejection, as the partitioner gave them; None when it never gives any. metrics: see
     METRICS, None where a gate did not apply, and of a passing case that torch computed (in part).
     partitions: delegates in the lowered program. blobs: sha256 of each.
+    checks: those that ran to their end, and by how much each one's limit was passed, or how often it failed:
+    0 for a check that found nothing. The verdict on the case follows from them and from the tags.
     """
 
     case: str
@@ -81,6 +87,7 @@ class CaseResult:
     metrics: Mapping[str, Number]
     partitions: int
     blobs: tuple[str, ...]
+    checks: Mapping[str, Number] = field(default_factory=dict)
 
 
 def rounded(value: float | int | None) -> Number:
@@ -125,25 +132,45 @@ def _because(reasons: tuple[Reason, ...]) -> str:
 
 
 def to_line(result: CaseResult) -> str:
-    """One line of results.jsonl, without the newline."""
-    return json.dumps(asdict(result), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """One line of results.jsonl, without the newline. It holds its own digest, so that a change shows in its line."""
+    data = asdict(result)
+    return _json(data | {SEAL: hashlib.sha256(_json(data).encode()).hexdigest()[:SEAL_DIGITS]})
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def from_line(line: str) -> CaseResult:
     """Read a line that `to_line` wrote. Raises ResultError for any other text."""
+    result, edited = read_line(line)
+    if edited:
+        raise ResultError(edited)
+    return result
+
+
+def read_line(line: str) -> tuple[CaseResult, str]:
+    """A record, and how its line differs from the one that a run wrote ("": not at all).
+
+    Raises ResultError for a text that is no record.
+    """
     try:
-        result = _result(json.loads(line))
+        data = json.loads(line)
+        result = _result(data)
         written = to_line(result)
     except (ValueError, RecursionError) as error:
         raise ResultError(f"not a result record ({error})") from error
-    if written != line:
-        raise ResultError("not written as a run writes it (keys, order or spacing differ)")
-    return result
+    if written == line:
+        return result, ""
+    if json.loads(written) != data:
+        return result, f"edited (its {SEAL} does not fit the rest)"
+    return result, "not written as a run writes it (keys, order or spacing differ)"
 
 
 def _result(data: Any) -> CaseResult:
     without = isinstance(data, dict) and data.get("reasons", ()) is None
     check_shape(data, SHAPE | {"reasons": None} if without else SHAPE)
+    data = {key: value for key, value in data.items() if key != SEAL}
     if data["verdict"] not in VERDICTS or data["status"] not in STATUSES:
         raise ValueError(f"verdict {data['verdict']!r} or status {data['status']!r} does not exist")
     if data["partitions"] != len(data["blobs"]):

@@ -16,11 +16,12 @@ import pytest
 from conformance.assay import Request, assay
 from conformance.cases import cases_for
 from conformance.certificate import CertificateError, Selection, certificate_text, conclude, read_certificate
-from conformance.package import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError, journal, sha256, verify
+from conformance.package import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError, journal, sha256
 from conformance.report.data import Report
 from conformance.results import CaseResult, ResultError, from_line, to_line
 from conformance.selection import SelectionError
 from conformance.table import load_table
+from conformance.verification import verify
 from conformance.waivers import Waiver, WaiverError, load_waivers
 
 EVERYTHING = Selection()

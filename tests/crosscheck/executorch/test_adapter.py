@@ -17,7 +17,7 @@ from conformance.backends import load_backend
 from conformance.certify import run_case
 from conformance.cli import main
 from conformance.graph import Case
-from conformance.package import verify
+from conformance.verification import verify
 from conformance.results import CaseResult
 from conformance.selection import all_cases
 from conformance.table import load_table
