@@ -1,0 +1,26 @@
+"""The compiler: one quantised operator to a JSON header and arrays of integers."""
+
+import torch
+from torch.export import ExportedProgram
+
+from partitioners.exir import BackendDetails, CompileSpec, PreprocessResult
+from partitioners.exir.blob import pack
+from partitioners.exir.simple import lookup_table, only_cluster
+
+TABLES = {"aten.relu.default": torch.relu, "aten.sigmoid.default": torch.sigmoid, "aten.tanh.default": torch.tanh}
+
+
+class HeronBackend(BackendDetails):
+    """Its name is the backend id."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        """The operator's name, quantisation and arguments, its constants, and for some a table of its results."""
+        cluster = only_cluster(edge_program)
+        header, arrays = cluster.describe()
+        if cluster.op in TABLES:
+            x, y = cluster.operands[0].qparams, cluster.output
+            header["operands"].append({"scale": y.scale32, "zero_point": 0, "constant": len(arrays)})
+            header["arguments"] = {"first": -128 - x.zero_point}
+            arrays.append(lookup_table(TABLES[cluster.op], x, y))
+        return PreprocessResult(pack(header, arrays))
