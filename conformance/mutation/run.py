@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
+import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing.process import BaseProcess
 
 import torch
 
 from conformance.backends import load_backend
 from conformance.certify import run_case
-from conformance.execution import DEATH, processes
 from conformance.graph import Case
 from conformance.mutation.catalogue import load_faults
 from conformance.mutation.trial import Outcome, Right, trial
 from conformance.selection import all_cases
 from conformance.table import Table, load_table
 from partitioners.exir.faults import Fault
+
+DEATH = "the process that tried the fault ended without an answer"
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ def run_faults(job: Job, names: Sequence[str], workers: int) -> Iterator[Outcome
 def _drain(job: Job, queue: deque[str], workers: int) -> Generator[Outcome, None, list[str]]:
     """Try faults until none is left or a process ends; returns the names that were in flight then."""
     flying: dict[Future[Outcome], str] = {}
-    with processes(workers) as executor:
+    with _processes(workers) as executor:
         try:
             while queue or flying:
                 while queue and len(flying) < 2 * workers:
@@ -90,9 +96,28 @@ def _drain(job: Job, queue: deque[str], workers: int) -> Generator[Outcome, None
 
 
 def _alone(job: Job, name: str) -> Outcome:
-    with processes(1) as executor:
+    with _processes(1) as executor:
         try:
             return executor.submit(run_fault, job, name).result()
         except BrokenProcessPool:
             stage, kind, short = name.split("/", 2)
             return Outcome(name, stage, kind, short, (), {"crash": ""}, 0, DEATH)
+
+
+def _processes(workers: int) -> ProcessPoolExecutor:
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_start)
+
+
+def _start() -> None:
+    """Ctrl-C is the parent's to handle; no process outlives a killed parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+
+
+def _exit_after(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

@@ -56,6 +56,7 @@ def _backend(family: str, target: str) -> Backend:
         quantizer=quantizer,
         blob_checks={"vela": VELA},
         blob_operators=_operators,
+        faults="partitioners.ethosu.faults:catalogue",
     )
 
 
