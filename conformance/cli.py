@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from conformance.commands.diff import diff
 from conformance.commands.mutate import mutate
 from conformance.commands.new import new
-from conformance.commands.shared import cores, usage_errors
+from conformance.commands.package import package
+from conformance.commands.shared import cores, plain, usage_errors
 
 CERTIFIED, NOT_CERTIFIED = 0, 1
 
@@ -113,21 +115,24 @@ def certify(
 
 
 @main.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR|ARCHIVE", type=click.Path(path_type=Path))
 def verify(folder: Path) -> None:
-    """Derive the verdict of a results folder again, from its results and its table."""
+    """Derive the verdict of a results folder, or of an archive of one, again: from its results and its table.
+
+    Exit codes: 0 certified, 1 not certified, 2 nothing that a run wrote.
+    """
     from conformance.verification import verify as verify_folder
 
     with usage_errors():
         found = verify_folder(folder, _today())
     for note in found.notes:
-        click.echo(f"note: {note}")
+        click.echo(f"note: {plain(note)}")
     for problem in found.problems:
-        click.echo(f"problem: {problem}")
+        click.echo(f"problem: {plain(problem)}")
     if found.verdict is not None:
         click.echo(", ".join(f"{count} {name}" for name, count in found.verdict.counts.items()))
         for objection in found.verdict.objections:
-            click.echo(f"because: {objection}")
+            click.echo(f"because: {plain(objection)}")
     click.echo(f"{folder}: {'certified' if found.certified else 'not certified'}")
     raise SystemExit(CERTIFIED if found.certified else NOT_CERTIFIED)
 
@@ -196,8 +201,10 @@ def _today() -> datetime.date:
     return datetime.datetime.now(datetime.UTC).date()
 
 
+main.add_command(diff)
 main.add_command(mutate)
 main.add_command(new)
+main.add_command(package)
 
 
 if __name__ == "__main__":

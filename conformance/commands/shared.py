@@ -27,3 +27,8 @@ def usage_errors() -> Iterator[None]:
     except (UsageError, TableError) as error:
         click.echo(f"assay: {error}", err=True)
         raise SystemExit(UNUSABLE) from None
+
+
+def plain(text: str) -> str:
+    """A text from a file that is not trusted, as a terminal can show it: control characters as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

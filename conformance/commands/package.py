@@ -1,0 +1,35 @@
+"""`assay package`: one archive of a run, the same bytes for the same files."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import click
+
+from conformance.commands.shared import plain, usage_errors
+
+PACKED, REFUSED = 0, 1
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The archive; DIR.zip here if left out.")
+def package(folder: Path, out: Path | None) -> None:
+    """Make one archive of a results folder, for `assay verify` and `assay diff`.
+
+    Exit codes: 0 packed (certified or not), 1 the folder's files contradict each other, 2 usage or data error.
+    """
+    with usage_errors():
+        from conformance.packing import pack
+
+        target = out if out is not None else Path(f"{folder.resolve().name}.zip")
+        packed = pack(folder, target, datetime.datetime.now(datetime.UTC).date())
+    for problem in packed.verification.problems:
+        click.echo(f"problem: {plain(problem)}")
+    if packed.verification.problems:
+        click.echo(f"{folder}: not packed")
+        raise SystemExit(REFUSED)
+    click.echo(f"{target}: {len(packed.files)} files, {packed.size} bytes, sha256 {packed.sha256}")
+    click.echo("certified" if packed.verification.certified else "not certified")
+    raise SystemExit(PACKED)
