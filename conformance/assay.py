@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from conformance import __version__
-from conformance.backends import installed_tools, load_backend, needed_path, source_files, target
+from conformance.about import About, about
 from conformance.certificate import SCHEMA, Certificate, Selection, conclude
-from conformance.environment import digest_files, environment, suite_sources
+from conformance.environment import digest_of, environment, suite_sources
 from conformance.execution import Job, Pool, run_all
 from conformance.graph import Case
-from conformance.package import RESULTS, TABLE, journal, results_text, sha256, write_package
+from conformance.isolation import LIMITS, Crew, Limits, Subject
+from conformance.journal import Identity, journal
+from conformance.package import RESULTS, TABLE, results_text, sha256, write_package
 from conformance.report.data import Report, make_report
 from conformance.report.render import reports
 from conformance.results import CaseResult
@@ -35,7 +38,10 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """What `assay certify` was asked for. table: name or path, None for the backend's own. tools: its blob checks."""
+    """What `assay certify` was asked for. table: name or path, None for the backend's own. tools: its blob checks.
+
+    pool: where cases run; None for isolated processes of this machine. resume: go on with an interrupted run.
+    """
 
     backend: str
     table: str | None
@@ -45,6 +51,8 @@ class Request:
     waivers: tuple[Waiver, ...] = ()
     pool: Pool | None = None
     tools: tuple[str, ...] = ()
+    limits: Limits = LIMITS
+    resume: bool = False
 
 
 def assay(request: Request, progress: Progress, today: Callable[[], datetime.date]) -> Report:
@@ -52,24 +60,37 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
 
     Raises BackendSpecError, TableError, SelectionError or PackageError before any case runs.
     """
-    backend = load_backend(request.backend)
-    tools = installed_tools(backend, request.tools)
-    job = Job(request.backend, request.table or backend.table, request.tools)
-    table = load_table(job.table)
-    cases = _cases(request.selection, table)
-    with journal(request.folder) as written:
-        progress.started(len(cases))
-        results = []
-        for result in run_all(job, tuple(case.id for case in cases), request.workers, request.pool):
+    with ExitStack() as stack:
+        crew = None if request.pool else stack.enter_context(Crew(_subject(request)))
+        known = about(request.backend, request.tools) if crew is None else crew.about
+        job = Job(request.backend, request.table or known.table, request.tools, request.limits)
+        table = load_table(job.table)
+        cases = _cases(request.selection, table)
+        made = _Made(request, known, table, suite_sources(), environment())
+        written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume))
+        results = list(written.finished)
+        rest = _without(cases, results)
+        progress.started(len(rest))
+        for result in _results(crew, job, rest, request):
             written.add(result)
             results.append(result)
             progress.finished(result)
     results.sort(key=lambda result: result.case)
-    certificate = _certificate(request, backend.name, tools, table, cases, results, today())
-    report = make_report(certificate, table, results, cases, needed_path(request.backend))
+    certificate = made.certificate(cases, results, today())
+    report = make_report(certificate, table, results, cases, known.path)
     texts = {RESULTS: results_text(results), TABLE: table_path(job.table).read_bytes().decode(), **reports(report)}
     write_package(request.folder, texts, certificate)
     return report
+
+
+def _subject(request: Request) -> Subject:
+    return Subject(request.backend, request.table, request.tools, request.limits)
+
+
+def _results(crew: Crew | None, job: Job, cases: Sequence[Case], request: Request) -> Iterator[CaseResult]:
+    if crew is not None:
+        return crew.run(cases, request.workers)
+    return run_all(job, tuple(case.id for case in cases), request.workers, request.pool)
 
 
 def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
@@ -81,41 +102,55 @@ def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
     return cases
 
 
-def _certificate(
-    request: Request,
-    name: str,
-    tools: Mapping[str, str],
-    table: Table,
-    cases: Sequence[Case],
-    results: Sequence[CaseResult],
-    today: datetime.date,
-) -> Certificate:
-    verdict = conclude(results, cases, request.selection, request.waivers, today)
-    return Certificate(
-        schema=SCHEMA,
-        suite={"name": DISTRIBUTION, "version": __version__, "sources": suite_sources()},
-        backend={
-            "name": name,
-            "spec": request.backend,
-            "sources": backend_sources(request.backend),
-            "tools": list(request.tools),
-        },
-        table={"name": table.name, "version": table.version, "path": request.table, "sha256": table.sha256},
-        environment={**environment(), **tools},
-        made=today.isoformat(),
-        selection=request.selection,
-        waivers=request.waivers,
-        results_sha256=sha256(results_text(results)),
-        certified=verdict.certified,
-        counts=verdict.counts,
-        objections=verdict.objections,
-    )
+def _without(cases: Sequence[Case], results: Sequence[CaseResult]) -> tuple[Case, ...]:
+    finished = {result.case for result in results}
+    return tuple(case for case in cases if case.id not in finished)
 
 
-def backend_sources(spec: str) -> dict[str, str]:
-    """sha256 of the backend's source files, by their path from its package's parent."""
-    files = source_files(spec)
-    folder = min((file.parent for file in files), key=lambda parent: len(parent.parts))
-    module = target(spec).partition(":")[0]
-    prefix = module.replace(".", "/") if len(files) > 1 else ""
-    return {name.lstrip("/"): digest for name, digest in digest_files(files, folder, prefix).items()}
+@dataclass(frozen=True)
+class _Made:
+    """What a run is of and made with."""
+
+    request: Request
+    backend: About
+    table: Table
+    suite: dict[str, str]
+    environment: dict[str, str]
+
+    @property
+    def identity(self) -> Identity:
+        """What makes two runs the same run, but for when they ran and on how many processes."""
+        return {
+            "backend": self.request.backend,
+            "sources of the backend": digest_of(self.backend.sources),
+            "sources of the suite": digest_of(self.suite),
+            "table": f"{self.table.name}@{self.table.version} {self.table.sha256}",
+            "selection": str(self.request.selection) or "all cases",
+            "further compilers": ", ".join(self.request.tools) or "none",
+            "limits": str(self.request.limits),
+            **{f"version of {name}": found for name, found in {**self.environment, **self.backend.tools}.items()},
+        }
+
+    def certificate(self, cases: Sequence[Case], results: Sequence[CaseResult], today: datetime.date) -> Certificate:
+        """The certificate of the finished run."""
+        request, table = self.request, self.table
+        verdict = conclude(results, cases, request.selection, request.waivers, today)
+        return Certificate(
+            schema=SCHEMA,
+            suite={"name": DISTRIBUTION, "version": __version__, "sources": self.suite},
+            backend={
+                "name": self.backend.name,
+                "spec": request.backend,
+                "sources": self.backend.sources,
+                "tools": list(request.tools),
+            },
+            table={"name": table.name, "version": table.version, "path": request.table, "sha256": table.sha256},
+            environment={**self.environment, **self.backend.tools, "limits": str(request.limits)},
+            made=today.isoformat(),
+            selection=request.selection,
+            waivers=request.waivers,
+            results_sha256=sha256(results_text(results)),
+            certified=verdict.certified,
+            counts=verdict.counts,
+            objections=verdict.objections,
+        )

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 from conformance.errors import NotRunError
 from conformance.graph import Case
 from conformance.numerics import GateResult, golden, judge
-from conformance.programs import model_inputs
+from conformance.programs import materialise, model_inputs
 from conformance.results import (
     METRICS,
     CaseResult,
@@ -38,10 +38,23 @@ COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.defaul
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 
+class Watch(Protocol):
+    """Follows a case from outside, where cases run in a process of their own."""
+
+    def entered(self, stage: str) -> None: ...
+
+    def changes(self, numeric: bool) -> list[str]:
+        """The settings of the process that were changed (those that bear on numbers); they are put back."""
+
+    def refused(self, error: BaseException) -> str | None:
+        """What to say when an error comes from the limit of memory."""
+
+
 @dataclass
 class _Observation:
     """What is known about a case so far; `stage` names what is running, for a crash's message."""
 
+    watch: Watch | None = None
     stage: str = "build"
     verdict: str = "error"
     reasons: tuple[Reason, ...] | None = ()
@@ -50,6 +63,11 @@ class _Observation:
     blobs: list[str] = field(default_factory=list)
     checks: dict[str, Number] = field(default_factory=dict)
 
+    def enter(self, stage: str) -> None:
+        self.stage = stage
+        if self.watch is not None:
+            self.watch.entered(stage)
+
     def fail(self, check: str, message: str) -> None:
         self.failures.append(Failure(check, message))
 
@@ -57,19 +75,31 @@ class _Observation:
         """These checks ran to their end: note how often each failed."""
         self.checks |= {check: sum(failure.check == check for failure in self.failures) for check in checks}
 
+    def fail_by(self, error: BaseException) -> None:
+        """A backend may raise anything; the report says what and where."""
+        refused = None if self.watch is None else self.watch.refused(error)
+        if refused is not None:
+            self.fail("memory", f"{self.stage}: {refused}")
+        elif isinstance(error, NotRunError):
+            self.fail("not_run", str(error))
+        else:
+            self.fail("crash", f"{self.stage}: {describe(error)}")
 
-def run_case(case: Case, backend: Backend, table: Table, tools: Sequence[str] = ()) -> CaseResult:
+
+def run_case(
+    case: Case, backend: Backend, table: Table, tools: Sequence[str] = (), watch: Watch | None = None
+) -> CaseResult:
     """Everything that one case shows about a backend. Never raises: a crash is a failure of the case.
 
     tools: those of the backend's blob checks that every delegate must pass as well.
     """
-    seen = _Observation()
+    seen = _Observation(watch)
     try:
         _observe(case, backend, table, tools, seen)
-    except NotRunError as error:
-        seen.fail("not_run", str(error))
-    except Exception as error:  # noqa: BLE001  (a backend may raise anything; the report says what and where)
-        seen.fail("crash", f"{seen.stage}: {describe(error)}")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  (SystemExit and its like, too: a case does not end the run)
+        seen.fail_by(error)
     return _result(case, seen)
 
 
@@ -77,14 +107,19 @@ def describe(error: BaseException) -> str:
     """An exception in one line: type, message without addresses, and the function that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" (in {frames[-1].name}, {Path(frames[-1].filename).name})" if frames else ""
-    message = _ADDRESS.sub("0x...", " ".join(str(error).split()))
-    return f"{type(error).__name__}: {message}{place}"
+    said = without_addresses(" ".join(str(error).split()))
+    return f"{type(error).__name__}:{said and f' {said}'}{place}"
 
 
-def died(case: Case, how: str) -> CaseResult:
-    """The result of a case whose process ended before it answered."""
+def without_addresses(text: str) -> str:
+    """A text that is the same in every process."""
+    return _ADDRESS.sub("0x...", text)
+
+
+def failed(case: Case, check: str, message: str) -> CaseResult:
+    """The result of a case that did not answer."""
     seen = _Observation()
-    seen.fail("crash", how)
+    seen.fail(check, message)
     return _result(case, seen)
 
 
@@ -110,23 +145,27 @@ def _result(case: Case, seen: _Observation) -> CaseResult:
 
 
 def _observe(case: Case, backend: Backend, table: Table, tools: Sequence[str], seen: _Observation) -> None:
-    inputs = model_inputs(case.graph)
-    seen.stage = "passes"
+    inputs, sources = model_inputs(case.graph), _Sources.of(case)
+    seen.enter("passes")
     program = prepare(case, backend, table)
-    seen.stage = "partition"
+    seen.enter("partition")
     lowered, tags = _lower(case, backend, table, program, seen)
-    seen.stage = "run"
+    seen.enter("run")
     outputs = _run(backend, lowered, inputs, seen)
-    seen.stage = "judge"
+    seen.enter("judge")
+    sources.check(seen)
+    if seen.watch is not None:  # the golden is not computed under settings that the backend chose
+        seen.failures += [Failure("state", change) for change in seen.watch.changes(numeric=True)]
     delegated = seen.verdict == "accept" and not _falls_back(lowered) and not _splits_integers(lowered)
     _judge(case, outputs, table.rescale or None, delegated, seen)
-    seen.stage = "partition again"
+    seen.enter("partition again")
     _check_tags_again(case, backend, program, tags, seen)
-    seen.stage = "compile again"
+    seen.enter("compile again")
     for delegate in delegates(lowered):
         _check_delegate(backend, delegate, working(table), seen)
+    sources.check(seen)
     for tool in tools:
-        seen.stage = tool
+        seen.enter(tool)
         for delegate in delegates(lowered):
             refusal = backend.blob_checks[tool].refusal(delegate.processed_bytes, delegate.compile_specs)
             if refusal:
@@ -143,7 +182,7 @@ def _lower(
         tagging = tagging_of(case, table.row(case.row), recorder, program)
         seen.verdict, seen.reasons = tagging.verdict, tagging.reasons
         seen.failures += tag_failures(case, tagging.verdict, tagging.reasons)
-        seen.stage = "compile"
+        seen.enter("compile")
 
     recorder = Recorder(backend.partitioner(**dict(case.options)), answered)
     details = dict.fromkeys((backend.details.__name__, table.backend_id), backend.details)
@@ -225,21 +264,66 @@ def _is_call(node: Any, names: Collection[str]) -> TypeGuard[torch.fx.Node]:
     return isinstance(node, torch.fx.Node) and node.op == "call_function" and target_name(node.target) in names
 
 
+@dataclass(frozen=True)
+class _Sources:
+    """A case's own tensors, which its program, its golden and other cases share, and how they were."""
+
+    tensors: tuple[Tensor, ...]
+    before: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, case: Case) -> _Sources:
+        tensors = tuple(map(materialise, case.graph.values))
+        return cls(tensors, tuple(tensor.clone() for tensor in tensors))
+
+    def check(self, seen: _Observation) -> None:
+        """Put back what was written."""
+        changed = [pair for pair in zip(self.tensors, self.before, strict=True) if not _same(*pair)]
+        for tensor, before in changed:
+            tensor.copy_(before)
+        if changed:
+            seen.fail("mutation", "the backend changed the constants of the program that it was given")
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Equal, where NaN equals NaN."""
+    return torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.nan_to_num(), b.nan_to_num()))
+
+
+def _alike(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    """Whether two answers are the same, as far as they are tensors; what is none fails anyhow."""
+    return len(some) == len(others) and all(
+        type(a) is type(b) and (not isinstance(a, Tensor) or (a.dtype == b.dtype and _same(a, b)))
+        for a, b in zip(some, others, strict=True)
+    )
+
+
 @dataclass
 class _Watched:
-    """A runtime that is not trusted with its inputs: notes when it changes them."""
+    """A runtime that is not trusted: notes when it changes its inputs, or answers the same question differently."""
 
     inner: Runtime
     changed: bool = False
+    wavering: bool = False
 
     def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
         return self.inner.load(processed_bytes, compile_specs)
 
     def execute(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
         given = [tensor.clone() for tensor in inputs]
+        outputs = self._once(handle, inputs, given)
+        kept = [x.clone() if isinstance(x, Tensor) else x for x in outputs]
+        again = self._once(handle, inputs, given)
+        self.wavering |= not _alike(kept, again)
+        return kept
+
+    def _once(self, handle: Any, inputs: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
         outputs = self.inner.execute(handle, inputs)
-        self.changed |= not all(map(torch.equal, given, inputs))
-        return outputs
+        for before, after in zip(given, inputs, strict=True):
+            if not _same(before, after):
+                self.changed = True
+                after.copy_(before)  # other cases, and this one's golden, have the same tensors
+        return list(outputs)
 
 
 def _run(backend: Backend, lowered: ExportedProgram, inputs: Sequence[Tensor], seen: _Observation) -> list[Tensor]:
@@ -248,6 +332,8 @@ def _run(backend: Backend, lowered: ExportedProgram, inputs: Sequence[Tensor], s
     outputs: list[Tensor] = run_program(lowered, inputs, {d.backend_id: runtime for d in delegates(lowered)})
     if runtime.changed:
         seen.fail("mutation", "the runtime changed the tensors that it was given")
+    if runtime.wavering:
+        seen.fail("determinism", "the same blob gave other outputs the second time")
     return outputs
 
 

@@ -65,6 +65,11 @@ def show(backend: str, operator: str, table: str | None) -> None:
 @click.option("--smoke", is_flag=True, help="The first case of every constraint and side. Never certifies.")
 @click.option("--waivers", metavar="FILE", type=click.Path(path_type=Path), help="Known failures, see the docs.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
+@click.option("--resume", is_flag=True, help="Go on with an interrupted run of the same cases in the same folder.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), default=120.0, help="For a case; else 120."
+)
+@click.option("--memory", metavar="MIB", type=click.IntRange(min=1), default=4096, help="For a case; else 4096.")
 @click.option("--with-vela", is_flag=True, help="Arm's Vela must compile every delegate (needs ethos-u-vela).")
 def certify(
     backend: str,
@@ -76,6 +81,9 @@ def certify(
     waivers: Path | None,
     dask: str | None,
     with_vela: bool,
+    resume: bool,
+    timeout: float,
+    memory: int,
 ) -> None:
     """Run the cases; write certificate, results and reports.
 
@@ -92,6 +100,7 @@ def certify(
         from conformance.assay import Request, assay
         from conformance.certificate import Selection
         from conformance.execution import dask as dask_pool
+        from conformance.isolation import Limits
         from conformance.waivers import load_waivers
 
         request = Request(
@@ -103,12 +112,16 @@ def certify(
             () if waivers is None else load_waivers(waivers),
             None if dask is None else dask_pool(dask),
             ("vela",) if with_vela else (),
+            Limits(timeout, memory),
+            resume,
         )
         try:
             with progress(console) as shown:
                 report = assay(request, shown, _today)
         except KeyboardInterrupt:
-            console.print(f"interrupted: {folder} holds the results so far and no certificate", highlight=False)
+            console.print(
+                f"interrupted: {folder} holds the results so far and no certificate; --resume goes on", highlight=False
+            )
             raise SystemExit(NOT_CERTIFIED) from None
     summary(console, report, folder)
     raise SystemExit(CERTIFIED if report.certificate.certified else NOT_CERTIFIED)

@@ -1,4 +1,4 @@
-"""Many cases: in this process, in worker processes, or on any `concurrent.futures` executor.
+"""Many cases: in isolated processes of this machine, or on any `concurrent.futures` executor.
 
 Workers get ids and make the cases themselves, so nothing but ids and results travels. Results come
 back in any order; what a case shows does not depend on where it ran.
@@ -7,25 +7,23 @@ back in any order; what a case shows does not depend on where it ran.
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
-import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing.process import BaseProcess
 
 import torch
 
 from conformance.backends import load_backend
-from conformance.certify import died, run_case
+from conformance.certify import failed, run_case
 from conformance.errors import UsageError
 from conformance.graph import Case
+from conformance.isolation import LIMITS, Crew, Limits, Subject
 from conformance.results import CaseResult
 from conformance.selection import all_cases
 from conformance.table import Table, load_table
@@ -33,9 +31,6 @@ from partitioners.exir import Backend
 
 CHUNK = 32  # cases per task: large enough to hide the cost of a task, small enough to spread evenly
 DEATH = "the process that ran the case died without an answer"
-# What takes long to load. None of it is ours: the server of a forked worker looks in the current folder first,
-# the worker itself where its parent looks, and both must not find different copies of the suite.
-PRELOADED = ["torch._dynamo", "onnx.reference"]
 
 Chunk = tuple[str, ...]
 Pool = Callable[[int], AbstractContextManager[Executor]]
@@ -48,6 +43,7 @@ class Job:
     backend: str
     table: str
     tools: tuple[str, ...] = ()
+    limits: Limits = LIMITS
 
 
 @lru_cache(maxsize=1)
@@ -66,20 +62,40 @@ def run_chunk(job: Job, ids: Chunk) -> list[CaseResult]:
     return [run_case(cases[name], backend, table, job.tools) for name in ids]
 
 
+def run_isolated(job: Job, ids: Chunk) -> list[CaseResult]:
+    """Run some cases in a process that this one forks and keeps for the next ones: what a worker elsewhere does."""
+    with _LOCK:
+        return list(_kept_crew(job).run(_cases(job, ids), 1))
+
+
+def _crew(job: Job) -> Crew:
+    return Crew(Subject(job.backend, job.table, job.tools, job.limits))
+
+
+_LOCK = threading.Lock()
+_kept_crew = lru_cache(maxsize=1)(_crew)
+
+
+def _cases(job: Job, ids: Sequence[str]) -> list[Case]:
+    """Cases by their ids. The backend is not loaded for that."""
+    known = {case.id: case for case in all_cases(load_table(job.table))}
+    return [known[name] for name in ids]
+
+
 def run_all(job: Job, ids: Sequence[str], workers: int, pool: Pool | None = None) -> Iterator[CaseResult]:
     """Run cases and yield each result as it comes.
 
-    workers: 1 runs in this process (unless `pool` is given), more start that many processes. A case
-    that ends its process fails, and the others go on. Raises UsageError when no process starts.
+    workers: so many isolated processes of this machine, unless a `pool` is given. A case that ends its process
+    fails, and the others go on. Raises UsageError when no process starts.
     """
-    if workers == 1 and pool is None:
-        for name in ids:
-            yield from run_chunk(job, (name,))
+    if pool is None:
+        with _crew(job) as crew:
+            yield from crew.run(_cases(job, ids), workers)
         return
     queue = deque(_chunks(ids, workers))
     while queue:
-        suspects = yield from _drain(job, queue, workers, pool or processes)
-        yield from _one_by_one(job, suspects, pool or processes)
+        suspects = yield from _drain(job, queue, workers, pool)
+        yield from _one_by_one(job, suspects, pool)
 
 
 def _chunks(ids: Sequence[str], workers: int) -> Iterator[Chunk]:
@@ -96,7 +112,7 @@ def _drain(job: Job, queue: deque[Chunk], workers: int, pool: Pool) -> Generator
         try:
             while queue or flying:
                 while queue and len(flying) < 2 * workers:
-                    flying[executor.submit(run_chunk, job, queue[0])] = queue[0]
+                    flying[executor.submit(run_isolated, job, queue[0])] = queue[0]
                     queue.popleft()  # not before: a pool that broke takes nothing
                 for future in wait(flying, return_when=FIRST_COMPLETED).done:
                     yield from future.result()
@@ -111,10 +127,7 @@ def _check_start(executor: Executor) -> None:
     try:
         executor.submit(os.getpid).result()
     except BrokenProcessPool as error:
-        raise UsageError(
-            "the worker processes end before they run a case; "
-            "-n 1 runs all cases in this process (a script that starts a run needs if __name__ == '__main__')"
-        ) from error
+        raise UsageError("the worker processes end before they run a case") from error
 
 
 def _one_by_one(job: Job, suspects: Sequence[str], pool: Pool) -> Iterator[CaseResult]:
@@ -126,45 +139,13 @@ def _one_by_one(job: Job, suspects: Sequence[str], pool: Pool) -> Iterator[CaseR
             while queue:
                 name = queue.popleft()
                 try:
-                    yield from executor.submit(run_chunk, job, (name,)).result()
+                    yield from executor.submit(run_isolated, job, (name,)).result()
                 except BrokenProcessPool:
-                    yield died(_context(job)[2][name], DEATH)
+                    yield failed(_cases(job, [name])[0], "crash", DEATH)
                     break
 
 
 # ------------------------------------------------------------------------------------ pools
-
-
-@contextmanager
-def processes(workers: int) -> Iterator[Executor]:
-    """Worker processes on this machine; they start with torch loaded where the system can fork servers."""
-    pool = ProcessPoolExecutor(workers, mp_context=_multiprocessing(), initializer=_start_worker)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _multiprocessing() -> multiprocessing.context.BaseContext:
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    return context
-
-
-def _start_worker() -> None:
-    """One thread for torch; Ctrl-C is the parent's to handle; no worker outlives a killed parent."""
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
-
-
-def _exit_after(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
 
 
 def dask(address: str) -> Pool:

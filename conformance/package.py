@@ -29,45 +29,7 @@ class PackageError(UsageError):
     """A folder or an archive that cannot be written or read at all."""
 
 
-class Journal:
-    """Writes each result down as it comes, so that an interrupted run shows how far it got."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._file = (folder / JOURNAL).open("w", encoding="utf-8", newline="\n")
-
-    def add(self, result: CaseResult) -> None:
-        """Write one result. Raises PackageError when the disk takes no more."""
-        with _writing(self._folder):
-            self._file.write(to_line(result) + "\n")
-            self._file.flush()
-
-    def close(self) -> None:
-        """Close the file. Raises PackageError when the disk takes no more."""
-        with _writing(self._folder):
-            self._file.close()
-
-
-@contextmanager
-def journal(folder: Path) -> Iterator[Journal]:
-    """Make the folder, remove the files of an earlier run (its certificate first), open the journal.
-
-    Raises PackageError when the folder cannot be used, or holds files and is not the folder of a run.
-    """
-    with _writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        _refuse_foreign(folder)
-        opened = Journal(folder)
-        for name in FILES[:-1]:
-            (folder / name).unlink(missing_ok=True)
-            (folder / f"{name}.tmp").unlink(missing_ok=True)
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-def _refuse_foreign(folder: Path) -> None:
+def refuse_foreign(folder: Path) -> None:
     """What stands in a folder is removed only if a run wrote it."""
     names = sorted(path.name for path in folder.iterdir())
     if names and not {CERTIFICATE, JOURNAL} & set(names):
@@ -78,7 +40,7 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path) -> Iterator[None]:
     """What the system says against writing, as one error that names the folder."""
     try:
         yield
@@ -103,7 +65,7 @@ def write_package(folder: Path, texts: Mapping[str, str], certificate: Certifica
     """
     digests = {name: sha256(text) for name, text in texts.items() if name in REPORTS}
     everything = {**texts, CERTIFICATE: certificate_text(replace(certificate, reports=digests))}
-    with _writing(folder):
+    with writing(folder):
         for name, text in everything.items():
             with (folder / f"{name}.tmp").open("w", encoding="utf-8", newline="\n") as file:
                 file.write(text)

@@ -190,7 +190,7 @@ def test_a_case_that_ends_its_process_fails_and_the_others_go_on() -> None:
     results = {r.case: r for r in run_all(Job("fake_backend:dies", fake_backend.TABLE), ids, 2)}
     assert set(results) == set(ids)
     assert [name for name, r in results.items() if r.status == "fail"] == [NEG]
-    assert results[NEG].failures[0].message == "the process that ran the case died without an answer"
+    assert results[NEG].failures[0].message == "partition: the process died (exit code 3)"
 
 
 def test_the_loader_finds_backends_beside_the_current_folder() -> None:

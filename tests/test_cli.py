@@ -194,8 +194,8 @@ def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
     assert not (tmp_path / CERTIFICATE).exists()
 
 
-def test_workers_that_do_not_start_are_one_error() -> None:
-    """Python 3.11 to 3.13 start workers by importing the main module again: without a guard each starts a run."""
+def test_a_script_needs_no_guard() -> None:
+    """Workers do not import the main module again."""
     script = "from conformance.cli import main\nmain(['certify', 'fake_backend:backend', '-n', '2', '--smoke'])\n"
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "unguarded.py").write_text(script)
@@ -208,15 +208,27 @@ def test_workers_that_do_not_start_are_one_error() -> None:
             text=True,
             timeout=300,
         )
-    assert run.returncode == 2
-    assert [line for line in run.stderr.splitlines() if line.startswith("assay: the worker processes end before")]
+    assert run.returncode == 1 and "because only a selection" in run.stdout, run.stderr
+
+
+@pytest.mark.parametrize(
+    ("deed", "end"), [("ctypes.string_at(0)", "SIGSEGV"), ("os._exit(4)", "exit code 4"), ("os.abort()", "SIGABRT")]
+)
+def test_a_backend_that_cannot_even_be_loaded_is_one_error(
+    deed: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    (tmp_path / "deadly.py").write_text(f"import ctypes, os\n{deed}\n")
+    code, text = assay("certify", "deadly:backend")
+    assert code == 2 and text == f"assay: backend 'deadly:backend': loading it ends its process ({end})\n"
 
 
 def wait_for_results(process: subprocess.Popen[str], path: Path) -> None:
-    """Until some cases are in the journal."""
+    """Until some cases are in the journal, behind its first line."""
     deadline = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < deadline:
-        if path.is_file() and path.stat().st_size:
+        if path.is_file() and path.read_bytes().count(b"\n") > 1:
             return
         time.sleep(0.05)
     raise AssertionError(f"no results appeared: {process.communicate()[0]}")
@@ -233,7 +245,7 @@ def test_an_interrupted_run_is_never_certified(number: signal.Signals, workers: 
     assert not (tmp_path / CERTIFICATE).exists() and not (tmp_path / RESULTS).exists()
     code, text = assay("verify", str(tmp_path))
     assert code == 1 and "incomplete: the run was interrupted" in text
-    assert all(json.loads(line)["case"] for line in (tmp_path / JOURNAL).read_text().splitlines())
+    assert all(json.loads(line)["case"] for line in (tmp_path / JOURNAL).read_text().splitlines()[1:])
 
 
 @pytest.mark.parametrize("command", ["--help", "list"])

@@ -16,7 +16,8 @@ import pytest
 from conformance.assay import Request, assay
 from conformance.cases import cases_for
 from conformance.certificate import CertificateError, Selection, certificate_text, conclude, read_certificate
-from conformance.package import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError, journal, sha256
+from conformance.journal import journal
+from conformance.package import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError, sha256
 from conformance.report.data import Report
 from conformance.results import CaseResult, ResultError, from_line, to_line
 from conformance.selection import SelectionError
@@ -217,10 +218,10 @@ def test_a_missing_file_makes_a_folder_incomplete(certified: Path, tmp_path: Pat
 
 def test_an_interrupted_run_is_incomplete_and_drops_the_old_certificate(certified: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(certified, tmp_path / "copy")
-    with journal(copy) as written:
+    with journal(copy, {}, ()) as written:
         assert not (copy / CERTIFICATE).exists()
         written.add(run(tmp_path / "one", selection=Selection(NEG)).results[0])
-    assert (copy / JOURNAL).read_bytes().count(b"\n") == 1
+    assert (copy / JOURNAL).read_bytes().count(b"\n") == 2
     assert verify(copy, TODAY).problems == (
         "incomplete: the run was interrupted after 1 cases, so there is no certificate.json",
     )
@@ -234,7 +235,7 @@ def test_a_missing_or_unusable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(PackageError, match="a file, expected a folder"):
         verify(tmp_path / "file", TODAY)
-    with pytest.raises(PackageError, match="cannot be written"), journal(tmp_path / "file"):
+    with pytest.raises(PackageError, match="cannot be written"), journal(tmp_path / "file", {}, ()):
         pass
 
 

@@ -105,6 +105,8 @@ class Backend:
     `distributions` are the installed packages that it stands on; a certificate states their versions.
     `blob_checks` are tools, by name, that a run can ask for (`assay certify --with-NAME`).
     `blob_operators` names the operators in a compiled blob, in their order, for `assay inspect`.
+    `processes` is how many child processes it may keep from case to case, such as a simulator that it talks to;
+    any other process that a case leaves running is a failure.
     `faults` names the catalogue of broken copies of the backend, as `module:attribute`, for `assay mutate`.
     """
 
@@ -118,4 +120,5 @@ class Backend:
     distributions: Sequence[str] = field(default=())
     blob_checks: Mapping[str, BlobCheck] = field(default_factory=dict)
     blob_operators: Callable[[bytes], Sequence[str]] | None = None
+    processes: int = 0
     faults: str | None = None

@@ -1,0 +1,320 @@
+"""Gives cases to runners, one runner per core, and turns silence, death and greed into results."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from conformance.about import About
+from conformance.certify import failed
+from conformance.errors import UsageError
+from conformance.graph import Case
+from conformance.isolation import nursery
+from conformance.isolation.limits import MEBI, end, resident
+from conformance.isolation.nursery import ENDED, KILL, LOADED, READY, REFUSED, RUN, Subject
+from conformance.isolation.runner import LAST, STAGE, take
+from conformance.isolation.wire import Wire, WireError
+from conformance.results import CaseResult, Failure, ResultError, from_line
+
+CHUNK = 16  # cases that a runner has waiting, so that it never waits itself
+LOOK = 0.2  # seconds between two looks at clocks and memory
+LOADING = 600.0  # seconds that a backend may take to load
+
+
+@dataclass
+class Task:
+    """A case to run. `fault`: how its first process ended, when that had run other cases before."""
+
+    name: str
+    fault: tuple[str, str] | None = None
+
+
+@dataclass
+class Hand:
+    """A runner as the run sees it. given: its cases, the first of which it is running since `since`."""
+
+    wire: Wire
+    files: list[int]
+    given: deque[Task] = field(default_factory=deque)
+    process: int = 0
+    since: float = 0.0
+    memory: int = 0
+    ran: int = 0
+    retired: bool = False
+    verdict: tuple[str, str] | None = None  # check and message of a runner that the run itself ended
+
+    def give(self, tasks: Sequence[Task]) -> None:
+        """Add cases."""
+        if not self.given:
+            self.since = time.monotonic()
+        self.given.extend(tasks)
+        self.wire.send_text("".join(f"{task.name}\n" for task in tasks))
+
+    @property
+    def stage(self) -> str:
+        """What the running case is at."""
+        return os.pread(self.files[0], STAGE, 0).decode("utf-8", "replace").strip(" \0") or "start"
+
+    def close(self) -> None:
+        """Give back the connection and the files."""
+        self.wire.close()
+        for file in self.files:
+            os.close(file)
+
+
+class Crew:
+    """A nursery and the runners that it forks, for the cases of one backend and table.
+
+    `about` tells what the backend says of itself. Raises UsageError or TableError when it cannot be loaded.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._hands: list[Hand] = []
+        self._nursery, self._wire = nursery.start(subject)
+        self.about = self._introduction()
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes."""
+        for hand in self._hands:
+            hand.close()
+        self._hands.clear()
+        self._wire.close()
+        end_of = self._nursery
+        self._nursery = 0
+        if end_of:
+            os.waitpid(end_of, 0)
+
+    def _introduction(self) -> About:
+        ready, _, _ = select.select([self._wire.socket], [], [], LOADING)
+        if not ready:
+            end(self._nursery)
+            self._wire.socket.close()
+        messages = self._wire.messages() if ready else []
+        if messages and LOADED in messages[0]:
+            return About(**messages[0][LOADED])
+        self._wire.close()
+        _, status = os.waitpid(self._nursery, 0)
+        self._nursery = 0
+        if messages and REFUSED in messages[0]:
+            raise nursery.refusal(messages[0])
+        how = _cause(os.waitstatus_to_exitcode(status)) if ready else f"no end in {LOADING:g} s"
+        raise UsageError(f"backend {self._subject.backend!r}: loading it ends its process ({how})")
+
+    def run(self, cases: Sequence[Case], workers: int) -> Iterator[CaseResult]:
+        """Run cases on so many runners, and yield each result as it comes."""
+        yield from _Run(self, {case.id: case for case in cases}, workers).results()
+
+    # -------------------------------------------------------------------------------- for _Run
+
+    def hire(self) -> Hand:
+        """A new runner, which begins as soon as the nursery has forked it."""
+        ours, theirs = socket.socketpair()
+        files = nursery.files()
+        with theirs:
+            self._wire.send({RUN: True}, [theirs.fileno(), *files])
+        hand = Hand(Wire(ours), files)
+        self._hands.append(hand)
+        return hand
+
+    def kill(self, hand: Hand) -> None:
+        """Have a runner ended."""
+        self._wire.send({KILL: hand.process})
+
+    def dismiss(self, hand: Hand) -> None:
+        """Forget a runner that has ended."""
+        hand.close()
+        self._hands.remove(hand)
+
+    def news(self) -> list[tuple[Hand, int]]:
+        """The runners that have ended since, and how. Raises NurseryDied."""
+        found = []
+        for message in self._wire.messages():
+            if REFUSED in message:
+                raise nursery.refusal(message)
+            if READY in message:
+                hand = next(hand for hand in self._hands if not hand.process)
+                hand.process, hand.since = message[READY], time.monotonic()
+                hand.memory = resident(hand.process)
+            if ENDED in message:
+                ended = next((hand for hand in self._hands if hand.process == message[ENDED]), None)
+                found += [] if ended is None else [(ended, int(message["status"]))]
+        return found
+
+    @property
+    def died(self) -> bool:
+        """Whether the nursery is gone."""
+        return self._wire.closed
+
+    def restart(self) -> None:
+        """Another nursery in place of one that died; its runners died with it."""
+        for hand in list(self._hands):
+            if hand.process:
+                end(hand.process)
+            self.dismiss(hand)
+        self._wire.close()
+        os.waitpid(self._nursery, 0)
+        self._nursery, self._wire = nursery.start(self._subject)
+        self._introduction()
+
+    def wait(self, seconds: float) -> None:
+        """Until a runner or the nursery says something."""
+        ends = [self._wire.socket, *(hand.wire.socket for hand in self._hands if not hand.wire.closed)]
+        select.select(ends, [], [], seconds)
+
+    @property
+    def hands(self) -> tuple[Hand, ...]:
+        return tuple(self._hands)
+
+    @property
+    def limits(self) -> nursery.Limits:
+        return self._subject.limits
+
+
+@dataclass
+class _Run:
+    crew: Crew
+    cases: dict[str, Case]
+    workers: int
+    suspects: deque[Task] = field(default_factory=deque)  # each goes to a runner that has run nothing yet
+    doubtful: deque[Task] = field(default_factory=deque)  # each runs while nothing else does
+
+    def results(self) -> Iterator[CaseResult]:
+        self.todo = deque(Task(name) for name in self.cases)
+        while self.todo or self.suspects or self.doubtful or any(hand.given for hand in self.crew.hands):
+            self._hand_out()
+            self.crew.wait(LOOK)
+            for hand in self.crew.hands:
+                yield from self._answers(hand)
+            for hand, status in self.crew.news():
+                yield from self._answers(hand)
+                yield from self._ended(hand, status)
+            if self.crew.died:
+                yield from self._nursery_ended()
+            for hand in self.crew.hands:
+                self._check(hand)
+
+    # -------------------------------------------------------------------------------- giving
+
+    def _hand_out(self) -> None:
+        if self.doubtful:
+            self._hand_out_alone()
+            return
+        while len(self.crew.hands) < self.workers and (self.suspects or len(self.todo) > self._waiting()):
+            hand = self.crew.hire()
+            if self.suspects:
+                hand.give([self.suspects.popleft()])
+            self._fill(hand)
+        for hand in self.crew.hands:
+            self._fill(hand)
+
+    def _waiting(self) -> int:
+        """Idle runners."""
+        return sum(not hand.given and not hand.retired for hand in self.crew.hands)
+
+    def _fill(self, hand: Hand) -> None:
+        """Cases for a runner that has few; towards the end so few that all runners end together."""
+        wanted = max(1, min(CHUNK, len(self.todo) // (4 * self.workers)))
+        if hand.retired or hand.verdict or hand.wire.closed or 2 * len(hand.given) > wanted or not self.todo:
+            return
+        hand.give([self.todo.popleft() for _ in range(min(wanted, len(self.todo)))])
+
+    def _hand_out_alone(self) -> None:
+        if any(hand.given for hand in self.crew.hands):
+            return
+        idle = [hand for hand in self.crew.hands if not hand.retired and not hand.wire.closed]
+        (idle[0] if idle else self.crew.hire()).give([self.doubtful.popleft()])
+
+    # -------------------------------------------------------------------------------- taking
+
+    def _answers(self, hand: Hand) -> Iterator[CaseResult]:
+        """The results that a runner has sent."""
+        if hand.wire.closed or hand not in self.crew.hands:
+            return
+        try:
+            lines = hand.wire.lines()
+            for line in lines:
+                result = from_line(line[1:])
+                if not hand.given or result.case != hand.given[0].name:
+                    raise WireError("the result of another case")
+                task = hand.given.popleft()
+                hand.ran, hand.since, hand.retired = hand.ran + 1, time.monotonic(), line[0] == LAST
+                yield result if task.fault is None else _with(result, _only_behind(task.fault))
+        except (WireError, ResultError):
+            self._end(hand, "crash", f"{hand.stage}: the process wrote to the connection of the suite")
+
+    def _ended(self, hand: Hand, status: int) -> Iterator[CaseResult]:
+        """A runner's process is gone: the case that it was running is to blame, the ones behind it are not."""
+        check, message = hand.verdict or ("crash", f"{hand.stage}: the process died ({_cause(status)}){_last(hand)}")
+        given = list(hand.given)
+        if hand.retired or not given:
+            self.todo.extendleft(reversed(given))
+        else:
+            self.todo.extendleft(reversed(given[1:]))
+            if hand.ran and not hand.verdict:
+                self.suspects.append(replace(given[0], fault=(check, message)))
+            else:
+                yield failed(self.cases[given[0].name], check, message)
+        self.crew.dismiss(hand)
+
+    def _nursery_ended(self) -> Iterator[CaseResult]:
+        """Some case ended the process that forks runners. Which one, shows when each runs alone."""
+        running = [hand.given[0] for hand in self.crew.hands if hand.given]
+        rest = [task for hand in self.crew.hands for task in list(hand.given)[1:]]
+        stage = next((hand.stage for hand in self.crew.hands if hand.given), "start")
+        self.todo.extendleft(reversed(rest))
+        self.crew.restart()
+        if len(running) == 1:
+            message = f"{stage}: the process from which all cases start died"
+            yield failed(self.cases[running[0].name], "crash", message)
+        else:
+            self.doubtful.extend(running)
+
+    def _check(self, hand: Hand) -> None:
+        """End a runner whose case takes too long or too much memory."""
+        limits = self.crew.limits
+        if not hand.given or not hand.process or hand.verdict or hand.retired:
+            return
+        if time.monotonic() - hand.since > limits.seconds:
+            self._end(hand, "hang", f"{hand.stage}: {limits.too_long}")
+        elif resident(hand.process) - hand.memory > limits.mebibytes * MEBI + hand.memory:
+            self._end(hand, "memory", f"{hand.stage}: {limits.too_much}")
+
+    def _end(self, hand: Hand, check: str, message: str) -> None:
+        hand.verdict = check, message
+        self.crew.kill(hand)
+
+
+def _cause(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _last(hand: Hand) -> str:
+    """What a process that died wrote to stderr."""
+    text = take(hand.files[2])
+    return f", after writing {text!r}" if text else ""
+
+
+def _only_behind(fault: tuple[str, str]) -> Failure:
+    return Failure(fault[0], f"{fault[1]}; only behind other cases, not in a process of its own")
+
+
+def _with(result: CaseResult, failure: Failure) -> CaseResult:
+    return replace(result, failures=(*result.failures, failure), status="fail")

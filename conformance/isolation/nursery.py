@@ -1,0 +1,190 @@
+"""The process that loads the suite's cases and the backend once, and forks a runner whenever it is asked to.
+
+So a runner that dies costs a fork and not the loading of torch, and the process of the run never imports the backend.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import fcntl
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from conformance.about import about
+from conformance.backends import BackendSpecError, load_backend
+from conformance.errors import UsageError
+from conformance.isolation import runner
+from conformance.isolation.leaks import children
+from conformance.isolation.limits import Limits, adopt_orphans, end
+from conformance.isolation.wire import Wire
+from conformance.selection import all_cases
+from conformance.table import TableError, load_table
+
+RUN, READY, KILL, ENDED, LOADED, REFUSED = "run", "ready", "kill", "ended", "loaded", "refused"
+FILES = 3  # that go to a runner with its socket
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What runners are forked for: a backend's spec, a table (None: the backend's own), the names of blob checks."""
+
+    backend: str
+    table: str | None
+    tools: tuple[str, ...]
+    limits: Limits
+
+
+def fork(action: Callable[[], object]) -> int:
+    """Run an action in a copy of this process, which ends with it; returns the copy's process id."""
+    with warnings.catch_warnings():  # Python 3.12 warns when there are threads; the copy uses nothing of theirs
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        action()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def start(subject: Subject) -> tuple[int, Wire]:
+    """Fork a nursery; returns its process id and the connection to it."""
+    ours, theirs = socket.socketpair()
+
+    def action() -> None:
+        ours.close()
+        _Nursery(Wire(theirs), subject).serve()
+
+    process = fork(action)
+    theirs.close()
+    return process, Wire(ours)
+
+
+@dataclass
+class _Nursery:
+    wire: Wire
+    subject: Subject
+
+    def serve(self) -> None:
+        """Load, say so, then fork runners until the run closes the connection."""
+        os.setsid()
+        adopt_orphans()
+        faulthandler.disable()  # how a process died is in the report; where, only a debugger shows in the same words
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        _silence()
+        try:
+            work = self._load()
+        except (UsageError, TableError) as error:
+            self.wire.send({REFUSED: str(error), "type": type(error).__name__})
+            return
+        # Runners share these pages as long as nobody writes to them; and the collector need not look there.
+        gc.collect()
+        gc.freeze()
+        self._fork_on_demand(work)
+
+    def _load(self) -> runner.Work:
+        torch.set_num_threads(1)
+        told = about(self.subject.backend, self.subject.tools)
+        self.wire.send({LOADED: vars(told)})
+        table = load_table(self.subject.table or told.table)
+        cases = {case.id: case for case in all_cases(table)}
+        backend = load_backend(self.subject.backend)
+        return runner.Work(backend, table, cases, self.subject.tools, self.subject.limits)
+
+    def _fork_on_demand(self, work: runner.Work) -> None:
+        runners = set[int]()
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        while not self.wire.closed:
+            select.select([self.wire.socket, reading], [], [])
+            if select.select([reading], [], [], 0)[0]:
+                os.read(reading, 512)
+            self._reap(runners)
+            if not select.select([self.wire.socket], [], [], 0)[0]:
+                continue
+            data, descriptors, _, _ = socket.recv_fds(self.wire.socket, 512, 1 + FILES)
+            if not data:
+                break
+            for line in data.decode().splitlines():
+                self._obey(json.loads(line), list(descriptors), runners, work)
+        for process in runners | children():
+            end(process)
+
+    def _obey(self, order: dict[str, Any], descriptors: list[int], runners: set[int], work: runner.Work) -> None:
+        if order.get(KILL) in runners:
+            end(order[KILL])
+        if RUN in order:
+            ours = self.wire.socket
+
+            def action() -> None:
+                signal.set_wakeup_fd(-1)
+                ours.close()
+                runner.serve(socket.socket(fileno=descriptors[0]), descriptors[1:], work)
+
+            runners.add(started := fork(action))
+            for descriptor in descriptors:
+                os.close(descriptor)
+            self.wire.send({READY: started})
+
+    def _reap(self, runners: set[int]) -> None:
+        """Tell the run which runners ended, and end what they left behind."""
+        while runners or children():
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not process:
+                return
+            end(process)  # the rest of its group
+            if process in runners:
+                runners.discard(process)
+                for orphan in children() - runners:
+                    end(orphan)
+                self.wire.send({ENDED: process, "status": os.waitstatus_to_exitcode(status)})
+
+
+def _silence() -> None:
+    """What a backend prints while it is imported is nobody's; a terminal is not its to read."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
+    sys.stdin, sys.stdout, sys.stderr = runner.streams()
+
+
+def files() -> list[int]:
+    """Files without a name for a runner: its stage, its stdout and its stderr."""
+    return [_file(name) for name in ("stage", "stdout", "stderr")]
+
+
+def _file(name: str) -> int:
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create(name)
+    else:
+        with tempfile.TemporaryFile() as temporary:
+            file = os.dup(temporary.fileno())
+    if name != "stage":  # which is written from its beginning every time
+        fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+    return file
+
+
+def refusal(message: dict[str, Any]) -> UsageError | TableError:
+    """The error that a nursery reported, as the run raises it."""
+    kinds = {kind.__name__: kind for kind in (BackendSpecError, TableError)}
+    return kinds.get(message["type"], UsageError)(message[REFUSED])

@@ -1,0 +1,156 @@
+"""A process that runs cases one after another, and says of each what it left behind.
+
+An answer is one line: `+` or `-`, then the result as in results.jsonl. After `-` the process ends: it was left in a
+state that no other case should start from, and a new one is forked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import logging
+import os
+import signal
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from conformance.certify import describe, failed, run_case, without_addresses
+from conformance.graph import Case
+from conformance.isolation import leaks
+from conformance.isolation.limits import Limits, adopt_orphans, die_with_parent, is_out_of_memory, limit_memory
+from conformance.isolation.state import State
+from conformance.results import CaseResult, Failure, to_line
+from conformance.table import Table
+from partitioners.exir import Backend
+
+GOOD, LAST = "+", "-"
+STAGE = 64  # bytes that hold the name of the stage
+SHOWN = 80  # characters of what was printed
+CONTAMINATING = frozenset({"leak", "memory", "state"})
+
+Descriptors = Sequence[int]  # the stage, what is printed on stdout, and on stderr
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every case needs."""
+
+    backend: Backend
+    table: Table
+    cases: dict[str, Case]
+    tools: tuple[str, ...]
+    limits: Limits
+
+
+@dataclass
+class Watch:
+    """Follows a case: writes down its stage for whoever sees the process die, and knows how the process was before."""
+
+    board: int
+    state: State
+    out_of_memory: str
+
+    def entered(self, stage: str) -> None:
+        """The case is in this stage now."""
+        os.pwrite(self.board, stage.encode()[:STAGE].ljust(STAGE), 0)
+
+    def changes(self, numeric: bool = False) -> list[str]:
+        """Changed settings; they are put back."""
+        return self.state.changes(numeric)
+
+    def refused(self, error: BaseException) -> str | None:
+        """What to say when an error comes from the limit of memory."""
+        return self.out_of_memory if is_out_of_memory(error) else None
+
+
+def serve(end: socket.socket, descriptors: Descriptors, work: Work) -> None:
+    """Run the cases whose ids arrive, line by line, until the other end closes."""
+    _settle(descriptors)
+    watch = Watch(descriptors[0], State.now(), work.limits.too_much)
+    with end, end.makefile("r", encoding="utf-8", newline="\n") as names:
+        for name in names:
+            result = _watched(work.cases[name.strip()], work, watch, descriptors)
+            spoiled = any(failure.check in CONTAMINATING for failure in result.failures)
+            end.sendall(f"{LAST if spoiled else GOOD}{to_line(result)}\n".encode())
+            if spoiled:
+                return
+
+
+def _settle(descriptors: Descriptors) -> None:
+    """Leave the terminal, keep what is printed, and leave warnings and logging, which are not output, alone."""
+    os.setsid()
+    die_with_parent()
+    adopt_orphans()
+    for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), *descriptors[1:])):
+        os.dup2(stream, number)
+    sys.stdin, sys.stdout, sys.stderr = streams()
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")
+    logging.getLogger().handlers[:] = [logging.NullHandler()]
+
+
+def streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper, io.TextIOWrapper]:
+    """stdin, stdout and stderr of this process, which may have had others while it was a part of its parent."""
+    files = (io.FileIO(number, mode, closefd=False) for number, mode in enumerate("rww"))
+    stdin, stdout, stderr = (io.TextIOWrapper(file, "utf-8", "replace", line_buffering=True) for file in files)
+    return stdin, stdout, stderr
+
+
+def _watched(case: Case, work: Work, watch: Watch, descriptors: Descriptors) -> CaseResult:
+    limit_memory(work.limits.mebibytes)
+    threads = leaks.threads()
+    try:
+        result = run_case(case, work.backend, work.table, work.tools, watch)
+    except BaseException as error:  # noqa: BLE001  (what is left is KeyboardInterrupt: nobody presses Ctrl-C here)
+        result = failed(case, "crash", describe(error))
+    watch.entered("end")
+    found = [
+        *(Failure("state", change) for change in watch.changes()),
+        *_left(work.backend.processes, threads),
+        *_printed(descriptors),
+    ]
+    known = set(result.failures)
+    fresh = [failure for failure in dict.fromkeys(found) if failure not in known]
+    return replace(result, failures=(*result.failures, *fresh), status="fail") if fresh else result
+
+
+def _left(allowed: int, threads: frozenset[int]) -> list[Failure]:
+    """Processes and threads that the case started and did not end."""
+    found = []
+    processes = leaks.left(leaks.children, frozenset(), allowed)
+    if processes:
+        found.append(Failure("leak", f"left child processes running: {len(processes)}, expected {allowed}"))
+    running = leaks.left(leaks.threads, threads)
+    if running:
+        found.append(Failure("leak", f"left threads running: {len(running)}"))
+    return found
+
+
+def _printed(descriptors: Descriptors) -> list[Failure]:
+    """What the case wrote to stdout and stderr; it is removed."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    _FLUSH(None)
+    return [
+        Failure("noise", f"wrote to {name}: {printed!r}")
+        for name, file in zip(("stdout", "stderr"), descriptors[1:], strict=True)
+        if (printed := take(file))
+    ]
+
+
+_FLUSH: Callable[[None], int] = ctypes.CDLL(None).fflush
+
+
+def take(file: int) -> str:
+    """The first line that was written to a file, without addresses; the file is emptied."""
+    if not os.fstat(file).st_size:
+        return ""
+    data = os.pread(file, 4 * SHOWN, 0).decode("utf-8", "replace").strip()
+    os.ftruncate(file, 0)
+    line = without_addresses(data.splitlines()[0]) if data else ""
+    return (line if len(line) <= SHOWN else f"{line[:SHOWN]}...") or "blank lines"

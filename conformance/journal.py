@@ -1,0 +1,129 @@
+"""The results of a run while it goes on, so that it can be continued where it was interrupted.
+
+The first line says which run it is of, the others are results, each written as soon as it is known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from conformance.evidence import result_problem
+from conformance.graph import Case
+from conformance.package import CERTIFICATE, FILES, JOURNAL, PackageError, refuse_foreign, writing
+from conformance.results import CaseResult, ResultError, from_line, to_line
+
+Identity = Mapping[str, str]  # what must be the same for a run to be continued, in words of the command line
+
+
+class Journal:
+    """Writes each result down as it comes. `finished` are the results that an interrupted run left."""
+
+    def __init__(self, folder: Path, identity: Identity, finished: Sequence[CaseResult], keep: int) -> None:
+        self._folder = folder
+        self._file = (folder / JOURNAL).open("r+b" if keep else "wb", buffering=0)  # every line is written at once
+        self.finished = tuple(finished)
+        try:
+            if keep:
+                self._file.truncate(keep)
+                self._file.seek(keep)
+            else:
+                self._write(_header(identity))
+        except OSError:
+            self._file.close()
+            raise
+
+    def add(self, result: CaseResult) -> None:
+        """Write one result. Raises PackageError when the disk takes no more."""
+        with writing(self._folder):
+            self._write(to_line(result))
+
+    def _write(self, line: str) -> None:
+        rest = memoryview(f"{line}\n".encode())
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+    def close(self) -> None:
+        """Close the file. Raises PackageError when the disk takes no more."""
+        with writing(self._folder):
+            self._file.close()
+
+
+@contextmanager
+def journal(folder: Path, identity: Identity, cases: Sequence[Case], resume: bool = False) -> Iterator[Journal]:
+    """Make the folder, remove the files of an earlier run (its certificate first), open the journal.
+
+    resume: go on with the journal that is there, if there is one. Raises PackageError when the folder cannot be used,
+    holds files and is not the folder of a run, or, to resume, has the journal of another run or a finished one.
+    """
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        refuse_foreign(folder)
+        finished, keep = _left(folder, identity, cases) if resume else ((), 0)
+        opened = Journal(folder, identity, finished, keep)
+        for name in FILES[:-1]:
+            (folder / name).unlink(missing_ok=True)
+            (folder / f"{name}.tmp").unlink(missing_ok=True)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def _header(identity: Identity) -> str:
+    return json.dumps({"run": dict(identity)}, sort_keys=True)
+
+
+def _left(folder: Path, identity: Identity, cases: Sequence[Case]) -> tuple[tuple[CaseResult, ...], int]:
+    """The results of an interrupted run, and how many bytes of its journal are whole lines."""
+    path = folder / JOURNAL
+    if not path.is_file():
+        if (folder / CERTIFICATE).is_file():
+            raise PackageError(f"{folder}: --resume: the run in it has ended; leave out --resume to run again")
+        return (), 0
+    data = path.read_bytes()
+    keep = data.rfind(b"\n") + 1  # what follows was being written when the run ended
+    try:
+        header, *lines = data[:keep].decode().split("\n")[:-1] if keep else [_header(identity)]
+    except UnicodeDecodeError as error:
+        raise PackageError(f"{path}: not UTF-8 text at byte {error.start}; {_AGAIN}") from error
+    _check_same(path, header, identity)
+    return _finished(path, lines, cases), keep
+
+
+_AGAIN = "leave out --resume to start from the beginning"
+
+
+def _check_same(path: Path, header: str, identity: Identity) -> None:
+    """Refuse the journal of another run, and say in what it differs."""
+    try:
+        data = json.loads(header)
+        found = data["run"]
+        known = {str(key): str(value) for key, value in found.items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise PackageError(f"{path}: its first line does not say which run it is of; {_AGAIN}") from error
+    for key in sorted(known.keys() | identity.keys()):
+        if known.get(key) != identity.get(key):
+            found, expected = (run.get(key, "nothing") for run in (known, identity))
+            raise PackageError(f"{path}: --resume: of another run: {key}: found {found}, expected {expected}; {_AGAIN}")
+
+
+def _finished(path: Path, lines: Sequence[str], cases: Sequence[Case]) -> tuple[CaseResult, ...]:
+    """The results that stand in a journal, each once and as a run writes it."""
+    by_name = {case.id: case for case in cases}
+    results = dict[str, CaseResult]()
+    for number, line in enumerate(lines, 2):
+        try:
+            result = from_line(line)
+        except ResultError as error:
+            raise PackageError(f"{path} line {number}: {error}; {_AGAIN}") from error
+        case = by_name.get(result.case)
+        problem = "no such case was selected" if case is None else result_problem(result, case)
+        if result.case in results:
+            problem = "the case stands there twice"
+        if problem is not None:
+            raise PackageError(f"{path} line {number}: {result.case}: {problem}; {_AGAIN}")
+        results[result.case] = result
+    return tuple(results.values())

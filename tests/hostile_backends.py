@@ -1,0 +1,214 @@
+"""Backends that misbehave on neg and are sound on abs: one for each way to bring a process down or to spoil it.
+
+Load one as `hostile_backends:segfaults`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import logging
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import fake_backend
+import numpy as np
+import torch
+from fake_backend import FakePartitioner, FakeRuntime
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+
+from partitioners.exir import Backend, BackendDetails, CompileSpec, PreprocessResult
+
+NEG = "aten.neg.default"
+Deed = Callable[[], object]
+HUGE = 2**36  # bytes
+
+
+def running(deed: Deed) -> Backend:
+    """A backend whose device does something before it negates."""
+
+    class Runtime(FakeRuntime):
+        def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
+            handle = super().load(processed_bytes, compile_specs)
+            return (lambda codes: (deed(), handle(codes))[1]) if NEG.encode() in processed_bytes else handle
+
+    return replace(fake_backend.backend, runtime=Runtime())
+
+
+def running_on(deed: Callable[[Tensor], object]) -> Backend:
+    """A backend whose device does something to its input when it has negated it."""
+
+    class Runtime(FakeRuntime):
+        def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
+            handle = super().load(processed_bytes, compile_specs)
+            return (lambda codes: (handle(codes), deed(codes))[0]) if NEG.encode() in processed_bytes else handle
+
+    return replace(fake_backend.backend, runtime=Runtime())
+
+
+def tagging(deed: Deed) -> Backend:
+    """A backend whose partitioner does something when it sees neg."""
+
+    class Partitioner(FakePartitioner):
+        def takes(self, node: fx.Node) -> bool:
+            if fake_backend._name(node) == NEG:
+                deed()
+            return super().takes(node)
+
+    return replace(fake_backend.backend, partitioner=Partitioner)
+
+
+def returning(change: Callable[[Tensor], Any]) -> Backend:
+    """A backend whose device returns something else."""
+
+    class Runtime(FakeRuntime):
+        def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
+            handle = super().load(processed_bytes, compile_specs)
+            return (lambda codes: change(handle(codes))) if NEG.encode() in processed_bytes else handle
+
+    return replace(fake_backend.backend, runtime=Runtime())
+
+
+# ------------------------------------------------------------------------------------ what brings a process down
+
+
+def _recurse() -> None:
+    _recurse()
+
+
+def _sleep_in_c() -> None:
+    ctypes.PyDLL(None).sleep(1000)  # with the interpreter locked
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+def _grow_slowly() -> None:
+    kept = []
+    while True:
+        kept.append(bytearray(2**24))
+
+
+def _lift_limit() -> None:
+    """A backend that raises its own limit is measured from outside."""
+    resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    kept = torch.ones(2**28, dtype=torch.uint8)
+    kept = torch.cat([kept] * 8)
+    time.sleep(1000)
+
+
+def _kill_parent() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(1000)
+
+
+segfaults = running(lambda: ctypes.string_at(0))
+aborts = running(lambda: ctypes.CDLL(None).abort())
+complains = running(lambda: (os.write(2, b"double free at 0x7f12\nbye"), os.abort()))
+terminates = tagging(lambda: os._exit(0))
+exits = tagging(lambda: sys.exit("enough"))
+interrupts = tagging(lambda: signal.raise_signal(signal.SIGTERM))
+presses = tagging(lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+recurses = tagging(_recurse)
+hangs = running(_spin)
+hangs_in_c = tagging(_sleep_in_c)
+deaf = running(lambda: (signal.signal(signal.SIGTERM, signal.SIG_IGN), _spin()))
+allocates = running(lambda: torch.empty(HUGE, dtype=torch.uint8))
+grows = running(_grow_slowly)
+evades = running(_lift_limit)
+fells = running(_kill_parent)
+babbles = running(lambda: [os.write(fd, b"hello\n") for fd in range(3, 64) if _is_socket(fd)])
+
+
+def _is_socket(descriptor: int) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:")
+    except OSError:
+        return False
+
+
+# ------------------------------------------------------------------------------------ what spoils one
+
+
+def _leave_child() -> None:
+    subprocess.Popen(["sleep", "1000"])
+
+
+def _leave_grandchild() -> None:
+    """A daemon: its parent ends, and it has a session of its own."""
+    if not (child := os.fork()):
+        if not os.fork():
+            os.setsid()
+            time.sleep(1000)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def _leave_thread() -> None:
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+
+
+leaves_child = running(_leave_child)
+leaves_grandchild = tagging(_leave_grandchild)
+leaves_thread = running(_leave_thread)
+keeps_child = replace(running(_leave_child), processes=2)  # each case runs neg twice
+default_dtype = tagging(lambda: torch.set_default_dtype(torch.float64))
+grad_mode = tagging(lambda: torch.set_grad_enabled(not torch.is_grad_enabled()))
+deterministic = tagging(lambda: torch.use_deterministic_algorithms(True))
+thread_count = running(lambda: torch.set_num_threads(3))
+torch_random = running(lambda: torch.rand(1))
+torch_seed = running(lambda: torch.manual_seed(5))
+numpy_random = running(lambda: np.random.default_rng and np.random.rand())
+python_random = running(lambda: random.random())
+flushing = running(lambda: torch.set_flush_denormal(True))
+filters = running(lambda: warnings.simplefilter("error"))
+environment = running(lambda: os.environ.update(HOSTILE="1"))
+folder = running(lambda: os.chdir("/"))
+printing = running(lambda: torch.set_printoptions(precision=1))
+prints = running(lambda: print(f"hello from {object()}"))
+prints_in_c = running(lambda: ctypes.CDLL(None).puts(b"hello from C"))
+logs = running(lambda: os.write(2, b"W0000 a warning\n"))
+
+# ------------------------------------------------------------------------------------ wrong answers
+
+wrong_shape = returning(lambda y: y.flatten()[:1])
+wrong_dtype = returning(lambda y: y.to(torch.int16))
+no_tensor = returning(lambda y: None)
+
+
+_turns = itertools.count()
+moody = returning(lambda y: y - 1 if next(_turns) % 2 else y)
+
+
+scribbles = running_on(lambda codes: codes.fill_(5))
+_deaths = itertools.count()
+dies_second = running(lambda: ctypes.string_at(0) if next(_deaths) == 2 else None)  # each case runs neg twice
+logging_backend = running(lambda: (logging.getLogger("npu").warning("slow"), warnings.warn("old", stacklevel=1)))
+
+
+def scrawling(details: type[BackendDetails]) -> type[BackendDetails]:
+    """A compiler that writes on the constants that it is given when it is done."""
+
+    class Scrawls(details):  # type: ignore[misc, valid-type]  # a class that is known at run time
+        @staticmethod
+        def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+            result = details.preprocess(edge_program, compile_specs)
+            for value in edge_program.state_dict.values():
+                value.zero_()
+            return result
+
+    Scrawls.__name__ = details.__name__
+    return Scrawls

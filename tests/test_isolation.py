@@ -1,0 +1,141 @@
+"""One backend for each kind of misbehaviour: a verdict for the case that shows it, and none for any other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import fake_backend
+import hostile_backends
+import pytest
+
+from conformance.backends import load_backend
+from conformance.cases import cases_for
+from conformance.certify import run_case
+from conformance.isolation import Crew, Limits, Subject
+from conformance.isolation.leaks import children
+from conformance.results import Failure, from_line, to_line
+from conformance.table import load_table
+
+TABLE = load_table(fake_backend.TABLE)
+CASES = {case.id: case for case in cases_for(TABLE)}
+NEG = "aten.neg.default/operator/accept/baseline"
+ABS = [name for name, case in CASES.items() if case.row == "aten.abs.default"]
+IDS = (*ABS[:3], NEG, *ABS[3:6])
+LIMITS = Limits(seconds=1.5, mebibytes=256)
+
+Found = dict[str, list[str]]
+
+
+def results(spec: str, workers: int = 1, ids: tuple[str, ...] = IDS, limits: Limits = LIMITS) -> dict[str, str]:
+    """The lines of all results by case."""
+    with Crew(Subject(spec, None, (), limits)) as crew:
+        found = [(result.case, to_line(result)) for result in crew.run([CASES[name] for name in ids], workers)]
+    assert sorted(name for name, _ in found) == sorted(ids)
+    return dict(found)
+
+
+@cache
+def sound() -> dict[str, str]:
+    return results("fake_backend:backend")
+
+
+def failures(spec: str, workers: int = 1) -> list[str]:
+    """What fails on NEG; every other case has the line that a sound backend gives."""
+    found = results(spec, workers)
+    line = found.pop(NEG)
+    assert found == {name: text for name, text in sound().items() if name != NEG}
+    return [f"{failure.check}: {failure.message}" for failure in from_line(line).failures]
+
+
+STATE = "state: {} changed"
+WRONG = (
+    "crash: run: BackendError: executorch_call_delegate: runtime of FakeBackend returned a wrong output 0 "
+    "(quantized_decomposed_quantize_per_tensor_default_1): found {}, expected int8[1, 8, 8, 8] "
+    "(in _check_outputs, run.py)"
+)
+VERDICTS = {
+    "segfaults": "crash: run: the process died (SIGSEGV)",
+    "aborts": "crash: run: the process died (SIGABRT)",
+    "complains": "crash: run: the process died (SIGABRT), after writing 'double free at 0x...'",
+    "terminates": "crash: partition: the process died (exit code 0)",
+    "exits": "crash: partition: SystemExit: enough (in <lambda>, hostile_backends.py)",
+    "interrupts": "crash: partition: the process died (SIGTERM)",
+    "presses": "crash: KeyboardInterrupt: (in <genexpr>, hostile_backends.py)",
+    "recurses": "crash: partition: RecursionError: maximum recursion depth exceeded (in _recurse, hostile_backends.py)",
+    "hangs": "hang: run: no answer in 1.5 s",
+    "hangs_in_c": "hang: partition: no answer in 1.5 s",
+    "deaf": "hang: run: no answer in 1.5 s",
+    "allocates": "memory: run: needs more than 256 MiB",
+    "grows": "memory: run: needs more than 256 MiB",
+    "evades": "memory: run: needs more than 256 MiB",
+    "fells": "crash: run: the process from which all cases start died",
+    "babbles": "crash: run: the process wrote to the connection of the suite",
+    "leaves_child": "leak: left child processes running: 2, expected 0",
+    "leaves_grandchild": "leak: left child processes running: 2, expected 0",
+    "leaves_thread": "leak: left threads running: 2",
+    "default_dtype": STATE.format("torch's default dtype") + " to torch.float64, was torch.float32",
+    "grad_mode": STATE.format("torch's grad mode") + " to False, was True",
+    "deterministic": STATE.format("torch's deterministic algorithms") + " to (True, False), was (False, False)",
+    "thread_count": STATE.format("torch's number of threads") + " to 3, was 1",
+    "torch_random": STATE.format("the state of torch's random numbers"),
+    "torch_seed": STATE.format("the state of torch's random numbers"),
+    "numpy_random": STATE.format("the state of numpy's random numbers"),
+    "python_random": STATE.format("the state of Python's random numbers"),
+    "flushing": STATE.format("whether tiny numbers are flushed to zero") + " to True, was False",
+    "filters": STATE.format("the filters of warnings"),
+    "environment": STATE.format("environment variables"),
+    "folder": STATE.format("the current folder"),
+    "printing": STATE.format("torch's print options") + " to (1, 1000, 3, 80, None), was (4, 1000, 3, 80, None)",
+    "prints": "noise: wrote to stdout: 'hello from <object object at 0x...>'",
+    "prints_in_c": "noise: wrote to stdout: 'hello from C'",
+    "logs": "noise: wrote to stderr: 'W0000 a warning'",
+    "wrong_shape": WRONG.format("int8[1]"),
+    "wrong_dtype": WRONG.format("int16[1, 8, 8, 8]"),
+    "no_tensor": WRONG.format("NoneType"),
+    "moody": "determinism: the same blob gave other outputs the second time",
+    "scribbles": "mutation: the runtime changed the tensors that it was given",
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_misbehaviour_is_a_verdict_of_its_case_alone(name: str) -> None:
+    assert failures(f"hostile_backends:{name}") == [VERDICTS[name]]
+
+
+@pytest.mark.parametrize("name", ["keeps_child", "logging_backend"])
+def test_what_is_allowed_is_no_failure(name: str) -> None:
+    assert failures(f"hostile_backends:{name}") == []
+
+
+@pytest.mark.parametrize("name", ["segfaults", "hangs", "fells", "leaves_thread"])
+def test_two_runners_give_the_same_results(name: str) -> None:
+    spec = f"hostile_backends:{name}"
+    assert results(spec, 2) == results(spec, 1)
+
+
+def test_nothing_is_left_running() -> None:
+    for name in ("leaves_child", "leaves_grandchild", "hangs"):
+        results(f"hostile_backends:{name}")
+    assert children() == frozenset()
+
+
+def test_a_death_that_another_case_caused_is_said_to_be_one() -> None:
+    """The case itself is sound in a new process, and fails all the same: nobody knows what it would have shown."""
+    neg = [name for name, case in CASES.items() if case.row == "aten.neg.default" and case.expect == "accept"][:2]
+    found = results("hostile_backends:dies_second", ids=(neg[0], neg[1]))
+    assert [f.message for f in from_line(found[neg[0]]).failures] == []
+    assert [f"{f.check}: {f.message}" for f in from_line(found[neg[1]]).failures] == [
+        "crash: run: the process died (SIGSEGV); only behind other cases, not in a process of its own"
+    ]
+
+
+def test_constants_that_a_backend_writes_are_put_back() -> None:
+    """A program's constants are the golden's and other cases' as well."""
+    table = load_table("neutron@1.3")
+    backend = load_backend("partitioners.neutron:backend")
+    case = next(c for c in cases_for(table) if c.row == "aten.convolution.default" and c.expect == "accept")
+    before = run_case(case, backend, table)
+    result = run_case(case, replace(backend, details=hostile_backends.scrawling(backend.details)), table)
+    assert Failure("mutation", "the backend changed the constants of the program that it was given") in result.failures
+    assert run_case(case, backend, table) == before and before.status == "pass"
