@@ -89,4 +89,5 @@ def backend(name: str) -> Backend:
         details=compiler(backend_id, compile_),
         runtime=ReferenceModel(),
         distributions=("executorch", DISTRIBUTION),
+        processes=1,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from torch import fx
@@ -14,6 +15,8 @@ from partitioners.exir import BackendDetails, CompileSpec, DelegationSpec, Parti
 from partitioners.exir.backend import PreprocessResult
 from partitioners.exir.contract import check_unchanged
 from partitioners.exir.interop import executorch_program
+
+import_module("tqdm").tqdm.monitor_interval = 0  # the progress bars of ExecuTorch's passes would start a thread
 
 Compile = Callable[[ExportedProgram, list[Any]], bytes]
 

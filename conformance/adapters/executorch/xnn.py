@@ -17,7 +17,10 @@ from torch.export import ExportedProgram
 
 from conformance.adapters.executorch.delegation import TheirPartitioner, compiler, quiet
 from conformance.adapters.executorch.machine import Machine
+from partitioners.exir import edge_program
 from partitioners.exir.backend import Backend, CompileSpec
+from partitioners.exir.interop import executorch_program
+from partitioners.exir.program import call
 
 with quiet():
     from executorch.backends.xnnpack.partition import config as configs
@@ -86,8 +89,18 @@ class ExecutorchRuntime:
         return self.machine.run(handle, inputs)
 
 
+def _warm_up() -> None:
+    """Compile something. The first time, ExecuTorch imports more of itself and draws random numbers."""
+    graph = fx.Graph()
+    graph.output((call(graph, "aten.relu.default", (graph.placeholder("x"),)),))
+    program = edge_program(graph, inputs={"x": torch.zeros(1)})
+    with quiet(), torch.random.fork_rng():
+        compiled(executorch_program(program), [])
+
+
 def backend(_: str) -> Backend:
     """The backend of this module."""
+    _warm_up()
     return Backend(
         name="executorch:xnnpack",
         table="xnnpack@1.5",
@@ -95,4 +108,5 @@ def backend(_: str) -> Backend:
         details=compiler(BACKEND_ID, compiled),
         runtime=ExecutorchRuntime(),
         distributions=("executorch", "torchao"),
+        processes=1,
     )

@@ -17,10 +17,10 @@ from conformance.backends import load_backend
 from conformance.certify import run_case
 from conformance.cli import main
 from conformance.graph import Case
-from conformance.verification import verify
 from conformance.results import CaseResult
 from conformance.selection import all_cases
 from conformance.table import load_table
+from conformance.verification import verify
 
 XNNPACK = {
     "aten.add.Tensor/static_int8/operator/accept/baseline": "",
