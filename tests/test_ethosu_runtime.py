@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -173,3 +174,50 @@ def test_sums_of_rescaled_codes_need_no_checks() -> None:
     assert spans[total] == (-133 << 20, 122 << 20)
     assert spans[product] == (-128 * 127, 128 * 128)
     assert spans[summed] == (-3 * 128 * 127, 3 * 128 * 128)
+
+
+# ------------------------------------------------------------------------------------------------ memory
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_runs_leave_nothing_behind_for_the_next_one(name: str) -> None:
+    """Kernels keep their memory: runs on other numbers in between change neither results nor earlier outputs."""
+    for seed in range(4):
+        program = PROGRAMS[name](Draw(zlib.crc32(name.encode()) + seed))
+        given = [torch.from_numpy(x.copy()) for x in program.inputs]
+        others = [x.flip(list(range(x.dim()))) for x in given]
+        handle = load_model(program.model)
+        try:
+            first = run_program(handle, given)
+            expected = [y.clone() for y in first]
+            between = run_program(handle, others)
+            fresh = run_program(load_model(program.model), others)
+            again = run_program(handle, given)
+        except UnpredictableError:
+            continue
+        for y, e, a in zip(first, expected, again, strict=True):
+            assert torch.equal(y, e) and torch.equal(a, e)
+        assert all(torch.equal(a, b) for a, b in zip(between, fresh, strict=True))
+
+
+def test_an_input_may_change_between_runs() -> None:
+    """The same tensor with other numbers, and with other memory."""
+    b, acc = _conv(X, W, 100)
+    handle = load_model(b.program(_rescaled(b, acc)).model)
+    x = torch.tensor(X, dtype=torch.int8).view(1, 1, 1, 3)
+    before = run_program(handle, [x])[0]
+    x.neg_()
+    changed = run_program(handle, [x])[0]
+    x.data = torch.tensor(X, dtype=torch.int8).view(1, 1, 1, 3)
+    assert not torch.equal(before, changed)
+    assert torch.equal(run_program(handle, [x])[0], before)
+
+
+def test_a_program_runs_in_several_threads() -> None:
+    b, acc = _conv(X, W, 100)
+    handle = load_model(b.program(_rescaled(b, acc)).model)
+    images = [torch.tensor(X * k, dtype=torch.int8).view(1, 1, 1, 3) for k in range(-8, 9)] * 8
+    expected = [run_program(handle, [x])[0] for x in images]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda x: run_program(handle, [x])[0], images))
+    assert all(torch.equal(a, e) for a, e in zip(found, expected, strict=True))

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from math import prod
+from threading import Lock
 from typing import Final
 
 import torch
@@ -20,6 +22,7 @@ from partitioners.ethosu.device.spans import of_result, of_tensor
 from partitioners.ethosu.tosa_check import completed
 from partitioners.ethosu.tosa_model import TModel, TOperator, TShape, TTensor
 from partitioners.exir.backend import CompileSpec
+from reference.int8.buffers import Buffers
 from reference.tosa.numbers import DTYPES, Unpredictable
 
 MEMORY_LIMIT: Final = 2**26
@@ -67,6 +70,8 @@ class Program:
     outputs: tuple[Port, ...]
     places: tuple[tuple[int, ...], tuple[int, ...]]
     """Tensor indices of the inputs and of the outputs."""
+    busy: AbstractContextManager[object] = field(default_factory=Lock, repr=False, compare=False)
+    """Held during a run: kernels keep their memory between runs."""
 
 
 class EthosURuntime:
@@ -130,13 +135,15 @@ def _calls(model: TModel, indices: dict[str, int]) -> tuple[Call, ...]:
     known = {tensor.name: of_tensor(tensor) for tensor in model.tensors}
     rescales = _rescales(model)
     fused = {id(rescale) for rescale in rescales.values()}
-    calls = []
+    calls, buffers = [], Buffers()
     for position, operator in enumerate(model.operators):
         if id(operator) in fused:
             continue
         rescale = rescales.get(operator.outputs[0]) if operator.code in PRODUCTS else None
-        site = site_of(operator, named, known, f"operator {position} {operator.code}")
-        last = None if rescale is None else site_of(rescale, named, known, f"the RESCALE of operator {position}")
+        site = site_of(operator, named, known, f"operator {position} {operator.code}", buffers)
+        last = (
+            None if rescale is None else site_of(rescale, named, known, f"the RESCALE of operator {position}", buffers)
+        )
         step = prepare(site, last)
         bound = None if step.product is None else step.product.bound
         known[operator.outputs[0]] = of_result(site) if bound is None else (-bound, bound)
@@ -156,12 +163,20 @@ def _rescales(model: TModel) -> dict[str, TOperator]:
     }
 
 
-def site_of(operator: TOperator, named: dict[str, TTensor | TShape], known: dict[str, Span], where: str) -> Site:
+def site_of(
+    operator: TOperator,
+    named: dict[str, TTensor | TShape],
+    known: dict[str, Span],
+    where: str,
+    buffers: Buffers | None = None,
+) -> Site:
     """An operator with its operands by name, and what is known of their numbers."""
     result = named[operator.outputs[0]]
     assert isinstance(result, TTensor)  # tosa_check
     spans = tuple(known[name] for name in operator.inputs if name in known)
-    return Site(completed(operator), tuple(named[name] for name in operator.inputs), where, result, spans)
+    return Site(
+        completed(operator), tuple(named[name] for name in operator.inputs), where, result, spans, buffers or Buffers()
+    )
 
 
 def _last_use(calls: Sequence[Call], kept: set[int]) -> tuple[tuple[int, ...], ...]:
@@ -177,6 +192,11 @@ def run_program(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.
     """Run the prepared calls in order. Errors as `EthosURuntime.execute`."""
     if len(inputs) != len(program.inputs):
         raise InputError(f"device inputs: found {len(inputs)}, expected {len(program.inputs)}")
+    with program.busy:
+        return _run(program, inputs)
+
+
+def _run(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     values = list(program.constants)
     for index, port, tensor in zip(program.places[0], program.inputs, inputs, strict=True):
         values[index] = _accepted(port, tensor)
@@ -194,7 +214,7 @@ def _accepted(port: Port, tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dtype != port.dtype or tuple(tensor.shape) != port.shape:
         found, expected = f"{tensor.dtype} {list(tensor.shape)}", f"{port.dtype} {list(port.shape)}"
         raise InputError(f"device input {port.name!r}: found {found}, expected {expected}")
-    return tensor.contiguous()
+    return tensor.contiguous().detach()  # a tensor of its own, whose memory stays where it is
 
 
 def _returned(value: torch.Tensor | None, port: Port) -> torch.Tensor:

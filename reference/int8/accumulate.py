@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 
 import torch
 import torch.nn.functional as F
@@ -107,6 +108,13 @@ def windows(x: Tensor, kernel: Pair, stride: Pair, dilation: Pair = (1, 1)) -> T
     )
 
 
+def window_starts(size: tuple[int, int, int], kernel: Pair, stride: Pair, dilation: Pair) -> Tensor:
+    """Where the runs of all windows start, as int32 numbers of cells of [N, H, W]; see `window_rows`."""
+    run = kernel[1] if dilation[1] == 1 else 1
+    cells = torch.arange(prod(size), dtype=torch.int32).view(*size, 1)
+    return windows(cells, kernel, stride, dilation)[..., ::run, :].flatten()
+
+
 def window_rows(kernel: Pair, stride: Pair, dilation: Pair) -> Callable[[Tensor], Tensor]:
     """A function that copies the windows of a contiguous [N, H, W, C] into rows [N * OH * OW, KH * KW * C].
 
@@ -117,8 +125,7 @@ def window_rows(kernel: Pair, stride: Pair, dilation: Pair) -> Callable[[Tensor]
 
     @lru_cache(maxsize=8)
     def starts(n: int, h: int, w: int) -> Tensor:
-        cells = torch.arange(n * h * w, dtype=torch.int32).view(n, h, w, 1)
-        return windows(cells, kernel, stride, dilation)[..., ::run, :].flatten()
+        return window_starts((n, h, w), kernel, stride, dilation)
 
     def apply(x: Tensor) -> Tensor:
         n, h, w, c = x.shape

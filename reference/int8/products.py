@@ -109,7 +109,8 @@ def depthwise_conv2d(
         oh, ow = output_size((h, w), (kh, kw), stride, dilation)
         merged = stride[1] == 1 and out_channels < _FEW_CHANNELS
         acc, factors = repeated(ow if merged else 1)
-        parts = _taps(value, (oh, ow), (kh, kw), stride, dilation, merged)
+        views = tap_views(value, (oh, ow), (kh, kw), stride, dilation, merged)
+        parts = [tap for line in views.unbind() for tap in line.unbind()]
         acc = torch.addcmul(acc, parts[0], factors[0])
         for part, factor in zip(parts[1:], factors[1:], strict=True):
             acc.addcmul_(part, factor)
@@ -118,8 +119,13 @@ def depthwise_conv2d(
     return apply
 
 
-def _taps(value: Tensor, out: Pair, kernel: Pair, stride: Pair, dilation: Pair, merged: bool) -> list[Tensor]:
-    """For each tap, in row-major order, the part [N, OH, OW, C] of a fresh, contiguous input that it meets.
+def frame(shape: tuple[int, ...], padding: Padding, code: int) -> Tensor:
+    """Memory for float32 images [N, H, W, C], within rows and columns of `code`."""
+    return padded_float(torch.zeros(shape, dtype=torch.int8), padding, code, torch.float32)
+
+
+def tap_views(value: Tensor, out: Pair, kernel: Pair, stride: Pair, dilation: Pair, merged: bool) -> Tensor:
+    """For each tap [KH, KW], the part [N, OH, OW, C] of a fresh, contiguous input that it meets.
 
     merged, for a column stride of 1: the same numbers as [N, OH, OW * C], so that passes run over long rows.
     """
@@ -128,7 +134,7 @@ def _taps(value: Tensor, out: Pair, kernel: Pair, stride: Pair, dilation: Pair, 
     columns = ((out[1] * c,), (1,)) if merged else ((out[1], c), (c * stride[1], 1))
     shape = (*kernel, n, out[0], *columns[0])
     strides = (row * dilation[0], c * dilation[1], h * row, row * stride[0], *columns[1])
-    return [tap for line in value.as_strided(shape, strides).unbind() for tap in line.unbind()]
+    return value.as_strided(shape, strides)
 
 
 def _multiplier(channels: int, out_channels: int) -> int:

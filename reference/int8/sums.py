@@ -33,13 +33,13 @@ def _exact(rows: int, depth: int, columns: int) -> bool:
         for signs in (torch.ones_like(sign), sign):
             left = torch.full((rows, depth), a, dtype=torch.int8)
             right = (signs * b).clamp(-128, 127).to(torch.int8).expand(columns, depth).contiguous()
-            found = torch._int_mm(left, _columns(right))
+            found = torch._int_mm(left, transposed(right))
             if not bool((found == int((left[0].to(torch.int64) * right[0].to(torch.int64)).sum())).all()):
                 return False
     return True
 
 
-def _columns(rows: Tensor) -> Tensor:
+def transposed(rows: Tensor) -> Tensor:
     """[O, I] as [I, O]: the layout that is fastest for few rows. A single term's strides must not look like both."""
     return rows.reshape(1, -1).clone() if rows.shape[1] == 1 else rows.contiguous().t()
 
@@ -51,18 +51,23 @@ def conv2d(weights: Tensor, x: Affine, stride: Pair, dilation: Pair, padding: Pa
     `has_int8_product` and no sum leaves int32.
     """
     kernel = (weights.shape[1], weights.shape[2])
-    columns = _columns(weights.reshape(weights.shape[0], -1))
+    matrix = transposed(weights.reshape(weights.shape[0], -1))
     if kernel == (1, 1) == stride and padding == NO_PADDING:
         depth = weights.shape[3]
-        return lambda codes: torch._int_mm(codes.contiguous().view(-1, depth), columns).view(*codes.shape[:3], -1)
+        return lambda codes: torch._int_mm(codes.contiguous().view(-1, depth), matrix).view(*codes.shape[:3], -1)
     gather = window_rows(kernel, stride, dilation)
 
     def apply(codes: Tensor) -> Tensor:
         value = padded(codes, padding, x.zero_point)
         sizes = output_size((value.shape[1], value.shape[2]), kernel, stride, dilation)
-        return torch._int_mm(gather(value), columns).view(codes.shape[0], *sizes, -1)
+        return torch._int_mm(gather(value), matrix).view(codes.shape[0], *sizes, -1)
 
     return apply
+
+
+def frame(shape: tuple[int, ...], padding: Padding, code: int) -> Tensor:
+    """Memory for images [N, H, W, C] of codes, within rows and columns of `code`."""
+    return padded(torch.zeros(shape, dtype=torch.int8), padding, code)
 
 
 def offset(weights: Tensor, bias: Tensor, x: Affine) -> Tensor:

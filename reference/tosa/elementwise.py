@@ -12,7 +12,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from reference.int8.buffers import Place
 from reference.int8.lut import lookup
+from reference.tosa import placed
 from reference.tosa.numbers import INT32, Codes, Kernel, Kernel2, Unpredictable, as_int32, require_within
 
 _WIDTHS: Final = {torch.int8: 8, torch.int16: 16, torch.int32: 32}
@@ -122,10 +124,10 @@ def cast(target: torch.dtype) -> Kernel:
     return lambda x: x.to(target)
 
 
-def table8(values: Tensor) -> Kernel:
+def table8(values: Tensor, place: Place | None = None) -> Kernel:
     """INT8 -> INT8: entry i of the 256 belongs to the code i - 128."""
     entries = values.roll(128)
-    return lambda codes: lookup(entries, codes)
+    return placed.lookup(entries, place) if place else lambda codes: lookup(entries, codes)
 
 
 def table16(values: Tensor) -> Kernel:

@@ -7,7 +7,7 @@ leaves that type is unpredictable. The kernels check that only where the weights
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
@@ -16,6 +16,8 @@ from torch import Tensor
 from reference.affine import Affine
 from reference.int8 import products, sums
 from reference.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype, folded
+from reference.int8.buffers import Place
+from reference.tosa import placed
 from reference.tosa.numbers import Codes, Kernel, Kernel2, require_within
 
 EXACT: Final = 53
@@ -27,13 +29,14 @@ class Product:
     """A kernel of one or two tensors, and the largest magnitude that its accumulators may have.
 
     offset: int64 per output channel, to be added to the kernel's numbers, which have at most the magnitude `raw`.
-    Without one the kernel's numbers are the accumulators.
+    Without one the kernel's numbers are the accumulators. place: of a kernel that keeps its memory.
     """
 
     kernel: Callable[..., Tensor]
     bound: int
     offset: Tensor | None = None
     raw: int = 0
+    place: Place | None = None
 
 
 def integers(bits: int, offset: Tensor | None = None) -> Kernel:
@@ -42,7 +45,7 @@ def integers(bits: int, offset: Tensor | None = None) -> Kernel:
     if offset is None:
         return lambda acc: acc.to(dtype)
     stored = offset.to(dtype)
-    return lambda acc: torch.add(acc, stored)
+    return lambda acc: acc.to(dtype) + stored
 
 
 def _affine(x: Codes) -> Affine:
@@ -87,6 +90,7 @@ def conv2d(
     dilation: Pair = (1, 1),
     padding: Padding = NO_PADDING,
     weight_zero_point: int = 0,
+    place: Place | None = None,
 ) -> Product:
     """weights [O, KH, KW, I], bias [O] or [1]; x [N, H, W, I] -> [N, OH, OW, O]."""
     flat = _centred(weights, weight_zero_point)
@@ -95,10 +99,11 @@ def conv2d(
     raw = int(magnitudes.max()) * max(-x.low, x.high)
     bound = _bound(magnitudes, biases, x)
     if x.dtype == flat.dtype == torch.int8 and max(raw, bound) < 1 << 31 and sums.has_int8_product():
-        kernel = sums.conv2d(flat, _affine(x), stride, dilation, padding)
-        return Product(kernel, bound, sums.offset(flat, biases, _affine(x)), raw)
+        windows = (_affine(x), stride, dilation, padding)
+        kernel = placed.conv2d(flat, *windows, place) if place else sums.conv2d(flat, *windows)
+        return Product(kernel, bound, sums.offset(flat, biases, _affine(x)), raw, place)
     kernel = products.conv2d(flat, biases, _affine(x), stride, dilation, padding, EXACT)
-    return _product(kernel, magnitudes, biases, x, bits)
+    return replace(_product(kernel, magnitudes, biases, x, bits), place=place)
 
 
 def depthwise_conv2d(
@@ -110,12 +115,19 @@ def depthwise_conv2d(
     dilation: Pair = (1, 1),
     padding: Padding = NO_PADDING,
     weight_zero_point: int = 0,
+    place: Place | None = None,
 ) -> Product:
     """weights [KH, KW, C, M], bias [C * M] or [1]; x [N, H, W, C] -> [N, OH, OW, C * M]."""
     flat = _centred(weights, weight_zero_point).reshape(1, *weights.shape[:2], -1)
     biases = bias.expand(flat.shape[3])
+    magnitudes = _magnitudes(flat.flatten(0, 2), 0)
+    raw, bound = int(magnitudes.max()) * max(-x.low, x.high), _bound(magnitudes, biases, x)
+    if place and weights.shape[3] == 1 and raw < 1 << 24 and bound < 1 << bits:
+        kernel = placed.depthwise_conv2d(flat, _affine(x), stride, dilation, padding, place)
+        offset = sums.offset(flat.permute(3, 0, 1, 2), biases, _affine(x))
+        return Product(kernel, bound, offset, raw, place)
     kernel = products.depthwise_conv2d(flat, biases, _affine(x), stride, dilation, padding, EXACT)
-    return _product(kernel, _magnitudes(flat.flatten(0, 2), 0), biases, x, bits)
+    return replace(_product(kernel, magnitudes, biases, x, bits), place=place)
 
 
 def transpose_conv2d(

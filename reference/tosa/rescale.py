@@ -15,13 +15,16 @@ terms fit 53 bits, that of the offset too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import torch
 from torch import Tensor
 
+from reference.int8.buffers import Place
 from reference.int8.lut import ALL_CODES, lookup
 from reference.rescale import tosa_multiplier, tosa_single_round
+from reference.tosa import placed
 from reference.tosa.numbers import INT32, Codes, Kernel, Unpredictable, require_within
 from reference.tosa.products import Product
 
@@ -40,6 +43,7 @@ def rescale(
     y: Codes,
     scale32: bool = True,
     bound: int | None = None,
+    place: Place | None = None,
 ) -> Kernel:
     """x of any shape -> y: one multiplier and shift, or one per index of the last axis.
 
@@ -55,9 +59,9 @@ def rescale(
         and _all_defined(multiplier, shift, y, reach, scale32)
     ):
         table = finish(x.numbers(ALL_CODES.to(torch.int8)) - x.zero_point)
-        return lambda stored: lookup(table, stored)
+        return placed.lookup(table, place) if place else lambda stored: lookup(table, stored)
     if x.zero_point == 0 and not x.unsigned:
-        return finish
+        return _kept(finish, shift, reach, place)
     return lambda stored: finish(x.numbers(stored) - x.zero_point)
 
 
@@ -67,10 +71,10 @@ def of_product(
     """What a product's kernel gives -> y, as `rescale`."""
     multiplier, shift, offset = _column(multipliers), _column(shifts), product.offset
     if offset is None:
-        return rounded(multiplier, shift, y, product.bound, scale32)
+        return _kept(rounded(multiplier, shift, y, product.bound, scale32), shift, product.bound, product.place)
     terms = product.raw + int(offset.abs().max())
     if _has_exact_terms(multiplier, shift, y, terms) and _all_defined(multiplier, shift, y, product.bound, scale32):
-        return _in_float64(multiplier, shift, y, offset)
+        return _kept(_in_float64(multiplier, shift, y, offset), shift, terms, product.place)
     finish, start = rounded(multiplier, shift, y, product.bound, scale32), offset.double()
     return lambda raw: finish(raw.double().add_(start))
 
@@ -112,19 +116,36 @@ def _has_exact_terms(multiplier: Tensor, shift: Tensor, y: Codes, bound: int) ->
     return bound * int(multiplier.max()) + (1 << (most - 1)) + (abs(y.zero_point) << most) <= 1 << _EXACT
 
 
-def _in_float64(multiplier: Tensor, shift: Tensor, y: Codes, start: Tensor | None = None) -> Kernel:
+@dataclass(frozen=True)
+class _Floored:
+    """acc -> floor(acc * ratio + offset), saturated, in float64."""
+
+    ratio: Tensor
+    offset: Tensor
+    y: Codes
+
+    def __call__(self, acc: Tensor) -> Tensor:
+        value = acc.clone() if acc.dtype == torch.float64 else acc.double()
+        torch.addcmul(self.offset, value, self.ratio, out=value)
+        return self.y.stored(value.floor_().clamp_(self.y.low, self.y.high))
+
+
+def _in_float64(multiplier: Tensor, shift: Tensor, y: Codes, start: Tensor | None = None) -> _Floored:
     """start: what every accumulator lacks, per index of the last axis."""
     ratio = torch.ldexp(torch.ones_like(shift, dtype=torch.float64), -shift) * multiplier
     offset = torch.full_like(ratio, y.zero_point + 0.5)
-    if start is not None:
-        offset = offset + ratio * start
+    return _Floored(ratio, offset if start is None else offset + ratio * start, y)
 
-    def apply(acc: Tensor) -> Tensor:
-        value = acc.clone() if acc.dtype == torch.float64 else acc.double()
-        torch.addcmul(offset, value, ratio, out=value)
-        return y.stored(value.floor_().clamp_(y.low, y.high))
 
-    return apply
+def _kept(kernel: Kernel, shift: Tensor, bound: int, place: Place | None) -> Kernel:
+    """The same with a place, where its sums stay exact and within int32. bound: of what the kernel takes."""
+    if place is None or not isinstance(kernel, _Floored) or kernel.y.unsigned or kernel.y.dtype == torch.int32:
+        return kernel
+    ratio, offset, y = kernel.ratio, kernel.offset, kernel.y
+    largest = bound * float(ratio.max()) + float(offset.abs().max()) + 2 * placed.away(y.dtype)
+    if largest >= 1 << min(30, _EXACT - int(shift.max())):
+        return kernel
+    return placed.floored(ratio, offset, y.low, y.high, y.dtype, place)
 
 
 def _in_int64(multiplier: Tensor, shift: Tensor, y: Codes, bound: int) -> Kernel:

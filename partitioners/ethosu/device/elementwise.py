@@ -9,7 +9,7 @@ import torch
 
 from partitioners.ethosu.device import spans
 from partitioners.ethosu.device.site import Kernel, Site, Span, Step
-from reference.tosa import elementwise
+from reference.tosa import elementwise, placed
 from reference.tosa.numbers import DTYPES, Codes, codes
 from reference.tosa.products import Product
 from reference.tosa.rescale import of_product
@@ -44,7 +44,7 @@ def negate(site: Site) -> Step:
 
 
 def clamp(site: Site) -> Step:
-    return Step(elementwise.clamp(site.attribute("min_val"), site.attribute("max_val")))
+    return Step(placed.clamp(site.attribute("min_val"), site.attribute("max_val"), DTYPES[site.y.dtype], site.place))
 
 
 def cast(site: Site) -> Step:
@@ -53,7 +53,7 @@ def cast(site: Site) -> Step:
 
 def table(site: Site) -> Step:
     values = site.data(1)
-    return Step(elementwise.table8(values) if site.x.dtype == "INT8" else elementwise.table16(values))
+    return Step(elementwise.table8(values, site.place) if site.x.dtype == "INT8" else elementwise.table16(values))
 
 
 def select(site: Site) -> Step:
@@ -62,7 +62,7 @@ def select(site: Site) -> Step:
 
 def rescale(site: Site) -> Step:
     x, y = site.codes(0, 3, site.attribute("input_unsigned")), _rescaled(site)
-    return Step(rescale_kernel(*_factors(site), x, y, site.attribute("scale32"), _largest(site)))
+    return Step(rescale_kernel(*_factors(site), x, y, site.attribute("scale32"), _largest(site), site.place))
 
 
 def rescaled_product(site: Site, product: Product) -> Kernel:

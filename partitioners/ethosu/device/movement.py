@@ -7,7 +7,8 @@ from typing import Final
 
 from partitioners.ethosu.device import spans
 from partitioners.ethosu.device.site import Kernel, Site, Step
-from reference.tosa import movement
+from reference.tosa import movement, placed
+from reference.tosa.numbers import DTYPES
 
 ALONG: Final[Mapping[str, Callable[[int], Kernel]]] = {
     "ARGMAX": movement.argmax,
@@ -42,15 +43,16 @@ def scatter(site: Site) -> Step:
 
 def pad(site: Site) -> Step:
     widths = site.shape(1)
-    return Step(movement.pad(list(zip(widths[::2], widths[1::2], strict=True)), site.number(2)))
+    paddings = list(zip(widths[::2], widths[1::2], strict=True))
+    return Step(placed.pad(paddings, site.number(2), DTYPES[site.y.dtype], site.place))
 
 
 def reshape(site: Site) -> Step:
-    return Step(movement.reshape(site.shape(1)))
+    return Step(placed.reshape(site.shape(1)))
 
 
 def slice_(site: Site) -> Step:
-    return Step(movement.slice_(site.shape(1), site.shape(2)))
+    return Step(placed.slice_(site.shape(1), site.shape(2)))
 
 
 def tile(site: Site) -> Step:
@@ -58,4 +60,4 @@ def tile(site: Site) -> Step:
 
 
 def transpose(site: Site) -> Step:
-    return Step(movement.transpose(site.attribute("perms")))
+    return Step(placed.transpose(site.attribute("perms"), DTYPES[site.y.dtype], site.place))

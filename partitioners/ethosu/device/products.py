@@ -8,11 +8,12 @@ from math import prod
 from torch import Tensor
 
 from partitioners.ethosu.device.site import Site, Step
+from reference.int8.buffers import Place
 from reference.tosa import products
 from reference.tosa.products import Product, integers
 
-Maker = Callable[[Tensor, Tensor], Product]
-"""From weights and bias to the kernel of the input."""
+Maker = Callable[[Tensor, Tensor, Place | None], Product]
+"""From weights and bias to the kernel of the input, with a place of its own or not."""
 
 
 def bits(site: Site) -> int:
@@ -23,11 +24,11 @@ def bits(site: Site) -> int:
 def _prepared(site: Site, make: Maker) -> Step:
     """Weights and bias may also be computed; then the kernel is made at every run."""
     if site.is_constant(1) and site.is_constant(2):
-        product = make(site.data(1), site.data(2))
+        product = make(site.data(1), site.data(2), site.place)
         return Step(product.kernel, (0,), product)
 
     def apply(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-        product = make(weights, bias)
+        product = make(weights, bias, None)
         return integers(bits(site), product.offset)(product.kernel(x))
 
     return Step(apply, (0, 1, 2), Product(apply, 1 << bits(site)))
@@ -52,7 +53,7 @@ def convolution(site: Site) -> Step:
         site.padding(),
     )
     zero_point = site.number(4)
-    return _prepared(site, lambda w, b: make(w, b, x, bits(site), stride, dilation, padding, zero_point))
+    return _prepared(site, lambda w, b, place: make(w, b, x, bits(site), stride, dilation, padding, zero_point, place))
 
 
 def convolution3d(site: Site) -> Step:
@@ -65,7 +66,7 @@ def convolution3d(site: Site) -> Step:
         site.attribute("dilation"),
         site.number(4),
     )
-    return _prepared(site, lambda w, b: products.conv3d(w, b, x, bits(site), stride, dilation, padding, zero_point))
+    return _prepared(site, lambda w, b, _: products.conv3d(w, b, x, bits(site), stride, dilation, padding, zero_point))
 
 
 def transpose_convolution(site: Site) -> Step:
@@ -76,7 +77,7 @@ def transpose_convolution(site: Site) -> Step:
     size, before = (site.y.shape[1], site.y.shape[2]), (pad[0], pad[2])
     x, zero_point = site.codes(0, 3), site.number(4)
     return _prepared(
-        site, lambda w, b: products.transpose_conv2d(w, b, size, x, bits(site), stride, before, zero_point)
+        site, lambda w, b, _: products.transpose_conv2d(w, b, size, x, bits(site), stride, before, zero_point)
     )
 
 

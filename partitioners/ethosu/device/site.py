@@ -7,7 +7,7 @@ together. Here are only the device's own limits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Final
 
@@ -18,6 +18,7 @@ from partitioners.ethosu.tosa_model import Array, TTensor
 from partitioners.ethosu.tosa_rules.use import Use
 from partitioners.exir.flatbuffer import FormatError
 from reference.int8.accumulate import Padding
+from reference.int8.buffers import Buffers, Place
 from reference.tosa.numbers import Codes, codes
 from reference.tosa.products import Product
 
@@ -51,6 +52,12 @@ class Site(Use):
 
     y: TTensor
     spans: tuple[Span, ...]
+    buffers: Buffers = field(default_factory=Buffers)
+
+    @property
+    def place(self) -> Place:
+        """Where the operator's kernel runs."""
+        return Place(self.buffers, self.x.shape, self.y.shape)
 
     def tensor(self, position: int) -> TTensor:
         operand = self.operands[position]
