@@ -9,7 +9,6 @@ from functools import cache
 from math import prod
 from pathlib import Path
 
-import faulty_neutron
 import pytest
 from click.testing import CliRunner
 
@@ -25,6 +24,7 @@ from conformance.graph import Case, Ref
 from conformance.table import FOLDER, Table, load_table
 from conformance.tagging import prepare, tag
 from partitioners.exir import Backend
+from partitioners.neutron.faults.partitioner import with_macs
 
 TEXT = (FOLDER / "neutron@1.3.toml").read_text()
 NEUTRON = load_table("neutron@1.3")
@@ -100,7 +100,7 @@ FREE |= {"aten.avg_pool2d.default", "aten._adaptive_avg_pool2d.default", "aten.c
 @pytest.mark.parametrize(("macs", "every"), [(4, 1), (6, 4), (16, 4)])
 def test_another_npu_keeps_the_promises_of_its_own_table(macs: int, every: int, tmp_path: Path) -> None:
     """Verdicts and reasons are right for NPUs with 4, 6 and 16 MAC units. Nothing is compiled or run."""
-    table, backend = of_macs(tmp_path, macs), faulty_neutron.with_macs(macs)
+    table, backend = of_macs(tmp_path, macs), with_macs(macs)
     cases = cases_for(table)
     assert failures(coverage(table, cases)) == []
     asked = [case for case in cases if case.constraint == "transposed" or case.row not in FREE]

@@ -54,4 +54,5 @@ backend = Backend(
     quantizer=_quantizer,
     passes=PASSES,
     blob_operators=_operators,
+    faults="partitioners.neutron.faults:catalogue",
 )

@@ -1,0 +1,18 @@
+"""Broken copies of the Neutron backend, each with one fault that a vendor could ship.
+
+`assay mutate neutron` tries them all; `assay certify partitioners.neutron.faults:multiple_of_4` certifies one.
+"""
+
+from __future__ import annotations
+
+from partitioners.exir.backend import Backend
+from partitioners.exir.faults import named
+from partitioners.neutron import backend as _right
+from partitioners.neutron.faults.catalogue import catalogue
+
+__all__ = ["catalogue"]
+
+
+def __getattr__(name: str) -> Backend:
+    """The broken backend of that name."""
+    return named(name, catalogue(_right), __name__)

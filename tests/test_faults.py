@@ -1,0 +1,114 @@
+"""The catalogues of faults: every broken backend is noticed, by the checks that are there for it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from conformance.cases import cases_for
+from conformance.certify import run_case
+from conformance.execution import Job, run_chunk
+from conformance.graph import Case
+from conformance.mutation.trial import ordered, trial
+from conformance.results import CaseResult
+from conformance.table import Table, load_table
+from partitioners.ethosu import ethos_u55, ethos_u85
+from partitioners.ethosu.faults import catalogue as of_ethosu
+from partitioners.exir import Backend
+from partitioners.exir.faults import Fault
+from partitioners.neutron import backend as neutron
+from partitioners.neutron.faults import catalogue as of_neutron
+from partitioners.xnnpack import backend as xnnpack
+from partitioners.xnnpack.faults import catalogue as of_xnnpack
+
+CATALOGUES = (
+    (neutron, of_neutron(neutron)),
+    (xnnpack, of_xnnpack(xnnpack)),
+    (ethos_u55, of_ethosu(ethos_u55)),
+    (ethos_u85, of_ethosu(ethos_u85)),
+)
+MADE = ("dropped", "misnamed")  # kinds of faults that are made for every rule
+SHARE = 8  # of those, one in so many is tried here; `assay mutate` tries all
+
+
+def _tried(faults: tuple[Fault, ...]) -> list[Fault]:
+    listed = [one for one in faults if one.stage != "partitioner" or one.kind not in MADE]
+    return listed + [fault for fault in faults if fault.kind in MADE and fault.stage == "partitioner"][::SHARE]
+
+
+FAULTS = [
+    (backend, fault)
+    for backend, faults in CATALOGUES
+    for fault in _tried(faults)
+    if backend is not ethos_u85 or fault.name not in {one.name for one in of_ethosu(ethos_u55)}
+]
+
+
+@cache
+def of(backend: Backend) -> tuple[Table, tuple[Case, ...]]:
+    table = load_table(backend.table)
+    return table, tuple(cases_for(table))
+
+
+@pytest.mark.parametrize(
+    ("backend", "fault"), FAULTS, ids=lambda value: value.id if isinstance(value, Fault) else value.name
+)
+def test_every_fault_is_noticed(backend: Backend, fault: Fault) -> None:
+    table, cases = of(backend)
+
+    def right(case: Case) -> CaseResult:
+        return run_case(case, backend, table)
+
+    outcome = trial(fault, table, cases, right, limit=40)
+    assert outcome.killed and not outcome.missed, outcome
+    if fault.stage != "partitioner":
+        assert "tag" not in outcome.checks, outcome
+
+
+@pytest.mark.parametrize(("backend", "faults"), CATALOGUES, ids=lambda value: getattr(value, "name", ""))
+def test_a_catalogue_is_large_and_breaks_every_stage(backend: Backend, faults: tuple[Fault, ...]) -> None:
+    assert len(faults) >= 150
+    assert {fault.stage for fault in faults} == {"partitioner", "compiler", "device"}
+    assert len({fault.id for fault in faults}) == len(faults)
+
+
+@pytest.mark.parametrize(("backend", "faults"), CATALOGUES, ids=lambda value: getattr(value, "name", ""))
+def test_every_fault_names_cases_that_exist(backend: Backend, faults: tuple[Fault, ...]) -> None:
+    _, cases = of(backend)
+    without = [fault.id for fault in faults if not any(named for _, named in ordered(fault, cases, 0))]
+    assert without == []
+
+
+@pytest.mark.parametrize("backend", [backend for backend, _ in CATALOGUES], ids=lambda backend: backend.name)
+def test_the_right_backend_passes_the_same_cases(backend: Backend) -> None:
+    """A part of them here; the conformance suite runs all."""
+    table, cases = of(backend)
+    faults = next(faults for one, faults in CATALOGUES if one is backend)
+    named = {case.id: case for fault in faults for case, _ in ordered(fault, cases, 0)}
+    assert [name for name, case in list(named.items())[::40] if run_case(case, backend, table).status == "fail"] == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "table", "case", "check"),
+    [
+        (
+            "partitioners.xnnpack.faults:half_up",
+            "xnnpack@1.5",
+            "aten.linear.default/static_int8/operator/value/ties",
+            "gate1",
+        ),
+        ("partitioners.ethosu.faults:without_alpha", "ethos_u55@1.5", "aten.add.Tensor/int8/alpha/outside/", "tag"),
+        (
+            "partitioners.neutron.faults:multiple_of_4",
+            "neutron@1.3",
+            "aten.mean.dim/channels_multiple_of/outside/",
+            "tag",
+        ),
+    ],
+)
+def test_a_broken_backend_is_found_by_its_name(spec: str, table: str, case: str, check: str) -> None:
+    """As `assay certify partitioners.xnnpack.faults:half_up` finds it."""
+    names = tuple(one.id for one in cases_for(load_table(table)) if one.id.startswith(case))
+    found = {failure.check for result in run_chunk(Job(spec, table), names) for failure in result.failures}
+    assert check in found

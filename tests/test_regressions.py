@@ -1,0 +1,210 @@
+"""Faults that backends shipped, by the upstream issue that reported each: all of them are noticed here.
+
+A fault of a catalogue stands for the issue where there is one that breaks the same thing in the same way; the others
+are made below. What says nothing of partitioners, compilers or devices like these is listed with the reason.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from unittest.mock import patch
+
+import pytest
+from torch import fx
+
+from conformance.cases import cases_for
+from conformance.certify import run_case
+from conformance.graph import Case
+from conformance.mutation.trial import trial
+from conformance.results import CaseResult
+from conformance.table import Table, load_table
+from partitioners.ethosu import ethos_u55
+from partitioners.ethosu.faults import catalogue as of_ethosu
+from partitioners.exir import Backend
+from partitioners.exir.faults import Fault, compiling_with
+from partitioners.exir.nodes import argument
+from partitioners.neutron import backend as neutron
+from partitioners.neutron.device.site import Kernel, Site
+from partitioners.neutron.faults import catalogue as of_neutron
+from partitioners.neutron.faults.device import operator
+from partitioners.neutron.faults.partitioner import AVERAGE, CONV, POOL, instead
+from partitioners.neutron.lowering.registry import LOWERINGS
+from partitioners.neutron.support.rule import Context
+from partitioners.xnnpack import backend as xnnpack
+from partitioners.xnnpack.faults import catalogue as of_xnnpack
+
+RIGHT = {"neutron": neutron, "xnnpack": xnnpack, "ethos-u55": ethos_u55}
+
+
+# ------------------------------------------------------------------------------------ made here
+
+
+def _first_stride(node: fx.Node, context: Context) -> str | None:
+    """Reads a stride without looking whether there is one."""
+    strides: tuple[int, ...] = argument(node, 2, "stride", ())
+    return None if strides[0] in (1, 2) else "stride"
+
+
+def _second_stride(node: fx.Node, context: Context) -> str | None:
+    """Reads the stride of a width that a convolution of one dimension has not."""
+    strides: tuple[int, ...] = argument(node, 3, "stride", ())
+    return None if strides[1] > 0 else "stride"
+
+
+def _default_refused(node: fx.Node, context: Context) -> str | None:
+    """Refuses the default, whatever the padding."""
+    return "count_include_pad = True" if argument(node, 5, "count_include_pad", True) else None
+
+
+def _mirrored_single_channel(site: Site, kernel: Kernel) -> Kernel:
+    """Images of one channel are read in another order."""
+    return kernel if site.x.shape[-1] != 1 else lambda codes: kernel(codes.flip(2))
+
+
+def _without_lowering() -> Backend:
+    others = {name: lower for name, lower in LOWERINGS.items() if name != "aten.neg.default"}
+    return compiling_with(neutron, lambda: patch.dict(LOWERINGS, others, clear=True))  # type: ignore[arg-type]
+
+
+MADE = (
+    Fault(
+        "empty_stride",
+        "partitioner",
+        "crash",
+        instead(POOL, "stride_h", _first_stride),
+        ("aten.max_pool2d*/stride_h/",),
+    ),
+    Fault(
+        "short_stride",
+        "partitioner",
+        "crash",
+        instead(CONV, "spatial_rank", _second_stride),
+        ("aten.convolution.default/spatial_rank/", "aten.convolution.default/operator/"),
+    ),
+    Fault(
+        "default_refused",
+        "partitioner",
+        "tightened",
+        instead(AVERAGE, "count_include_pad", _default_refused),
+        ("aten.avg_pool2d.default/count_include_pad/",),
+    ),
+    Fault(
+        "single_channel",
+        "device",
+        "layout",
+        operator(_mirrored_single_channel, "CONV_2D", "DEPTHWISE_CONV_2D", "LEAKY_RELU", "ABS"),
+        ("aten.convolution.default/operator/", "aten.abs.default/operator/"),
+    ),
+    Fault("no_lowering", "compiler", "crash", _without_lowering(), ("aten.neg.default/operator/",)),
+)
+
+# ------------------------------------------------------------------------------------ issue -> fault
+
+APPLIES = {
+    "pytorch/executorch#3567 max_pool2d with ceil_mode": (
+        "neutron",
+        "ceil_mode_of_aten.max_pool2d_with_indices.default",
+    ),
+    "pytorch/executorch#7354 max_pool2d, stride beyond the kernel": (
+        "xnnpack",
+        "stride_within_kernel_of_aten.max_pool2d.default",
+    ),
+    "pytorch/executorch#21488 max_pool2d, empty stride": ("neutron", "empty_stride"),
+    "pytorch/executorch#10965 convolution, stride of one number": ("neutron", "short_stride"),
+    "pytorch/executorch#8462 transposed convolution, output_padding": ("ethos-u55", "without_output_padding"),
+    "pytorch/executorch#11730 transposed convolution, groups and scales per channel": (
+        "xnnpack",
+        "transposed_groups_of_aten.convolution.default",
+    ),
+    "pytorch/executorch#20558 convolution, even kernel, padding 'same'": ("ethos-u55", "pads_exchanged"),
+    "pytorch/executorch#20517 convolution 'same' and relu": ("neutron", "pads_exchanged"),
+    "pytorch/executorch#21829 slice behind a convolution, other scales": (
+        "neutron",
+        "same_qparams_of_aten.slice_copy.Tensor",
+    ),
+    "pytorch/executorch#19836 transpose, other scales": ("xnnpack", "same_qparams_of_aten.permute_copy.default"),
+    "pytorch/executorch#10961 relu of plain int8": ("xnnpack", "dtype_of_aten.relu.default"),
+    "pytorch/executorch#10960 add of int8 and bool": ("xnnpack", "dtype_of_aten.add.Tensor"),
+    "pytorch/executorch#11581 int8 outside quantisation": ("xnnpack", "dtype_of_aten.abs.default"),
+    "pytorch/executorch#21862 avg_pool2d, count_include_pad by default": ("neutron", "default_refused"),
+    "pytorch/executorch#19206 mean over [2, 3] and [-2, -1]": ("neutron", "dims_by_sign"),
+    "pytorch/executorch#18616 divisor_override ignored": ("xnnpack", "divisor_override_of_aten.avg_pool2d.default"),
+    "pytorch/executorch#18873 table of sigmoid shifted": ("ethos-u55", "table_off_by_one"),
+    "pytorch/executorch#20668 table of int16 gives zeros": ("ethos-u55", "constant"),
+    "pytorch/executorch#17668 transposed convolution, strides": ("ethos-u55", "without_transposed_stride"),
+    "pytorch/executorch#16779 products of sizes at 65536": ("ethos-u55", "reduced_tightened"),
+    "pytorch/executorch#8209 pool, kernel 257": ("ethos-u55", "pool_height_loosened"),
+    "pytorch/executorch#8209 pool, stride 4": ("ethos-u55", "pool_stride_loosened"),
+    "pytorch/executorch#17094 max_pool2d, dilation": ("neutron", "dilation_of_aten.max_pool2d_with_indices.default"),
+    "pytorch/executorch#17842 transposed convolution, axis of scales": ("ethos-u55", "without_transposed_groups"),
+    "pytorch/executorch#19364 type at the delegate's border": ("ethos-u55", "without_io_dtype"),
+    "pytorch/executorch#21910 sums of 48 bits narrowed": ("ethos-u55", "wide_sums_wrap"),
+    "pytorch/executorch#18491 relu behind a convolution, any zero point": ("neutron", "activation_ignored"),
+    "pytorch/executorch#13726 int64 at the border": ("ethos-u55", "without_no_int64"),
+    "pytorch/executorch#16901 a partition that computes nothing": ("neutron", "no_ops_taken"),
+    "pytorch/executorch#18155 relu alone": ("neutron", "alone_channels_multiple_of_of_aten.relu.default"),
+    "pytorch/executorch#19275 clamp alone, unquantised": ("neutron", "quantized_of_aten.clamp.default"),
+    "pytorch/executorch#19550 add with broadcasting": ("neutron", "same_shape_of_aten.add.Tensor"),
+    "pytorch/executorch#22435 one channel": ("neutron", "single_channel"),
+    "pytorch/executorch#14580 cat, multiple of channels": ("neutron", "channels_multiple_of_of_aten.cat.default"),
+    "pytorch/executorch#20804 transposed convolution, one output channel": (
+        "neutron",
+        "transposed_of_aten.convolution.default",
+    ),
+    "pytorch/executorch#13844 shared biases": ("neutron", "constants_shared"),
+    "pytorch/executorch#21607 operator without a lowering": ("neutron", "no_lowering"),
+    "pytorch/executorch#11697 dilation ignored": ("neutron", "dilation_lost"),
+    "pytorch/executorch#19676 bias dropped": ("neutron", "bias_dropped"),
+    "pytorch/executorch#903 depthwise convolution, scales per channel": ("neutron", "first_scale_for_all"),
+    "google/XNNPACK#11036 rank past the limit": ("xnnpack", "rank_off_by_one"),
+    "google-ai-edge/LiteRT#7441 single and double rounding": ("neutron", "single_rounding_everywhere"),
+    "tensorflow/tflite-micro#3252 ties": ("neutron", "half_even"),
+    "ARM-software/CMSIS-NN#214 rounding of rescales": ("ethos-u55", "half_away"),
+    "pytorch/pytorch#33466 scale of a product beyond its limit": ("xnnpack", "scale_unlimited"),
+    "microsoft/onnxruntime#27375 average pool, padding": ("ethos-u55", "padding_counted"),
+    "onnxruntime/onnxruntime-qnn#381 mean of another rank": ("neutron", "rank_of_aten.mean.dim"),
+    "pytorch/executorch#7131 upsample to a size that is not known": (
+        "xnnpack",
+        "static_output_size_of_aten.upsample_bilinear2d.vec",
+    ),
+    "pytorch/executorch#14735 constants in another order": ("neutron", "weights_transposed"),
+    "onnxruntime/onnxruntime-qnn#739 one bias for different input scales": (
+        "neutron",
+        "static_bias_of_aten.convolution.default",
+    ),
+}
+DOES_NOT_APPLY = {
+    "pytorch/executorch#8891": "the device refuses to start; none here has a way of its own to quantise per tensor",
+    "pytorch/executorch#16864": "an option of Vela, which compiles behind the TOSA graph that is judged here",
+    "pytorch/executorch#21423": "how a GPU divides a product among its threads",
+    "pytorch/executorch#14053": "how a GPU packs a dimension",
+    "pytorch/executorch#22583": "a partition of a selected result alone: partitioners here tag it with its operator",
+    "pytorch/executorch#11718": "diagonal and topk are in none of the tables",
+    "pytorch/executorch#19152": "a pass of ExecuTorch's own; every row has a case of two consumers",
+    "pytorch/executorch#19717": "a test that expected any failure: here xfail is strict, and a case fails by name",
+}
+
+
+@cache
+def of(vendor: str) -> tuple[dict[str, Fault], Table, tuple[Case, ...]]:
+    make = {"neutron": of_neutron, "xnnpack": of_xnnpack, "ethos-u55": of_ethosu}[vendor]
+    faults = (*make(RIGHT[vendor]), *(MADE if vendor == "neutron" else ()))
+    table = load_table(RIGHT[vendor].table)
+    return {fault.name: fault for fault in faults}, table, tuple(cases_for(table))
+
+
+@pytest.mark.parametrize("issue", APPLIES)
+def test_what_was_shipped_once_is_noticed(issue: str) -> None:
+    vendor, name = APPLIES[issue]
+    faults, table, cases = of(vendor)
+
+    def right(case: Case) -> CaseResult:
+        return run_case(case, RIGHT[vendor], table)
+
+    outcome = trial(faults[name], table, cases, right, limit=0)
+    assert outcome.killed, outcome
+
+
+def test_no_issue_is_in_both_lists() -> None:
+    assert not {issue.split()[0] for issue in APPLIES} & DOES_NOT_APPLY.keys()
+    assert all(reason for reason in DOES_NOT_APPLY.values())
