@@ -68,6 +68,8 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     assert result.returncode == (1 if part else 0), result.stderr
     assert result.stderr == ""
     made = {"certify": [f"assay-{arguments[0]}" + "-part" * part], "verify": ["assay-neutron"]} if arguments else {}
+    if verb == "new":
+        made[verb] = [arguments[0]]
     if "--out" in arguments:
         made[verb] = [arguments[arguments.index("--out") + 1]]
     assert sorted({path.name for path in tmp_path.iterdir()} - given) == made.get(verb, [])

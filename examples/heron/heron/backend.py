@@ -19,8 +19,7 @@ class HeronBackend(BackendDetails):
         cluster = only_cluster(edge_program)
         header, arrays = cluster.describe()
         if cluster.op in TABLES:
-            x, y = cluster.operands[0].qparams, cluster.output
-            header["operands"].append({"scale": y.scale32, "zero_point": 0, "constant": len(arrays)})
-            header["arguments"] = {"first": -128 - x.zero_point}
-            arrays.append(lookup_table(TABLES[cluster.op], x, y))
+            header["operands"].append({"scale": cluster.output.scale32, "zero_point": 0, "constant": len(arrays)})
+            header["arguments"] = {"first": -128 - cluster.operands[0].qparams.zero_point}
+            arrays.append(lookup_table(TABLES[cluster.op], cluster.operands[0].qparams, cluster.output))
         return PreprocessResult(pack(header, arrays))

@@ -17,7 +17,7 @@ from partitioners.exir.blob import DTYPES, BlobError, unpack
 def rescale(terms: Sequence[tuple[Tensor, float]]) -> Tensor:
     """The sum of integers times real ratios, rounded once, ties up: multipliers of 31 bits, then a shift."""
     shift = min(62, 31 - max(math.frexp(ratio)[1] for _, ratio in terms))
-    total = reduce(add, (integers * round(ratio * 2**shift) for integers, ratio in terms))
+    total: Tensor = reduce(add, (integers * round(ratio * 2**shift) for integers, ratio in terms))
     return (total + (1 << shift - 1)) >> shift
 
 
@@ -64,8 +64,7 @@ class HeronRuntime:
         """The codes of the result."""
         (header, arrays), y = handle, handle[0]["output"]
         codes = [arrays[o["constant"]] if "constant" in o else inputs[o["input"]] for o in header["operands"]]
-        scales = [o["scale"] for o in header["operands"]]
         numbers = [c.to(torch.int64) - o["zero_point"] for c, o in zip(codes, header["operands"], strict=True)]
-        terms = KERNELS[header["op"]](scales, header["arguments"], *numbers)
+        terms = KERNELS[header["op"]]([o["scale"] for o in header["operands"]], header["arguments"], *numbers)
         result = rescale([(integers, scale / y["scale"]) for integers, scale in terms]) + y["zero_point"]
         return [result.clamp(y["qmin"], y["qmax"]).to(DTYPES[y["dtype"]]).contiguous()]
