@@ -48,10 +48,12 @@ def read_archive(path: Path) -> Contents:
     somebody with bad intentions makes: names that lead elsewhere, links, encryption, sizes beyond any run's.
     """
     data = _bytes(path)
-    _check_end(path, data)
+    entries = _check_end(path, data)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = archive.infolist()
+            if len(infos) != entries:
+                raise PackageError(f"{path}: damaged: a list of {len(infos)} entries, expected {entries}")
             for info in infos:
                 _check_member(path, info)
             files, problems = _members(archive, infos)
@@ -77,8 +79,11 @@ def _bytes(path: Path) -> bytes:
         raise PackageError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _check_end(path: Path, data: bytes) -> None:
-    """The last record, before anything follows what it says: few entries, a short list, nothing behind it."""
+def _check_end(path: Path, data: bytes) -> int:
+    """How many entries there are by the last record; checked before anything follows what it says.
+
+    Few entries, a short list, nothing behind it.
+    """
     tail = data[-END.size :]
     if len(tail) < END.size or not tail.startswith(b"PK\5\6"):
         raise PackageError(f"{path}: a file, expected a folder, or an archive of 'assay package' (cut off, or no zip)")
@@ -89,6 +94,7 @@ def _check_end(path: Path, data: bytes) -> None:
         raise PackageError(f"{path}: a list of {entries} entries in {size} bytes, expected at most {MOST}")
     if place + size != len(data) - END.size:
         raise PackageError(f"{path}: damaged: {len(data)} bytes, expected {place + size + END.size}")
+    return int(entries)
 
 
 def _check_member(path: Path, info: zipfile.ZipInfo) -> None:

@@ -143,8 +143,8 @@ def _changes(case: str, a: Run, b: Run) -> Iterator[Change]:
 
 
 def number(value: Number) -> str:
-    """A metric as text; "-" for one that was not measured."""
-    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    """A metric as text; "none" for one that was not measured."""
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _status(result: CaseResult | None) -> Side:
@@ -158,7 +158,7 @@ def _promise(result: CaseResult) -> str:
 
 def _reasons(result: CaseResult) -> str:
     reasons: Sequence[str] = [f"{reason.code} ({reason.found})" for reason in result.reasons or ()]
-    return "; ".join(reasons) or "none"
+    return "not given" if result.reasons is None else "; ".join(reasons) or "none"
 
 
 def _failures(result: CaseResult) -> str:

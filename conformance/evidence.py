@@ -53,6 +53,8 @@ def _tags(result: CaseResult, case: Case) -> Iterator[str]:
         if recorded or result.checks or result.reasons:
             yield "the partitioner did not answer, but what it answered is recorded"
         return
+    if result.verdict == "accept" and result.reasons:
+        yield "accepted, but reasons of a rejection are recorded"
     derived = list[Failure](tag_failures(case, result.verdict, result.reasons))
     if recorded == derived:
         return

@@ -76,7 +76,9 @@ class Recorder(Partitioner):
 def tagging_of(case: Case, row: Row, recorder: Recorder, program: ExportedProgram) -> Tagging:
     """What a recorded answer about `program` means for the case's subject."""
     subject = subject_nodes(case, row, program.graph)
-    return Tagging(verdict(subject, recorder.tags), _reasons(recorder.inner, subject), recorder.tags)
+    found, reasons = verdict(subject, recorder.tags), _reasons(recorder.inner, subject)
+    # What was taken in the end was not left out, whatever was said of it on the way.
+    return Tagging(found, () if found == "accept" and reasons else reasons, recorder.tags)
 
 
 def tags_of(graph: fx.Graph) -> dict[str, str]:

@@ -1,0 +1,123 @@
+"""`assay diff`: what changed between two runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from test_package import NEG, run
+
+from conformance.cli import main
+from conformance.contents import read_folder
+from conformance.difference import KINDS, Run, compare, read_run
+from conformance.difference_text import WIDTH, lines
+from conformance.package import CERTIFICATE, RESULTS
+from conformance.results import CaseResult
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("assay")
+    for name in ("backend", "refuses", "drifts"):
+        run(made / name, name)
+    return made
+
+
+def diff(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["diff", *map(str, arguments)])
+
+
+def test_a_run_is_the_same_as_its_archive(folders: Path, tmp_path: Path) -> None:
+    packed = CliRunner().invoke(main, ["package", str(folders / "backend"), "--out", str(tmp_path / "a.zip")])
+    assert packed.exit_code == 0
+    found = diff(folders / "backend", tmp_path / "a.zip")
+    assert found.exit_code == 0 and found.output.endswith("\nthe same\n")
+
+
+@pytest.mark.parametrize("name", ["refuses", "drifts"])
+def test_what_changed_is_grouped_and_readable(name: str, folders: Path) -> None:
+    found = diff(folders / "backend", folders / name)
+    text = found.output.splitlines()
+    assert found.exit_code == 1 and max(map(len, text)) <= WIDTH
+    assert "  verdict: certified -> not certified" in text
+    assert text[-1].startswith("different: ") and text[-1].endswith(" of 100 cases")
+    assert any(line.startswith("aten.neg.default: ") for line in text)
+    if name == "refuses":
+        assert "    accept -> reject: 43 cases" in text and "    none -> mood (a bad one): 43 cases" in text
+    else:
+        assert "    max_lsb: 40 cases" in text and "  tags" not in text
+
+
+def test_json_has_every_case(folders: Path) -> None:
+    found = diff(folders / "backend", folders / "refuses", "--json")
+    data = json.loads(found.stdout)
+    assert found.exit_code == 1 and data["same"] is False
+    assert data["a"]["certified"] and not data["b"]["certified"]
+    tags = data["rows"]["aten.neg.default"]["tags"]
+    assert len(tags) == 43 and {"case": NEG, "a": "accept", "b": "reject"} in tags
+    numbers = data["rows"]["aten.neg.default"]["numbers"]
+    assert {"case": NEG, "a": "0", "b": "none", "metric": "max_lsb"} in numbers
+    assert json.loads(diff(folders / "backend", folders / "backend", "--json").stdout)["rows"] == {}
+
+
+def test_every_kind_of_change_is_told(folders: Path) -> None:
+    before = read_run(folders / "backend")
+    first, second, *_ = before.results.values()
+    changed = {
+        "promises": replace(first, expect="reject", reason="x"),
+        "tags": replace(first, verdict="partial"),
+        "reasons": replace(first, reasons=None),
+        "failures": replace(first, failures=(*first.failures, *read_run(folders / "drifts").results[NEG].failures)),
+        "numbers": replace(first, metrics={**first.metrics, "max_lsb": 7.0}),
+        "delegates": replace(first, partitions=9),
+        "bytes": replace(first, blobs=("0" * 64,)),
+    }
+    for kind, result in changed.items():
+        found = compare(before, with_result(before, result))
+        assert {change.kind for change in found.changes} == {kind} and not found.same
+        assert found.changes[0].case == first.case and "  " + kind in list(lines(found))
+    fewer = Run("b", before.certificate, {name: r for name, r in before.results.items() if name != second.case})
+    (change,) = compare(before, fewer).changes
+    assert (change.kind, change.case, change.after) == ("cases", second.case, None)
+    assert {*changed, "cases"} == set(KINDS)
+
+
+def with_result(run: Run, result: CaseResult) -> Run:
+    return replace(run, results={**run.results, result.case: result})
+
+
+def test_what_a_run_was_made_with_does_not_make_it_different(folders: Path) -> None:
+    before = read_run(folders / "backend")
+    environment = {**before.certificate.environment, "torch": "9.9"}
+    after = replace(before, certificate=replace(before.certificate, environment=environment, made="2027-01-01"))
+    found = compare(before, after)
+    assert found.same and [what for what, _, _ in found.made_with] == ["made on", "torch"]
+
+
+def test_a_comparison_of_nothing_is_refused(folders: Path, tmp_path: Path) -> None:
+    good = folders / "backend"
+    files = read_folder(good).files
+    edited = {
+        "edited": {RESULTS: files[RESULTS].replace(b'"bias":0.0', b'"bias":9.0', 1)},
+        "no certificate": {CERTIFICATE: b"{}"},
+        "no results": {RESULTS: b""},
+    }
+    for name, change in edited.items():
+        (tmp_path / name).mkdir()
+        for file, data in {**files, **change}.items():
+            (tmp_path / name / file).write_bytes(data)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_bytes(b"PK")
+    for name in (*edited, "empty", "file", "nowhere"):
+        for sides in ((good, tmp_path / name), (tmp_path / name, good)):
+            found = diff(*sides)
+            assert found.exit_code == 2 and len(found.stderr.splitlines()) == 1 and name in found.stderr, found.stderr
+
+
+def test_control_characters_of_a_record_reach_no_terminal(folders: Path) -> None:
+    from conformance.commands.shared import plain
+
+    assert plain("a\x1b[31m\nb\u202eé") == "a\\x1b[31m\\nb\\u202eé"
