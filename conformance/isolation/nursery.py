@@ -93,7 +93,6 @@ class _Nursery:
             self.wire.send({REFUSED: str(error), "type": type(error).__name__})
             return
         # Runners share these pages as long as nobody writes to them; and the collector need not look there.
-        gc.collect()
         gc.freeze()
         self._fork_on_demand(work)
 

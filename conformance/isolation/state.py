@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.random.mtrand import get_bit_generator
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,12 @@ def _set_rounding(nearest: bool) -> None:
 
 def _numpy_random() -> bytes:
     """The state of the global generator, read from where it stands: asking for it copies number by number."""
-    generator = np.random.get_bit_generator()
+    generator = get_bit_generator()
     return ctypes.string_at(generator.ctypes.state_address, 625 * 4)
 
 
 def _set_numpy_random(state: bytes) -> None:
-    ctypes.memmove(np.random.get_bit_generator().ctypes.state_address, state, len(state))
+    ctypes.memmove(get_bit_generator().ctypes.state_address, state, len(state))
 
 
 def _torch_random() -> bytes:
@@ -93,7 +94,7 @@ def _printing() -> tuple[Any, ...]:
 
 def _set_printing(value: tuple[Any, ...]) -> None:
     names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
-    torch.set_printoptions(**dict(zip(names, value, strict=True)))
+    vars(torch._tensor_str.PRINT_OPTS).update(zip(names, value, strict=True))
 
 
 def _environment() -> dict[bytes, bytes]:
