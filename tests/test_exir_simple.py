@@ -1,0 +1,226 @@
+"""Clusters of one operator between dequantize and quantize nodes, and the container of their compiled form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, fx
+
+from conformance.cases.baseline import binary, convolution
+from conformance.cases.make import Q, Use, X, constant, model, quant, use, weight_quant
+from conformance.cases.matrix import linear_form, mm
+from conformance.cases.shared import used_twice
+from conformance.graph import Graph, Ref
+from conformance.programs import build
+from partitioners.exir import BackendError, Partitioner, PreprocessResult, delegates, to_backend
+from partitioners.exir.backend import BackendDetails
+from partitioners.exir.blob import MAGIC, BlobError, pack, unpack
+from partitioners.exir.qdq import QParams
+from partitioners.exir.rules import rule
+from partitioners.exir.simple import Cluster, ClusterPartitioner, lookup_table, only_cluster, same_qparams
+
+SEEN: list[tuple[dict[str, Any], list[Tensor]]] = []
+
+
+class Toy(BackendDetails):
+    """Keeps what it is asked to compile."""
+
+    @staticmethod
+    def preprocess(edge_program: torch.export.ExportedProgram, compile_specs: Any) -> PreprocessResult:
+        SEEN.append(only_cluster(edge_program).describe())
+        return PreprocessResult(pack(*SEEN[-1]))
+
+
+@rule("never")
+def never(node: fx.Node, cluster: Cluster | None) -> str | None:
+    """no reason is good enough"""
+    return "a reason"
+
+
+class ToyPartitioner(ClusterPartitioner):
+    backend_id = "Toy"
+    rules = dict.fromkeys(
+        (
+            *("aten.add.Tensor", "aten.mm.default", "aten.convolution.default"),
+            *("aten.max_pool2d_with_indices.default", "aten.cat.default"),
+        ),
+        (),
+    ) | {"aten.permute_copy.default": (same_qparams,), "aten.neg.default": (never,)}
+
+
+def taken(graph: Graph, partitioner: Partitioner | None = None) -> list[tuple[dict[str, Any], list[Tensor]]]:
+    """What the compiler is given of each delegate."""
+    SEEN.clear()
+    lowered = to_backend(build(graph), partitioner or ToyPartitioner(), details={"Toy": Toy})
+    assert len(SEEN) == len(list(delegates(lowered)))
+    return list(SEEN)
+
+
+def refused(graph: Graph, partitioner: ToyPartitioner | None = None) -> list[str]:
+    """The codes of the reasons; nothing may be taken."""
+    partitioner = partitioner or ToyPartitioner()
+    assert taken(graph, partitioner) == []
+    return [reason.code for reason in partitioner.rejections]
+
+
+# ------------------------------------------------------------------------------------ clusters
+
+
+def test_two_inputs_and_the_arguments_by_name() -> None:
+    ((header, arrays),) = taken(model(binary("aten.add.Tensor", (2, 3), quant(0.5, 1), quant(0.25, 2), quant(1.0, 3))))
+    assert header["operands"] == [
+        {"scale": 0.5, "zero_point": 1, "input": 0},
+        {"scale": 0.25, "zero_point": 2, "input": 1},
+    ]
+    assert header["output"] == {"scale": 1.0, "zero_point": 3, "qmin": -128, "qmax": 127, "dtype": "int8"}
+    assert (header["op"], header["arguments"], arrays) == ("aten.add.Tensor", {"alpha": 1}, [])
+
+
+def test_one_input_twice_is_one_input() -> None:
+    twice = use("aten.add.Tensor", (2, 3), X)
+    ((header, _),) = taken(model(twice))
+    assert [operand["input"] for operand in header["operands"]] == [0, 0]
+
+
+def test_constants_go_along_and_transposed_ones_are_transposed() -> None:
+    ((plain, (weights,)),) = taken(model(mm(3, 7, 5)))
+    ((turned, (stored,)),) = taken(linear_form(mm(3, 7, 5)))
+    assert weights.shape == stored.shape == (7, 5) and plain["operands"] == turned["operands"]
+    assert plain["operands"][1]["constant"] == 0 and plain["operands"][0]["input"] == 0
+
+
+def test_the_first_of_several_results_is_enough() -> None:
+    pool = use("aten.max_pool2d.default", (1, 2, 4, 4), (2, 2), (2, 1))
+    ((header, _),) = taken(model(pool))
+    assert header["arguments"]["stride"] == [2, 1] and header["arguments"]["ceil_mode"] is False
+
+
+def test_several_clusters_are_several_delegates() -> None:
+    u = binary("aten.add.Tensor", (2, 3))
+    assert len(taken(model(u))) == 1
+    assert len(taken(used_twice(u))) == 2
+
+
+@pytest.mark.parametrize(
+    ("u", "codes"),
+    [
+        (binary("aten.add.Tensor", (2, 3), y=quant(0.1, 5)), []),
+        (use("aten.add.Tensor", (2, 3), 2.0), ["quantized"]),
+        (binary("aten.add.Tensor", (0, 3)), ["static_shape"]),
+        (convolution(), ["quantized"]),
+        (use("aten.permute_copy.default", (2, 3), (1, 0), y=quant(0.1, 3)), ["same_qparams"]),
+        (use("aten.neg.default", (2, 3)), ["never"]),
+        (use("aten.abs.default", (2, 3)), []),
+    ],
+)
+def test_every_reason_is_given(u: Use, codes: list[str]) -> None:
+    if u.op == "aten.add.Tensor" and not codes:
+        assert len(taken(model(u))) == 1
+    else:
+        assert refused(model(u)) == codes
+
+
+def test_codes_of_16_bits_are_taken_where_they_are_let_in() -> None:
+    wide = quant(0.001, 0)
+    wide = type(wide)(wide.scale, 0, -32768, 32767, None, "int16")
+    u = binary("aten.add.Tensor", (2, 3), wide, wide, wide)
+
+    class Wide(ToyPartitioner):
+        dtypes = (torch.int8, torch.int16)
+
+    assert refused(model(u)) == ["quantized"]
+    ((header, _),) = taken(model(u), Wide())
+    assert header["output"]["dtype"] == "int16"
+
+
+def test_nothing_but_tags_and_rejections_change() -> None:
+    program = build(linear_form(mm(3, 7, 5)))
+    before = str(program.graph)
+    partitioner = ToyPartitioner()
+    tags = partitioner.partition(program).partition_tags
+    assert str(program.graph) == before and list(tags) == ["Toy_0"]
+    untagged = [n.op for n in program.graph.nodes if "delegation_tag" not in n.meta]
+    assert sorted(untagged) == ["call_function", "call_function", "output", "placeholder"]  # at the model's two ends
+    partitioner.partition(build(model(use("aten.abs.default", (1,)))))
+    assert partitioner.rejections == []
+
+
+def test_a_subgraph_of_another_kind_is_an_error() -> None:
+    with pytest.raises(BackendError, match="one operator between dequantize and quantize"):
+        only_cluster(build(model(use("aten.abs.default", (2, 3), x=None, y=None))))
+
+
+def test_a_constant_operand_of_the_first_position() -> None:
+    weights = constant("z", (2, 3), weight_quant(0.02))
+    ((header, arrays),) = taken(model(use("aten.add.Tensor", (2, 3), Ref("z"), more=(weights,), x=Q)))
+    assert header["operands"][1] == {"scale": pytest.approx(0.02), "zero_point": 0, "constant": 0}
+    assert arrays[0].dtype == torch.int8
+
+
+def test_a_table_of_results() -> None:
+    x, y = QParams(0.5, -3, -128, 127, torch.int8), QParams(0.25, 7, -128, 127, torch.int8)
+    table = lookup_table(torch.relu, x, y)
+    assert table.dtype == torch.int32 and table.shape == (256,)
+    assert table[:126].eq(0).all() and table[125:].tolist() == [2 * step for step in range(131)]
+
+
+# ------------------------------------------------------------------------------------ the container
+
+
+def test_what_is_packed_is_unpacked() -> None:
+    arrays = [torch.arange(-3, 3, dtype=d).reshape(2, 3) for d in (torch.int8, torch.int16, torch.int32, torch.int64)]
+    header = {"op": "x", "scale": 0.1, "list": [1, None, True]}
+    data = pack(header, [*arrays, torch.tensor(5, dtype=torch.int8)])
+    found, tensors = unpack(data)
+    assert found == header and all(map(torch.equal, tensors, [*arrays, torch.tensor(5, dtype=torch.int8)]))
+    assert [t.dtype for t in tensors] == [*(a.dtype for a in arrays), torch.int8]
+    assert pack(dict(reversed(header.items())), tensors) == data
+
+
+@pytest.mark.parametrize(
+    ("header", "arrays"),
+    [
+        ({"arrays": 1}, []),
+        ({"x": float("nan")}, []),
+        ({"x": object()}, []),
+        ({}, [torch.ones(2)]),
+        ({}, [torch.empty(0, dtype=torch.int8)]),
+    ],
+)
+def test_what_cannot_be_packed_is_an_error(header: dict[str, Any], arrays: list[Tensor]) -> None:
+    with pytest.raises(BlobError, match="blob"):
+        pack(header, arrays)
+
+
+def test_no_other_bytes_are_read() -> None:
+    data = pack({"op": "x"}, [torch.ones(2, 3, dtype=torch.int8)])
+    for size in range(len(data)):
+        with pytest.raises(BlobError):
+            unpack(data[:size])
+    with pytest.raises(BlobError, match="behind the last array"):
+        unpack(data + b"\0")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[]",
+        b"{}",
+        b"{",
+        b"\xff",
+        b"[" * 100000,
+        b'{"arrays": 1}',
+        b'{"arrays": [1]}',
+        b'{"arrays": [{"dtype": "float32", "shape": [1]}]}',
+        b'{"arrays": [{"dtype": [], "shape": [1]}]}',
+        b'{"arrays": [{"dtype": "int8", "shape": [0]}]}',
+        b'{"arrays": [{"dtype": "int8", "shape": [-1]}]}',
+        b'{"arrays": [{"dtype": "int8", "shape": [true]}]}',
+        b'{"arrays": [{"dtype": "int8", "shape": [99999999999999999999]}]}',
+    ],
+)
+def test_a_header_of_another_form_is_an_error(text: bytes) -> None:
+    with pytest.raises(BlobError, match="blob"):
+        unpack(MAGIC + len(text).to_bytes(4, "little") + text)
