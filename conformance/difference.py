@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -137,9 +137,9 @@ def _changes(case: str, a: Run, b: Run) -> Iterator[Change]:
         if one != other:
             yield Change(known.row, kind, case, one, other)
     for metric in sorted({*before.metrics, *after.metrics}):
-        values = before.metrics.get(metric), after.metrics.get(metric)
-        if values[0] != values[1]:
-            yield Change(known.row, "numbers", case, *map(number, values), metric)
+        x, y = before.metrics.get(metric), after.metrics.get(metric)
+        if x != y:
+            yield Change(known.row, "numbers", case, number(x), number(y), metric)
 
 
 def number(value: Number) -> str:
@@ -165,7 +165,7 @@ def _failures(result: CaseResult) -> str:
     return "; ".join(f"[{failure.check}] {failure.message}" for failure in result.failures) or "none"
 
 
-WORDS = {
+WORDS: Mapping[str, Callable[[CaseResult], str]] = {
     "promises": _promise,
     "tags": lambda result: result.verdict,
     "reasons": _reasons,

@@ -20,6 +20,8 @@ ROOT = Path(__file__).parent.parent
 INSTALL = "pip install -c constraints.txt . && assay certify neutron"
 TEST = 'pip install -c constraints.txt -e ".[test]" && pytest -n auto'
 LONG = "assay certify neutron"
+BOTH = ["assay-neutron", "assay-neutron.zip"]
+PACKS = {"verify": BOTH[:1], "package": BOTH, "diff": BOTH}  # what stands there in the end
 PART = {"-k", "--smoke"}  # options of a run of some cases, which never certifies
 
 
@@ -62,12 +64,14 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
         (tmp_path / "model.pte").write_bytes(write(added()))
         np.savez(tmp_path / "inputs.npz", np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
     given = {path.name for path in tmp_path.iterdir()}
-    if verb == "verify":
+    if verb in PACKS:
         run("assay certify neutron --smoke -k aten.abs --out assay-neutron", tmp_path)
+    if verb == "diff":
+        run("assay package assay-neutron", tmp_path)
     result = run(command, tmp_path)
     assert result.returncode == (1 if part else 0), result.stderr
     assert result.stderr == ""
-    made = {"certify": [f"assay-{arguments[0]}" + "-part" * part], "verify": ["assay-neutron"]} if arguments else {}
+    made = {"certify": [f"assay-{arguments[0]}" + "-part" * part], **PACKS} if arguments else {}
     if verb == "new":
         made[verb] = [arguments[0]]
     if "--out" in arguments:

@@ -241,13 +241,16 @@ def test_such_an_edit_is_noticed_in_a_whole_run(good: Files, drifting: tuple[Cas
         assert not found.certified and any(result.case in text for text in found.problems), what
 
 
+FLATTERING: tuple[Any, ...] = (None, 0, 0.0, "", "pass", "accept", "reject", [], {})
+
+
 def test_no_value_of_a_result_is_free_of_the_case(good: Files, drifting: tuple[CaseResult, ...]) -> None:
     """Any junk in any place of a failing record, its own digest fitting, never turns the run into a certified one."""
     result = next(filter(fails, drifting))
     plain = asdict(result)
     tried = 0
     for place in places(json.loads(json.dumps(plain))):
-        for junk in (None, 0, 0.0, "", "pass", "accept", "reject", [], {}):
+        for junk in FLATTERING:
             text = with_junk(json.dumps({**plain, "sha256": ""}), place, junk)
             try:
                 edited, _ = read_line(text)
