@@ -189,6 +189,11 @@ def failed(verdict: str, expect: str, *checks: str, lsb: float | None = None, **
         (failed("partial", "accept", "tag"), "Tagged partial, expected accept"),
         (failed("accept", "accept", "crash", "gate1"), "An error, ValueError, in the stage 'run'"),
         (failed("accept", "accept", "crash", failures=(Failure("crash", "it died"),)), "The process died"),
+        (
+            failed("accept", "accept", "crash", failures=(Failure("crash", "run: the process died (SIGSEGV)"),)),
+            "The process died (SIGSEGV) in the stage 'run'",
+        ),
+        (failed("accept", "accept", "hang", failures=(Failure("hang", "run: no answer in 1 s"),)), "No answer in time"),
         (failed("accept", "accept", "gate1", "gate2", lsb=1), "Numbers 1 LSB off"),
         (failed("accept", "accept", "gate1", "gate3", lsb=1), "Wrong numbers"),
         (failed("accept", "accept", "gate1", lsb=2), "Wrong numbers"),

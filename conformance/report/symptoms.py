@@ -30,6 +30,8 @@ def symptom(result: CaseResult, rescale: str) -> Symptom:
     checks = {failure.check for failure in result.failures}
     if "crash" in checks:
         return _crash(next(f.message for f in result.failures if f.check == "crash"))
+    for check in checks & _STOPPED.keys():
+        return _STOPPED[check]
     if checks & {"tag", "reason"}:
         return _tag(result)
     for check, found in _OTHER.items():
@@ -41,8 +43,10 @@ def symptom(result: CaseResult, rescale: str) -> Symptom:
 def _crash(message: str) -> Symptom:
     """`message` is "stage: error: ..."; a process that died has neither stage nor error."""
     stage, _, error = message.partition(": ")
-    if not error:
-        return Symptom("The process died", "native code that the backend calls", traits=True)
+    if not error or error.startswith("the process "):
+        how = error.partition("(")[2].partition(")")[0]
+        what = f"The process died{how and f' ({how})'}{error and f' in the stage {stage!r}'}"
+        return Symptom(what, "native code that the backend calls", traits=True)
     what = f"An error, {error.partition(':')[0]}, in the stage {stage!r}"
     return Symptom(what, "the message, and the function that it names", traits=True)
 
@@ -65,7 +69,17 @@ def _tag(result: CaseResult) -> Symptom:
     return Symptom(what, "which nodes of an operator the partitioner tags", traits=True)
 
 
+_STOPPED = {
+    "hang": Symptom("No answer in time", "loops and locks; --timeout, if the backend is only slow", traits=True),
+    "memory": Symptom(
+        "More memory than the limit", "sizes that are multiplied; --memory, if it is needed", traits=True
+    ),
+}
+
 _OTHER = {
+    "state": Symptom("Settings of the process changed", "what it sets and does not set back", traits=True),
+    "leak": Symptom("Processes or threads left running", "what it starts and does not end", traits=True),
+    "noise": Symptom("Something printed", "what it writes to stdout or stderr; logging is allowed", traits=True),
     "outputs": Symptom(
         "Outputs of another count, shape, type or grid",
         "sizes, strides, padding and axes in the compiler; the quantisation of its outputs",
