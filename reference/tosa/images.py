@@ -30,6 +30,9 @@ def avg_pool2d(kernel: Pair, stride: Pair, x: Codes, y: Codes, padding: Padding 
         return rounded(multiplier, shift, y, bound)
 
     def apply(codes: Tensor) -> Tensor:
+        if padding == NO_PADDING and tuple(codes.shape[1:3]) == tuple(kernel) and bound <= INT32[1]:
+            total = codes.sum((1, 2), keepdim=True, dtype=torch.int32)
+            return finish(*kernel)(total.sub_(x.zero_point * kernel[0] * kernel[1]))
         value = padded_float(codes, padding, x.zero_point, dtype).sub_(x.zero_point)
         acc = _pooled(F.avg_pool2d, value, kernel, stride, divisor_override=1)
         if bound > INT32[1]:
