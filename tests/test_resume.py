@@ -9,7 +9,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pytest
 
 from conformance.assay import Request, assay
 from conformance.certificate import Selection
+from conformance.environment import suite_sources
 from conformance.isolation import Limits
 from conformance.isolation.nursery import fork
 from conformance.package import CERTIFICATE, JOURNAL, RESULTS, PackageError
@@ -27,6 +28,15 @@ from conformance.verification import verify
 TODAY = datetime.date(2026, 6, 1)
 MOMENTS = 50
 CASES = 100
+
+
+@pytest.fixture(autouse=True, scope="module")
+def steady_sources() -> Iterator[None]:
+    """Who edits the suite while this runs starts other runs, which must not continue the earlier ones."""
+    sources = suite_sources()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("conformance.assay.suite_sources", lambda: sources)
+        yield
 
 
 class Told:

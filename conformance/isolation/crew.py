@@ -16,7 +16,7 @@ from conformance.certify import failed
 from conformance.errors import UsageError
 from conformance.graph import Case
 from conformance.isolation import nursery
-from conformance.isolation.limits import MEBI, end, resident
+from conformance.isolation.limits import MEBI, Limits, end, resident
 from conformance.isolation.nursery import ENDED, KILL, LOADED, READY, REFUSED, RUN, Subject
 from conformance.isolation.runner import LAST, STAGE, take
 from conformance.isolation.wire import Wire, WireError
@@ -179,7 +179,7 @@ class Crew:
         return tuple(self._hands)
 
     @property
-    def limits(self) -> nursery.Limits:
+    def limits(self) -> Limits:
         return self._subject.limits
 
 

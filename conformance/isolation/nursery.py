@@ -112,7 +112,7 @@ class _Nursery:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         while not self.wire.closed:
-            select.select([self.wire.socket, reading], [], [])
+            select.select([self.wire.socket.fileno(), reading], [], [])
             if select.select([reading], [], [], 0)[0]:
                 os.read(reading, 512)
             self._reap(runners)
