@@ -34,7 +34,7 @@ def faults(graph: Graph, backend: Backend) -> list[str]:
         *_judged("after passes", known, run_program(passed, inputs)),
         *_judged_exactly(graph, lowered, run(lowered, backend, inputs)),
         *_judged("lowered twice", known, run(lower(lowered, backend.partitioner(), backend), backend, inputs)),
-        *_cycles(passed, recorder.tags),
+        *cycles(passed, recorder.tags),
         *_same_again(backend, passed, recorder.tags, lowered),
     ]
 
@@ -103,7 +103,7 @@ def _without(graph: Graph, steps: set[str]) -> tuple[Graph, list[int]]:
 # ------------------------------------------------------------------------------------ tags and bytes
 
 
-def _cycles(program: ExportedProgram, tags: Mapping[str, str]) -> Iterator[str]:
+def cycles(program: ExportedProgram, tags: Mapping[str, str]) -> Iterator[str]:
     """Partitions that need a result which needs one of theirs."""
     before: dict[str, set[str]] = {}
     for node in program.graph.nodes:

@@ -31,6 +31,8 @@ CATALOGUES = (
 MADE = ("dropped", "misnamed")  # kinds of faults that are made for every rule
 SHARE = 8  # of those, one in so many is tried here; `assay mutate` tries all
 
+SURVIVING = {"bias_of_16_bits": "no case of Neutron has a bias beyond 16 bits"}
+
 
 def _tried(faults: tuple[Fault, ...]) -> list[Fault]:
     listed = [one for one in faults if one.stage != "partitioner" or one.kind not in MADE]
@@ -60,7 +62,10 @@ def test_every_fault_is_noticed(backend: Backend, fault: Fault) -> None:
     def right(case: Case) -> CaseResult:
         return run_case(case, backend, table)
 
-    outcome = trial(fault, table, cases, right, limit=40)
+    outcome = trial(fault, table, cases, right, limit=0)
+    if fault.name in SURVIVING:
+        assert not outcome.killed, f"noticed by now: {SURVIVING[fault.name]}"
+        return
     assert outcome.killed and not outcome.missed, outcome
     if fault.stage != "partitioner":
         assert "tag" not in outcome.checks, outcome
