@@ -48,7 +48,7 @@ def load_backend(spec: str) -> Backend:
 
 
 def load_object(what: str, spec: str) -> object:
-    """What `module:attribute` names. Raises BackendSpecError, whose message begins with `what`, when there is nothing."""
+    """What `module:attribute` names. Raises BackendSpecError, which begins with `what`, when there is nothing."""
     module, _, attribute = spec.partition(":")
     where = f"{what} {spec!r}"
     return _attribute(where, _module(where, module), attribute)

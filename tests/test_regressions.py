@@ -63,7 +63,7 @@ def _mirrored_single_channel(site: Site, kernel: Kernel) -> Kernel:
 
 def _without_lowering() -> Backend:
     others = {name: lower for name, lower in LOWERINGS.items() if name != "aten.neg.default"}
-    return compiling_with(neutron, lambda: patch.dict(LOWERINGS, others, clear=True))  # type: ignore[arg-type]
+    return compiling_with(neutron, lambda: patch.dict(LOWERINGS, others, clear=True))
 
 
 MADE = (

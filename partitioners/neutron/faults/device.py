@@ -142,7 +142,7 @@ def operator(change: Callable[[Site, Kernel], Kernel], *codes: str) -> Backend:
 
         return replace(rule, prepare=prepare)
 
-    return device(lambda: patch.dict(RULES, {code: broken(code) for code in codes}))  # type: ignore[arg-type]
+    return device(lambda: patch.dict(RULES, {code: broken(code) for code in codes}))
 
 
 def after(change: Callable[[Tensor], Tensor]) -> Callable[[Site, Kernel], Kernel]:
