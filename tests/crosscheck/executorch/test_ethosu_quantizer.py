@@ -18,6 +18,7 @@ pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 
 import torch
 from crosscheck.executorch.ethosu_peer import PeerCompileSpec, our_answer, peer_answer
+from crosscheck.executorch.observing import whole_ranges
 from ethosu_modules import SAMPLES
 from torch.export import ExportedProgram
 
@@ -40,6 +41,7 @@ pytestmark = [
 ]
 U55, U85 = "ethos-u55-128", "ethos-u85-256"
 CALIBRATIONS = 2
+calibrated_fast = pytest.fixture(autouse=True)(whole_ranges)
 TITLE = "## Models that get other verdicts than with ExecuTorch 1.5.1's EthosUQuantizer"
 ALL, SOME, NONE, FAILS = "all", "some", "none", "fails"
 Verdicts = tuple[str, str, str, str]
