@@ -154,6 +154,12 @@ def _batch() -> list[Draft]:
     ]
 
 
+def _long(bias: Value) -> Value:
+    """Codes that 16 bits do not hold."""
+    codes = Fill("list", values=(40_000, -40_000, 65_535, 32_768, -32_769))
+    return replace(bias, quant=replace(operand_quant(bias), qmin=-(2**16), qmax=2**16), fill=codes)
+
+
 def _biases() -> list[Draft]:
     u = convolution()
     bias = operand(u, "bias")
@@ -180,6 +186,7 @@ def _biases() -> list[Draft]:
             valued(f"bias_{kind}", model(with_operand(u, "bias", replace(bias, fill=Fill(kind)))))
             for kind in ("min", "max", "zero", "alternating")
         ),
+        valued("bias_of_17_bits", model(with_operand(u, "bias", _long(bias)))),
     ]
 
 

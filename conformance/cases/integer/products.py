@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from conformance.cases.integer import contexts
-from conformance.cases.integer.common import Subject, everywhere
+from conformance.cases.integer.common import Subject, everywhere, scales_of
 from conformance.cases.integer.spelling import CONVOLUTION, LINEAR, codes_quant, is_wide, other_type, spelled
 from conformance.cases.limits import Limits
 from conformance.cases.make import (
@@ -467,8 +467,15 @@ def matrix_cases(op: str, precision: str, limits: Limits) -> list[Draft]:
     u = subject.use(precision)
     x, y = u.values
     drafts = everywhere(subject, precision, limits)
+    assert y.quant is not None
+    scales = scales_of(y.quant, len(y.shape) - 1, y.shape[-1])
     drafts += [
         accepted("constant", model(replace(u, values=(x, replace(y, constant=True))))),
+        outside(
+            "per_tensor",
+            "a_scale_for_each_column",
+            model(replace(u, values=(x, replace(y, quant=scales, constant=True)))),
+        ),
         accepted("one_column", model(spelled(at((*batch, 4, 5), 1), precision))),
         outside("mixed_dtype", "second_matrix", model(replace(u, values=(x, replace(y, quant=other_type(precision)))))),
         outside("static_shape", "open_rows", model(replace(u, values=(replace(x, dynamic=(len(batch),)), y)))),

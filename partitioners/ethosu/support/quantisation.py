@@ -9,6 +9,8 @@ import torch
 from torch import fx
 
 from partitioners.ethosu.support.common import (
+    CONVOLUTION,
+    LINEAR,
     dtype_of,
     is_dequantize,
     is_named,
@@ -24,6 +26,7 @@ from partitioners.exir.qdq import QParams, qparams
 
 CODES = (torch.int8, torch.int16)
 CONSTANT_CODES = (torch.int8, torch.int16, torch.int32)
+PER_CHANNEL = (QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL)
 SMALLEST_NORMAL = 2.0**-126
 
 
@@ -78,8 +81,7 @@ def _defect(node: fx.Node, params: QParams) -> str | None:
 @limit("per_tensor")
 def conversion_per_tensor(node: fx.Node, context: Context) -> str | None:
     """RESCALE has channels in the last dimension only, and no activation has them elsewhere."""
-    per_channel = is_named(node, QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL)
-    return f"{node.name}" if per_channel and not context.is_constant(node) else None
+    return node.name if is_named(node, *PER_CHANNEL) and not context.is_constant(node) else None
 
 
 CONVERSION = (conversion_dtype, conversion_params, conversion_per_tensor)
@@ -113,5 +115,21 @@ def mixed_dtype(node: fx.Node, context: Context) -> str | None:
     return " and ".join(found) if len(found) > 1 else None
 
 
-AROUND: tuple[Rule, ...] = (quantized_inputs, quantized_outputs, *map(_around, CONVERSION))
+@limit("per_tensor")
+def per_tensor(node: fx.Node, context: Context) -> str | None:
+    """Weights and biases of products are the only operands whose channels are told apart."""
+    constants = node.args[1:3] if is_named(node, CONVOLUTION, LINEAR) else ()
+    for member in neighbours(node):
+        if is_named(member, *PER_CHANNEL) and not (member in constants and context.is_constant(member)):
+            return member.name
+    return None
+
+
+AROUND: tuple[Rule, ...] = (
+    quantized_inputs,
+    quantized_outputs,
+    _around(conversion_dtype),
+    _around(conversion_params),
+    per_tensor,
+)
 """Rules of all operators: real numbers exist between one dequantize and one quantize node only."""
