@@ -31,6 +31,9 @@ with warnings.catch_warnings():
 SHARES = 12
 """The suite in as many tests, for as many workers."""
 
+STEP = 3
+"""One model of so many is compared: each costs ExecuTorch a third of a second. All 937 of 1.5.1 were, once."""
+
 UNEXPORTABLE = dict.fromkeys(
     (f"test_{kind}pool{rank}d_padding-1" for kind in ("avg", "max") for rank in (1, 2, 3)),
     "torch refuses a padding of more than half the kernel",
@@ -83,7 +86,7 @@ def difference(program: ExportedProgram, preserve: list[Any]) -> str | None:
 @pytest.mark.parametrize("share", range(SHARES))
 def test_the_operator_suite(share: int) -> None:
     found, refused = {}, set()
-    for sample in samples()[share::SHARES]:
+    for sample in samples()[share * STEP :: SHARES * STEP]:
         try:
             program = _exported(sample)
         except RuntimeError:
