@@ -59,7 +59,9 @@ def test_it_is_the_blob_that_runs(lowered: EdgeProgram) -> None:
     x = random(2, 3)
     good = module.original_module
     inputs = [x, x] if len(good.graph_signature.user_inputs) == 2 else [x]
-    assert not same(run_program(faulty.calling_program(), inputs, {"ToyBackend": ToyRuntime()}), run_program(good, inputs))
+    assert not same(
+        run_program(faulty.calling_program(), inputs, {"ToyBackend": ToyRuntime()}), run_program(good, inputs)
+    )
 
 
 def test_state_is_not_written(lowered: EdgeProgram) -> None:

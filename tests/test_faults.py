@@ -75,7 +75,7 @@ def test_a_catalogue_is_large_and_breaks_every_stage(backend: Backend, faults: t
 
 @pytest.mark.parametrize(("backend", "faults"), CATALOGUES, ids=lambda value: getattr(value, "name", ""))
 def test_every_fault_names_cases_that_exist(backend: Backend, faults: tuple[Fault, ...]) -> None:
-    _, cases = of(backend)
+    _, cases = of(backend.table)
     without = [fault.id for fault in faults if not any(named for _, named in ordered(fault, cases, 0))]
     assert without == []
 

@@ -129,7 +129,8 @@ class XnnpackPartitioner(Partitioner):
         Every round but the last refuses at least one operator, so it ends. Adds to `reasons`.
         """
         while True:
-            accepted = [site for node, site in sites.items() if not reasons[node]]
+            # What nobody reads is no work: alone in a delegate, it would leave the compiler without a result.
+            accepted = [site for node, site in sites.items() if node.users and not reasons[node]]
             refused = {site.node: found for site in accepted if (found := private_rejections(site, reasons))}
             if not refused:
                 partitions, refused = self._partitions(reach, accepted)

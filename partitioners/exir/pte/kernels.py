@@ -136,12 +136,14 @@ def _store(frame: Frame, ids: Sequence[int], results: Sequence[Any], where: str)
 
 
 def _copying(op: OpOverload) -> Kernel:
-    """The operator's results into the tensors that stand behind its arguments, and then once more, a list if several."""
+    """The operator's results into the tensors behind its arguments, and then once more, a list if several."""
     arguments, returns = op._schema.arguments, op._schema.returns
 
     def run(frame: Frame, ids: Sequence[int], where: str) -> None:
         if len(ids) != len(arguments) + len(returns) + 1:
-            raise frame.error("arguments", len(ids), f"{len(arguments)}, {len(returns)} results, and all of them", where)
+            raise frame.error(
+                "arguments", len(ids), f"{len(arguments)}, {len(returns)} results, and all of them", where
+            )
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for argument, index in zip(arguments, ids, strict=False):
