@@ -23,6 +23,7 @@ from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.export.exported_program import _override_composite_implicit_decomp
 from torch.export.graph_signature import ExportGraphSignature
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from partitioners.exir.program import EdgeProgram, renamed_call_graph
 from partitioners.exir.recording import Decompositions, NotFunctionalError, is_implicit, recorded
@@ -64,8 +65,19 @@ def decomposed(
 
 def functional(program: ExportedProgram) -> EdgeProgram:
     """The program with nothing taken apart but what writes tensors or returns views; as `decomposed` otherwise."""
-    whole = frozenset(op for op in operators(program.graph) if is_implicit(op) and is_functional(op))
-    return _taken_apart(program, Decompositions({}, whole, whole))
+    plain = with_plain_tensors(program)
+    whole = frozenset(op for op in operators(plain.graph) if is_implicit(op) and is_functional(op))
+    return _taken_apart(plain, Decompositions({}, whole, whole))
+
+
+def with_plain_tensors(program: ExportedProgram) -> ExportedProgram:
+    """The program with the plain tensors that its weights are made of; itself when no weight is made of several.
+
+    Weights of torchao's `quantize_` are objects of codes, scales and zero points. Torch unwraps them, and names the
+    parts; an empty table takes nothing else apart.
+    """
+    weights = (*program.state_dict.values(), *program.constants.values())
+    return program.run_decompositions({}) if any(map(is_traceable_wrapper_subclass, weights)) else program
 
 
 def _taken_apart(program: ExportedProgram, plan: Decompositions) -> EdgeProgram:

@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from partitioners.exir.config import EdgeCompileConfig, check_config
-from partitioners.exir.decompose import decomposed
+from partitioners.exir.decompose import decomposed, with_plain_tensors
 from partitioners.exir.manager import EdgeProgramManager, by_method
 from partitioners.exir.ops import target_name
 from partitioners.exir.program import PLAIN_ATEN, EdgeProgram, EdgeVerifier, copy_attributes, copy_node, copy_program
@@ -44,7 +44,7 @@ def edge_from_aten(program: ExportedProgram, config: EdgeCompileConfig) -> EdgeP
     """The edge form of one program; a copy if it is one already."""
     if program.dialect == EdgeVerifier.dialect:
         return copy_program(program)
-    return edge_from_functional(decomposed(program, config.preserve_ops), config)
+    return edge_from_functional(decomposed(with_plain_tensors(program), config.preserve_ops), config)
 
 
 def edge_from_functional(program: ExportedProgram, config: EdgeCompileConfig) -> EdgeProgram:

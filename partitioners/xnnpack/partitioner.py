@@ -30,6 +30,7 @@ UNSUPPORTED = "the operator is not in the support table"
 ONLY_WITH_PRODUCT = "the operator is delegated only together with the product that it belongs to"
 NOT_SELECTED = "the operator's config must be one of configs"
 CYCLE = "a delegate must not wait for an operator that waits for the same delegate"
+UNREAD = "something outside of a delegate must read one of its results"
 PRIVATE = "weights in codes, and activations quantised at run time, must go to delegated products only"
 OPTIONS = (
     "configs",
@@ -129,8 +130,7 @@ class XnnpackPartitioner(Partitioner):
         Every round but the last refuses at least one operator, so it ends. Adds to `reasons`.
         """
         while True:
-            # What nobody reads is no work: alone in a delegate, it would leave the compiler without a result.
-            accepted = [site for node, site in sites.items() if node.users and not reasons[node]]
+            accepted = [site for node, site in sites.items() if not reasons[node]]
             refused = {site.node: found for site in accepted if (found := private_rejections(site, reasons))}
             if not refused:
                 partitions, refused = self._partitions(reach, accepted)
@@ -150,7 +150,9 @@ class XnnpackPartitioner(Partitioner):
         if refused:
             return {}, refused
         partitions = dict(enumerate(groups.in_order())) if self.options.per_op_mode else merged(groups.proposed())
-        return partitions, _circular(reach, partitions.values(), accepted)
+        return partitions, _circular(reach, partitions.values(), accepted) or _unread(
+            reach, partitions.values(), accepted
+        )
 
     def _log(self, reach: Reach, partitions: Mapping[int, NodeSet]) -> None:
         for number, nodes in partitions.items():
@@ -165,6 +167,12 @@ def _circular(reach: Reach, partitions: Iterable[NodeSet], accepted: Sequence[Si
     stuck = {node for nodes in in_a_circle(operators) for node in reach.members(nodes)}
     last = next((site.node for site in reversed(accepted) if site.node in stuck), None)
     return {} if last is None else {last: (rejection(last, "cycle", "several delegates wait for each other", CYCLE),)}
+
+
+def _unread(reach: Reach, partitions: Iterable[NodeSet], accepted: Sequence[Site]) -> Reasons:
+    """The operators of delegates that nothing reads, refused; nothing when each has a reader."""
+    dead = {node for p in partitions if not p.below & ~p.nodes for node in reach.members(p)}
+    return {s.node: (rejection(s.node, "no_result", s.node.name, UNREAD),) for s in accepted if s.node in dead}
 
 
 def private_rejections(site: Site, reasons: Reasons) -> tuple[Rejection, ...]:

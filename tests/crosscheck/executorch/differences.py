@@ -118,6 +118,11 @@ REFUSED: tuple[Difference, ...] = (
         "1.5.1 can tag a run-time quantisation that an operator outside uses; the rest of it then has no kernel.",
         841,
     ),
+    Difference(
+        "no_result",
+        "1.5.1 can tag a delegate that nothing reads; it has no output, and does not load.",
+        120,
+    ),
 )
 """What 1.5.1 delegates and we do not, by the code of our rejection."""
 

@@ -288,5 +288,6 @@ def with_shared_conversions(program: ExportedProgram) -> ExportedProgram:
             kept = first.setdefault(f"{target_name(node.target)} {node.args} {node.kwargs}", node)
             if kept is not node:
                 node.replace_all_uses_with(kept)
+                twin.graph_signature.replace_all_uses(node.name, kept.name)
                 twin.graph.erase_node(node)
     return twin
