@@ -103,7 +103,7 @@ def test_convolutions_are_exact(name: str) -> None:
     edge, program, _ = compiled(Backbone(model), shape, "static_int8_per_channel")
     graph = graph_of(edge, shape)
     wanted = golden(graph)
-    assert wanted.codes(SCHEME)[0] is not None
+    assert wanted.codes(SCHEME)[0] is not None, [(step.name, step.args, step.quant) for step in graph.steps]
     assert messages(wanted, run(program, graph)) == []
 
 
