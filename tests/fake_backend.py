@@ -29,6 +29,7 @@ from partitioners.exir import (
     Rejection,
 )
 from partitioners.exir.backend import BlobCheck
+from partitioners.exir.faults import Fault
 from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 from reference.affine import Affine
 from reference.int8.elementwise import abs_, sub
@@ -148,6 +149,15 @@ class Dies(FakePartitioner):
         return super().takes(node)
 
 
+class Hangs(FakePartitioner):
+    """Never returns on neg."""
+
+    def takes(self, node: fx.Node) -> bool:
+        while _name(node) == "aten.neg.default":
+            time.sleep(60)
+        return super().takes(node)
+
+
 class Dawdles(FakePartitioner):
     """Takes its time."""
 
@@ -252,3 +262,14 @@ misfiles = replace(backend, details=Misfiles)
 garbles = replace(backend, runtime=Garbles())
 checked = replace(backend, blob_checks={"vela": BlobCheck("pytest", refusal)})
 uncheckable = replace(backend, blob_checks={"vela": BlobCheck("no-such-compiler", refusal)})
+
+
+def catalogue(right: Backend) -> tuple[Fault, ...]:
+    """Faults of every kind of end."""
+    neg = ("aten.neg.default/",)
+    return (
+        Fault("one_off", "device", "rounding", replace(right, runtime=Drifts()), neg, frozenset({"gate1"})),
+        Fault("ends", "partitioner", "other", replace(right, partitioner=Dies), neg),
+        Fault("hangs", "partitioner", "other", replace(right, partitioner=Hangs), neg),
+        Fault("none", "compiler", "other", right, neg),
+    )

@@ -28,6 +28,14 @@ NOTICED, SURVIVED = 0, 1
     show_default=True,
     help="How many cases besides those that the catalogue names a fault survives at most.",
 )
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="How long a fault may take; one that takes longer hangs, and is noticed.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with every fault.")
 def mutate(
     backend: str,
@@ -36,6 +44,7 @@ def mutate(
     workers: int | None,
     table: str | None,
     limit: int,
+    timeout: float,
     as_json: bool,
 ) -> None:
     """Break BACKEND in every way that its catalogue of faults lists, and see what the suite notices.
@@ -53,7 +62,7 @@ def mutate(
         from conformance.mutation.text import print_report
 
         right = load_backend(backend)
-        job = Job(backend, table or right.table, catalogue_of(right, catalogue), limit)
+        job = Job(backend, table or right.table, catalogue_of(right, catalogue), limit, timeout)
         faults = [fault.id for fault in selected(load_faults(backend, job.catalogue), expression)]
         start = time.perf_counter()
         found = {one.id: one for one in run_faults(job, faults, workers or cores())}

@@ -1,16 +1,22 @@
-"""All faults, one process per core. Processes get names of faults and make the broken backends themselves."""
+"""All faults, one process per core. Processes get names of faults and make the broken backends themselves.
+
+The process of the command runs none of it: a broken backend may end its process or never return.
+"""
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing.process import BaseProcess
@@ -26,17 +32,21 @@ from conformance.selection import all_cases
 from conformance.table import Table, load_table
 from partitioners.exir.faults import Fault
 
-DEATH = "the process that tried the fault ended without an answer"
+DEATH = "the process that tried the fault ended without an answer, or had none after {:g} s"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a process needs to know. limit: how many cases besides the named ones a fault gets."""
+    """What a process needs to know.
+
+    limit: how many cases besides the named ones a fault gets. timeout: how many seconds for all its cases.
+    """
 
     backend: str
     table: str
     catalogue: str
     limit: int
+    timeout: float = 600.0
 
 
 @dataclass(frozen=True)
@@ -60,17 +70,25 @@ def _context(job: Job) -> _Context:
 
 
 def run_fault(job: Job, name: str) -> Outcome:
-    """Try one fault in this process."""
+    """Try one fault in this process, which ends when that takes too long."""
     context = _context(job)
-    return trial(context.faults[name], context.table, context.cases, context.right, job.limit)
+    with _ending_after(job.timeout):
+        return trial(context.faults[name], context.table, context.cases, context.right, job.limit)
+
+
+@contextmanager
+def _ending_after(seconds: float) -> Iterator[None]:
+    """End this process unless the body is done in time, even when it holds the interpreter's lock all the while."""
+    with tempfile.TemporaryFile() as nobodys:  # where it hangs is not asked
+        faulthandler.dump_traceback_later(seconds, exit=True, file=nobodys)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 def run_faults(job: Job, names: Sequence[str], workers: int) -> Iterator[Outcome]:
-    """Try faults and yield each outcome as it comes. A fault that ends its process is noticed by that."""
-    if workers == 1:
-        for name in names:
-            yield run_fault(job, name)
-        return
+    """Try faults and yield each outcome as it comes. A fault that ends its process, or hangs, is noticed by that."""
     queue = deque(names)
     while queue:
         suspects = yield from _drain(job, queue, workers)
@@ -101,7 +119,7 @@ def _alone(job: Job, name: str) -> Outcome:
             return executor.submit(run_fault, job, name).result()
         except BrokenProcessPool:
             stage, kind, short = name.split("/", 2)
-            return Outcome(name, stage, kind, short, (), {"crash": ""}, 0, DEATH)
+            return Outcome(name, stage, kind, short, (), {"crash": ""}, 0, DEATH.format(job.timeout))
 
 
 def _processes(workers: int) -> ProcessPoolExecutor:
