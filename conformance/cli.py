@@ -62,7 +62,7 @@ def show(backend: str, operator: str, table: str | None) -> None:
 @click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
 @table_option
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder; else assay-BACKEND[-part].")
-@click.option("--smoke", is_flag=True, help="The first case of every constraint and side. Never certifies.")
+@click.option("--smoke", is_flag=True, help="A few cases of every operator and constraint. Never certifies.")
 @click.option("--waivers", metavar="FILE", type=click.Path(path_type=Path), help="Known failures, see the docs.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run of the same cases in the same folder.")

@@ -3,7 +3,7 @@
 Load it with `pytest_plugins = ["conformance.plugin"]`; it needs syrupy. A test that takes the argument
 `assay_target` runs for every backend; one that takes `assay_case`, too, for each of its cases, one that
 takes `assay_row` for each operator of its table. The backends are those of the ini option `assay_backends`,
-or the one of `--assay-backend`.
+or the one of `--assay-backend`. With `--smoke` there are the cases of `assay certify --smoke`, and no operators.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from syrupy.data import Snapshot, SnapshotCollection
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from conformance.graph import Case
+from conformance.selection import smoke
 from conformance.table import Row, Table, load_table
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("assay")
     group.addoption("--assay-backend", metavar="BACKEND", help="an installed backend, or module:attribute")
     group.addoption("--assay-table", metavar="TABLE", help="a table's name or file, else the backend's own")
+    group.addoption("--smoke", action="store_true", help="a first look: a few cases of each operator and constraint")
     parser.addini("assay_backends", "the backends that the cases run against", type="linelist")
 
 
@@ -93,11 +95,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     chosen = targets(metafunc.config)
     if "assay_case" in metafunc.fixturenames:
-        _parametrize(metafunc, "assay_case", [(each, case, case.id) for each in chosen for case in each.cases])
+        pick = smoke if metafunc.config.getoption("--smoke") else tuple
+        _parametrize(metafunc, "assay_case", [(each, case, case.id) for each in chosen for case in pick(each.cases)])
     elif "assay_row" in metafunc.fixturenames:
         _parametrize(metafunc, "assay_row", [(each, row, row.name) for each in chosen for row in each.table.rows])
     else:
         metafunc.parametrize("assay_target", chosen, ids=[each.name for each in chosen])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--smoke"):
+        rows = [item for item in items if "assay_row" in getattr(item, "fixturenames", ())]
+        items[:] = [item for item in items if item not in rows]
+        config.hook.pytest_deselected(items=rows)
 
 
 def _parametrize(metafunc: pytest.Metafunc, name: str, parts: Sequence[tuple[Target, Any, str]]) -> None:

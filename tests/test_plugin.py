@@ -1,0 +1,50 @@
+"""The conformance suite as pytest runs it: which tests there are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.cases import cases_for
+from conformance.selection import smoke
+from conformance.table import load_table
+
+ROOT = Path(__file__).parents[1]
+TABLES = ("neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_first_look_has_every_operator_and_constraint(name: str) -> None:
+    cases = cases_for(load_table(name))
+    chosen = smoke(cases)
+    for part in ("row", "constraint"):
+        assert {(getattr(c, part), c.expect) for c in chosen} == {(getattr(c, part), c.expect) for c in cases}
+    assert 5 * len(chosen) < len(cases)
+
+
+def collected(*options: str) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-n", "0", "-p", "no:cacheprovider"]
+    found = subprocess.run(
+        [*command, "tests/conformance", "--assay-backend", "fake_backend:backend", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    return [line.partition("::")[2] for line in found.stdout.splitlines() if "::" in line]
+
+
+def test_a_test_for_every_case_and_operator() -> None:
+    import fake_backend
+
+    table = load_table(fake_backend.TABLE)
+    names, cases = collected(), cases_for(table)
+    assert [n for n in names if n.startswith("test_case[")] == [f"test_case[fake@1.0/{case.id}]" for case in cases]
+    assert len([name for name in names if name.startswith("test_tags[")]) == len(table.rows)
+    few = collected("--smoke")
+    assert [n for n in few if n.startswith("test_case[")] == [f"test_case[fake@1.0/{case.id}]" for case in smoke(cases)]
+    assert not any(name.startswith("test_tags[") for name in few)
