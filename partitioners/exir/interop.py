@@ -1,11 +1,12 @@
 """Programs, compilers and delegates for an installed ExecuTorch.
 
 Nothing here is loaded by the rest of the package, and ExecuTorch is imported only by the functions that need it:
-without it they raise ExirError. Partitioners need no help, ExecuTorch takes ours as they are.
+without it they raise ExirError. Partitioners need no help: ExecuTorch takes ours as they are.
 """
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,38 +21,66 @@ from partitioners.exir.backend import BackendDetails
 from partitioners.exir.errors import BackendError, ExirError
 from partitioners.exir.lowered import LoweredBackendModule
 from partitioners.exir.ops import EdgeOp, target_name
+from partitioners.exir.partitioner import PartitionResult
 from partitioners.exir.program import PLAIN_ATEN, copy_program
+
+logger = logging.getLogger(__name__)
 
 _REGISTERED: dict[type[BackendDetails], type] = {}
 """ExecuTorch's class for each compiler of ours. Held here, as a class knows its subclasses only while others do."""
+
+
+def offer_compilers(result: PartitionResult) -> None:
+    """Make the compilers of a partitioner's tags known to ExecuTorch, unless it has others of these names.
+
+    Then those compile: what is tagged is the same, and whoever imported them first wants them.
+    """
+    ours = {details.__name__: details for details in BackendDetails.__subclasses__()}
+    for backend_id in sorted({spec.backend_id for spec in result.partition_tags.values()}):
+        if backend_id in ours and _namesake(ours[backend_id]) is None:
+            register_compiler(ours[backend_id])
+        elif backend_id in ours:
+            logger.info("%s is compiled by ExecuTorch's own backend of this name", backend_id)
 
 
 def register_compiler(details: type[BackendDetails]) -> type:
     """Make one of our compilers the one that ExecuTorch's `to_backend` finds under its class name.
 
     ExecuTorch looks backends up among the direct subclasses of its own BackendDetails, so this makes one, once.
-    Raises BackendError when that name is another compiler's already, such as ExecuTorch's own: which of the two
-    compiles would depend on the order of imports.
+    Our partitioners do so when ExecuTorch calls them. Raises BackendError when that name is another compiler's
+    already, such as ExecuTorch's own: which of the two compiles would depend on the order of imports.
     """
+    _refuse_namesake(details)
     if details in _REGISTERED:
         return _REGISTERED[details]
     theirs = executorch().exir.backend.backend_details
-    for known in theirs.BackendDetails.__subclasses__():
-        if known.__name__ == details.__name__:
-            raise BackendError(
-                "ExecuTorch has another backend of this name",
-                found=f"{known.__module__}.{known.__qualname__}",
-                expected=f"none in this process but {details.__module__}.{details.__qualname__}",
-                where=details.__name__,
-            )
     members = {"__module__": __name__, "preprocess": staticmethod(_preprocess(details, theirs.PreprocessResult))}
     return _REGISTERED.setdefault(details, type(details.__name__, (theirs.BackendDetails,), members))
+
+
+def _namesake(details: type[BackendDetails]) -> type | None:
+    """Another compiler that ExecuTorch finds under the same name."""
+    known = executorch().exir.backend.backend_details.BackendDetails.__subclasses__()
+    same = (c for c in known if c.__name__ == details.__name__ and c is not _REGISTERED.get(details))
+    return next(same, None)
+
+
+def _refuse_namesake(details: type[BackendDetails]) -> None:
+    other = _namesake(details)
+    if other is not None:
+        raise BackendError(
+            "ExecuTorch has another backend of this name",
+            found=f"{other.__module__}.{other.__qualname__}",
+            expected=f"none in this process but {details.__module__}.{details.__qualname__}",
+            where=details.__name__,
+        )
 
 
 def _preprocess(details: type[BackendDetails], result: type) -> Callable[[ExportedProgram, list[Any]], Any]:
     """A compiler's `preprocess` with ExecuTorch's record as its result."""
 
     def preprocess(edge_program: ExportedProgram, compile_specs: list[Any]) -> Any:
+        _refuse_namesake(details)  # imported since: its partitioner may have made these tags
         found = details.preprocess(edge_program, compile_specs)
         return result(
             processed_bytes=found.processed_bytes,

@@ -48,8 +48,16 @@ class Partitioner(ABC):
         self._spec = spec
 
     def __call__(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Partition the program; the same as `partition`."""
-        return self.partition(exported_program)
+        """Partition the program; the same as `partition`.
+
+        For a program of ExecuTorch, whose `to_backend` calls this, the compilers of the tags are made known there.
+        """
+        found = self.partition(exported_program)
+        if any(verifier.__module__.startswith("executorch.") for verifier in exported_program.verifiers):
+            from partitioners.exir.interop import offer_compilers
+
+            offer_compilers(found)
+        return found
 
     @property
     def spec(self) -> Mapping[str | int | float | bool, object]:

@@ -54,12 +54,11 @@ BACKENDS = {
 
 @cache
 def backend(name: str) -> Backend:
-    """A backend of ours, its compiler registered with ExecuTorch."""
+    """A backend of ours. Its compiler is known to ExecuTorch once ExecuTorch has called its partitioner."""
     torch.set_num_threads(1)
     module, _, attribute = BACKENDS[name].partition(":")
     found = getattr(import_module(module), attribute)
     assert isinstance(found, Backend)
-    register_compiler(found.details)
     return found
 
 
@@ -251,7 +250,6 @@ class FicklePartitioner(Partitioner):
 
 def problems_of_a_fickle_backend() -> list[str]:
     """What `case_problems` says of a backend that differs."""
-    register_compiler(FickleBackend)
     fickle = replace(backend("xnnpack"), partitioner=FicklePartitioner, details=FickleBackend)
     case = next(case for case in _cases(load_table(fickle.table)) if case.row == "aten.relu.default")
     return _problems(fickle, case, prepare(case, fickle, load_table(fickle.table)))
@@ -262,16 +260,50 @@ def is_registered_once() -> bool:
     return register_compiler(FickleBackend) is register_compiler(FickleBackend)
 
 
-def taken_name() -> str:
-    """The error for a compiler whose name another one has."""
+class Stranger(BackendDetails):
+    """A compiler whose name another one of ExecuTorch's has, too."""
+
+    preprocess = staticmethod(FickleBackend.preprocess)
+
+
+def taken_name(registered_first: bool) -> str:
+    """The error when another compiler has the name before ours is registered, or has it when ours compiles."""
     from executorch.exir.backend.backend_details import BackendDetails as TheirDetails
 
-    class Stranger(BackendDetails):
-        preprocess = staticmethod(FickleBackend.preprocess)
-
-    other = type("Stranger", (TheirDetails,), {"preprocess": staticmethod(FickleBackend.preprocess)})
+    details: type[BackendDetails] = type("Late" if registered_first else "Early", (Stranger,), {})
+    if registered_first:
+        known: Any = register_compiler(details)
+    other = type(details.__name__, (TheirDetails,), {"preprocess": staticmethod(FickleBackend.preprocess)})
     try:
-        register_compiler(Stranger)
+        _ = known.preprocess(None, []) if registered_first else register_compiler(details)
     except BackendError as error:
         return f"{error} {other.__name__}"
     return "no error"
+
+
+def compiled_by_a_namesake() -> bool:
+    """Whether ExecuTorch's own compiler of a name, imported before, compiles what our partitioner tags."""
+    from executorch.exir.backend.backend_details import BackendDetails as TheirDetails
+    from executorch.exir.backend.backend_details import PreprocessResult as TheirResult
+
+    class Theirs:
+        @staticmethod
+        def preprocess(edge_program: ExportedProgram, compile_specs: list[Any]) -> Any:
+            return TheirResult(b"theirs")
+
+    class Twin(BackendDetails):
+        preprocess = staticmethod(FickleBackend.preprocess)
+
+    class TwinPartitioner(Partitioner):
+        def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+            for node in exported_program.graph.nodes:
+                if node.op == "call_function":
+                    node.meta["delegation_tag"] = "all"
+            return PartitionResult(exported_program, {"all": DelegationSpec(Twin.__name__, [])})
+
+    from executorch.exir import to_edge
+
+    other = type("Twin", (TheirDetails,), {"preprocess": staticmethod(Theirs.preprocess)})
+    program = torch.export.export(torch.nn.ReLU(), (torch.ones(2),))
+    lowered = to_edge(program).to_backend(TwinPartitioner()).exported_program()
+    return other.__name__ == "Twin" and _blobs(lowered) == [b"theirs"]

@@ -50,7 +50,13 @@ def test_a_partitioner_of_another_mind_is_noticed(ask: Ask) -> None:
     ]
 
 
-def test_one_name_is_one_compiler(ask: Ask) -> None:
+@pytest.mark.parametrize("registered_first", [False, True])
+def test_one_name_is_one_compiler(registered_first: bool, ask: Ask) -> None:
     assert ask(interop.is_registered_once)
-    message = ask(interop.taken_name)
-    assert "ExecuTorch has another backend of this name" in message and "Stranger" in message
+    message = ask(interop.taken_name, registered_first)
+    assert "ExecuTorch has another backend of this name" in message
+    assert ("Late" if registered_first else "Early") in message
+
+
+def test_a_compiler_that_was_there_before_compiles(ask: Ask) -> None:
+    assert ask(interop.compiled_by_a_namesake)
