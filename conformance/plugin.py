@@ -130,6 +130,11 @@ class TagSnapshot(SingleFileSnapshotExtension):
         """The operator, behind the table in what the test is parametrised with."""
         return _parameter(test_location).partition("/")[2]
 
+    @classmethod
+    def get_snapshot_name(cls, *, test_location: PyTestLocation, index: SnapshotIndex = 0) -> str:
+        """The test that owns the file, in full: syrupy's own name lacks the slash, and no file is called that."""
+        return test_location.item.name
+
     def read_snapshot_collection(self, *, snapshot_location: str) -> SnapshotCollection:
         """The one snapshot of a file, under the name of the test that owns it."""
         collection = SnapshotCollection(location=snapshot_location)

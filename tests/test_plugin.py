@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -48,3 +50,33 @@ def test_a_test_for_every_case_and_operator() -> None:
     few = collected("--smoke")
     assert [n for n in few if n.startswith("test_case[")] == [f"test_case[fake@1.0/{case.id}]" for case in smoke(cases)]
     assert not any(name.startswith("test_tags[") for name in few)
+
+
+PROJECT = """
+[tool.pytest.ini_options]
+testpaths = ["tests"]
+addopts = ["-p", "conformance.plugin", "-p", "no:cacheprovider", "-n", "0"]
+assay_backends = ["fake_backend:backend"]
+"""
+
+
+def test_snapshots_in_use_are_kept(tmp_path: Path) -> None:
+    """In a project of somebody else: written, found again by a run of everything, and gone only with their operator."""
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "examples/heron/tests/test_heron.py", tmp_path / "tests/test_fake.py")
+
+    def run(*options: str) -> str:
+        paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        command = [sys.executable, "-m", "pytest", *options]
+        found = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": paths}
+        )
+        return found.stdout
+
+    assert "2 snapshots generated." in run("--snapshot-update")
+    golden = tmp_path / "golden/fake@1.0"
+    (golden / "aten.old.default.txt").write_text("accept\n")
+    assert "2 snapshots passed. 1 snapshot unused." in run()
+    assert "1 unused snapshot deleted" in run("--snapshot-update")
+    assert sorted(path.name for path in golden.iterdir()) == ["aten.abs.default.txt", "aten.neg.default.txt"]
