@@ -11,6 +11,7 @@ from typing import Any
 from torch import fx
 from torch.export import ExportedProgram
 
+from conformance.adapters.executorch.unwritten import unwritten
 from partitioners.exir import BackendDetails, CompileSpec, DelegationSpec, Partitioner, PartitionResult
 from partitioners.exir.backend import PreprocessResult
 from partitioners.exir.contract import check_unchanged
@@ -38,7 +39,7 @@ class TheirPartitioner(Partitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Its tags. Raises ContractError when it changes anything else."""
-        with quiet():
+        with quiet(), unwritten():
             result = self.theirs.partition(executorch_program(exported_program))
             check_unchanged(executorch_program(exported_program), result.tagged_exported_program)
         _copy_marks(result.tagged_exported_program.graph, exported_program.graph)
@@ -67,7 +68,7 @@ def compiler(backend_id: str, compile_: Compile) -> type[BackendDetails]:
         from executorch.exir.backend.compile_spec_schema import CompileSpec as TheirSpec
 
         specs = [TheirSpec(spec.key, spec.value) for spec in compile_specs]
-        with quiet():
+        with quiet(), unwritten():
             return PreprocessResult(compile_(executorch_program(edge_program), specs))
 
     return type(backend_id, (_Compiler,), {"preprocess": staticmethod(preprocess)})
