@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from conformance.commands.diff import diff
+from conformance.commands.drift import drift
 from conformance.commands.mutate import mutate
 from conformance.commands.new import new
 from conformance.commands.package import package
@@ -215,6 +216,7 @@ def _today() -> datetime.date:
 
 
 main.add_command(diff)
+main.add_command(drift)
 main.add_command(mutate)
 main.add_command(new)
 main.add_command(package)

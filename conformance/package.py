@@ -21,7 +21,7 @@ JOURNAL = "results.partial.jsonl"
 RESULTS = "results.jsonl"
 CERTIFICATE = "certificate.json"
 TABLE = "table.toml"
-REPORTS = ("junit.xml", "report.md", "report.html")
+REPORTS = ("drift.json", "junit.xml", "report.md", "report.html")
 FILES = (CERTIFICATE, RESULTS, TABLE, *REPORTS, JOURNAL)  # in the order in which a new run removes them
 
 

@@ -273,3 +273,39 @@ def catalogue(right: Backend) -> tuple[Fault, ...]:
         Fault("hangs", "partitioner", "other", replace(right, partitioner=Hangs), neg),
         Fault("none", "compiler", "other", right, neg),
     )
+
+
+class Strays(FakePartitioner):
+    """Fails on nothing's absolute value, leaves neg of rank 1, takes abs at any ratio."""
+
+    def takes(self, node: fx.Node) -> bool:
+        if node.meta["val"].numel() == 0:
+            raise ValueError("nothing to compute")
+        if _name(node) == "aten.neg.default" and node.meta["val"].dim() == 1:
+            return self.reject(node, "mood", "a bad one", "the mood must be good")
+        taken = super().takes(node)
+        if not taken and self.rejections[-1].code == "rescale" and _name(node) == "aten.abs.default":
+            self.rejections.pop()
+            return True
+        return taken
+
+
+class MisfilesSome(FakeBackend):
+    """Cannot compile neg of rank 3."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        for node in edge_program.graph.nodes:
+            if _name(node) == "aten.neg.default" and node.meta["val"].dim() == 3:
+                raise ValueError("cannot compile")
+        return FakeBackend.preprocess(edge_program, compile_specs)
+
+
+class DriftsOnImages(Drifts):
+    """Off by one LSB on outputs of rank 2."""
+
+    def execute(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return super().execute(handle, inputs) if inputs[0].dim() == 2 else FakeRuntime.execute(self, handle, inputs)
+
+
+strays = replace(backend, partitioner=Strays, details=MisfilesSome, runtime=DriftsOnImages())

@@ -70,6 +70,7 @@ def test_a_sound_backend_is_certified(certified: Path) -> None:
         CERTIFICATE,
         RESULTS,
         TABLE,
+        "drift.json",
         "junit.xml",
         "report.md",
         "report.html",

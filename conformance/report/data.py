@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from conformance.certificate import Certificate
+from conformance.drift import Drift, drift
 from conformance.graph import Case
 from conformance.report.findings import Finding, find
 from conformance.report.matrix import Line, Tally, common, lines, tally
@@ -68,6 +69,7 @@ class Report:
     codes: tuple[str, ...]
     failures: tuple[FailedCase, ...]
     findings: tuple[Finding, ...]
+    drift: Drift
 
     @property
     def failures_by_row(self) -> tuple[tuple[str, tuple[FailedCase, ...]], ...]:
@@ -105,6 +107,7 @@ def make_report(
         common(codes, matrix),
         tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status == "fail"),
         find(results, {case.id: case for case in cases}, waived, table.rescale),
+        drift(str(certificate.backend["spec"]), table, results),
     )
 
 

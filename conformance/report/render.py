@@ -6,6 +6,9 @@ from functools import lru_cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from conformance.drift import FILE as DRIFT
+from conformance.drift import drift_text
+from conformance.drift_text import WORDS, counts_text, drift_markdown, place
 from conformance.report.data import CHECKS, Report, sentence
 from conformance.report.junit import junit
 from conformance.report.matrix import Tally
@@ -25,6 +28,7 @@ def _templates() -> Environment:
     )
     environment.globals.update(cases_text=cases_text, listed=listed, trait_text=trait_text)
     environment.globals.update(listed_most=LISTED, checks=CHECKS)
+    environment.globals.update(words=WORDS, counts_text=counts_text, place=place, drift_markdown=drift_markdown)
     return environment
 
 
@@ -51,4 +55,9 @@ def html(report: Report) -> str:
 
 def reports(report: Report) -> dict[str, str]:
     """All report files, by name."""
-    return {"junit.xml": junit(report), "report.md": markdown(report), "report.html": html(report)}
+    return {
+        DRIFT: drift_text(report.drift),
+        "junit.xml": junit(report),
+        "report.md": markdown(report),
+        "report.html": html(report),
+    }

@@ -1,0 +1,191 @@
+"""Where a backend's code and its support table differ, from the recorded results of a run alone.
+
+Each case gives one agreement, from what the table promises and what the partitioner did, and one outcome, from what
+the model did then. Both are derived from a result's line, so the same file gives the same drift again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from conformance.evidence import FORM, GATES
+from conformance.results import CaseResult
+from conformance.table import Table
+
+FILE = "drift.json"
+SCHEMA = 1
+
+BOTH_ACCEPT, BOTH_REJECT = "both_accept", "both_reject"
+TABLE_ACCEPTS, TABLE_REJECTS = "table_accepts", "table_rejects"
+SILENT, NO_ANSWER = "silent", "no_answer"
+AGREEMENTS: Mapping[str, str] = {
+    BOTH_ACCEPT: "both accept",
+    BOTH_REJECT: "both reject",
+    TABLE_ACCEPTS: "table accepts, code rejects",
+    TABLE_REJECTS: "table rejects, code accepts",
+    SILENT: "table silent",
+    NO_ANSWER: "no answer",
+}
+"""The four verdicts, and what has none: cases that the table says nothing about, and those without an answer."""
+
+RIGHT, BREAKS, WRONG, NOT_RUN, OTHER = "right", "breaks", "wrong", "not_run", "other"
+_OUTCOMES: Mapping[str, frozenset[str]] = {
+    BREAKS: frozenset({"crash", "hang", "memory", "tool"}),
+    WRONG: frozenset({"outputs", *FORM, *GATES}),
+    NOT_RUN: frozenset({"not_run"}),
+    OTHER: frozenset({"delegates", "determinism", "empty", "leak", "mutation", "noise", "state"}),
+}
+"""The checks that show each outcome; of several, the first one counts."""
+
+_SUBJECTS: Mapping[str, str] = {"accepted": "accepted, but", "rejected": "rejected, but", "unanswered": "no answer:"}
+_WORDS: Mapping[str, str] = {BREAKS: "breaks", WRONG: "wrong", NOT_RUN: "not run", OTHER: "other faults"}
+FLAGS: Mapping[str, str] = {
+    f"{subject}_{found}": f"{how} {word}" for subject, how in _SUBJECTS.items() for found, word in _WORDS.items()
+}
+"""What became of the model, by what became of its subject. Of a rejected subject, other parts may be delegated."""
+COUNTED = (*AGREEMENTS, *FLAGS)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One case. flag: a key of FLAGS, "" when the model ran as it must."""
+
+    result: CaseResult
+    precision: str
+    agreement: str
+    flag: str
+
+    @property
+    def drifts(self) -> bool:
+        """Whether code and table, or numbers and golden, differ."""
+        return self.agreement in (TABLE_ACCEPTS, TABLE_REJECTS, NO_ANSWER) or bool(self.flag)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A constraint of an operator in one precision ("" where there is only one), and counts by COUNTED."""
+
+    row: str
+    precision: str
+    constraint: str
+    counts: Mapping[str, int]
+
+    @property
+    def drifts(self) -> bool:
+        return any(self.counts[key] for key in (TABLE_ACCEPTS, TABLE_REJECTS, NO_ANSWER, *FLAGS))
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The drift of one run: every case, in the order of the results."""
+
+    backend: str
+    table: Table
+    entries: tuple[Entry, ...]
+
+    @property
+    def found(self) -> tuple[Entry, ...]:
+        """The cases that drift."""
+        return tuple(entry for entry in self.entries if entry.drifts)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Of all cases."""
+        return count(self.entries)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """By operator, precision and constraint, in the table's order of operators."""
+        groups: dict[tuple[str, str, str], list[Entry]] = {}
+        for entry in self.entries:
+            place = entry.result.row, entry.precision, entry.result.constraint
+            groups.setdefault(place, []).append(entry)
+        rows = [row.name for row in self.table.rows]
+        kinds = {row.name: list(row.precisions) or [""] for row in self.table.rows}
+        order = sorted(groups, key=lambda key: (rows.index(key[0]), kinds[key[0]].index(key[1]), key[2]))
+        return tuple(Line(*key, count(groups[key])) for key in order)
+
+    def by(self, key: str) -> dict[str, Mapping[str, int]]:
+        """Counts by "row" or by "constraint"."""
+        groups: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            groups.setdefault(getattr(entry.result, key), []).append(entry)
+        return {name: count(groups[name]) for name in sorted(groups)}
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "schema": SCHEMA,
+            "backend": self.backend,
+            "table": f"{self.table.name}@{self.table.version}",
+            "cases": len(self.entries),
+            "counts": dict(self.counts),
+            "lines": [
+                {"row": x.row, "precision": x.precision, "constraint": x.constraint, "counts": dict(x.counts)}
+                for x in self.lines
+            ],
+            "drifting": [_plain(entry) for entry in self.found],
+        }
+
+
+def drift(backend: str, table: Table, results: Iterable[CaseResult]) -> Drift:
+    """What the results of a run say about its backend and its table."""
+    return Drift(backend, table, tuple(_entry(table, result) for result in results))
+
+
+def drift_text(found: Drift) -> str:
+    """drift.json: keys sorted, a final newline."""
+    return json.dumps(found.as_json(), indent=1, sort_keys=True) + "\n"
+
+
+def count(entries: Sequence[Entry]) -> Mapping[str, int]:
+    """How many cases have each agreement and each flag."""
+    counts = Counter([entry.agreement for entry in entries] + [entry.flag for entry in entries])
+    return {key: counts[key] for key in COUNTED}
+
+
+def _entry(table: Table, result: CaseResult) -> Entry:
+    second = result.case.removeprefix(f"{result.row}/").partition("/")[0]
+    precision = second if second in table.row(result.row).precisions else ""
+    return Entry(result, precision, agreement(result), flag(result))
+
+
+def agreement(result: CaseResult) -> str:
+    """A key of AGREEMENTS. A subject of which only some nodes are delegated is not what the table promises."""
+    if result.verdict in ("error", "absent"):
+        return NO_ANSWER
+    if result.expect == "unspecified":
+        return SILENT
+    if result.expect == "accept":
+        return BOTH_ACCEPT if result.verdict == "accept" else TABLE_ACCEPTS
+    return BOTH_REJECT if result.verdict == "reject" else TABLE_REJECTS
+
+
+def outcome(result: CaseResult) -> str:
+    """What the model did; tags and reasons are left to `agreement`."""
+    checks = {failure.check for failure in result.failures}
+    return next((name for name, known in _OUTCOMES.items() if checks & known), RIGHT)
+
+
+def flag(result: CaseResult) -> str:
+    """A key of FLAGS, or ""."""
+    found = outcome(result)
+    subject = {"accept": "accepted", "partial": "accepted", "reject": "rejected"}.get(result.verdict, "unanswered")
+    return "" if found == RIGHT else f"{subject}_{found}"
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    result = entry.result
+    return {
+        "case": result.case,
+        "agreement": entry.agreement,
+        "flag": entry.flag,
+        "expect": result.expect,
+        "reason": result.reason,
+        "verdict": result.verdict,
+        "failures": [f"{failure.check}: {failure.message}" for failure in result.failures],
+    }

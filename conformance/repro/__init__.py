@@ -1,0 +1,63 @@
+"""Scripts that show one case of a run with torch and ExecuTorch alone, for whoever the backend belongs to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from conformance.drift import Drift, Entry
+from conformance.errors import UsageError
+from conformance.graph import Case
+from conformance.repro.script import TARGETS, script
+from conformance.selection import all_cases
+
+FOLDER = "repro"
+_UNSAFE = re.compile(r"[^\w.=+-]+")
+
+
+def script_of(found: Drift, case: str) -> str:
+    """The script of one case. Raises UsageError for a case that is not in the run, or for one without a fault."""
+    _check_backend(found)
+    entry = next((entry for entry in found.entries if entry.result.case == case), None)
+    if entry is None:
+        raise UsageError(f"--repro {case}: the run has no such case")
+    if not entry.drifts:
+        raise UsageError(f"--repro {case}: nothing to show, table and code agree and the numbers are right")
+    return script(found, entry, _cases(found)[case])
+
+
+def write_scripts(found: Drift, folder: Path) -> str:
+    """Write a script for every case that drifts; returns what was done. Raises UsageError if it cannot be written."""
+    _check_backend(found)
+    if not folder.is_dir():
+        raise UsageError(f"--repros: {folder}: expected a folder, scripts are written beside the results")
+    cases, target = _cases(found), folder / FOLDER
+    texts = {f"{file_name(e.result.case)}.py": script(found, e, cases[e.result.case]) for e in found.found}
+    try:
+        target.mkdir(exist_ok=True)
+        for name, text in texts.items():
+            (target / f"{name}.tmp").write_text(text, encoding="utf-8")
+            (target / f"{name}.tmp").replace(target / name)
+        for path in target.glob("*.py"):
+            if path.name not in texts:
+                path.unlink()
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be written: {error.strerror}") from error
+    return f"{target}: {len(texts)} scripts"
+
+
+def file_name(case: str) -> str:
+    """A case's id as the name of a file."""
+    return _UNSAFE.sub("-", case)
+
+
+def _check_backend(found: Drift) -> None:
+    if found.backend not in TARGETS:
+        raise UsageError(f"no scripts for {found.backend}: expected one of {', '.join(TARGETS)}")
+
+
+def _cases(found: Drift) -> dict[str, Case]:
+    return {case.id: case for case in all_cases(found.table)}
+
+
+__all__ = ["FOLDER", "Entry", "file_name", "script_of", "write_scripts"]
