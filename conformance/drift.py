@@ -32,17 +32,26 @@ AGREEMENTS: Mapping[str, str] = {
 }
 """The four verdicts, and what has none: cases that the table says nothing about, and those without an answer."""
 
-RIGHT, BREAKS, WRONG, NOT_RUN, OTHER = "right", "breaks", "wrong", "not_run", "other"
+RIGHT, BREAKS, WRONG, NOT_RUN, NOT_JUDGED, OTHER = "right", "breaks", "wrong", "not_run", "not_judged", "other"
+SUITE = ("build: ", "judge: ")
+"""How the messages of errors begin that are the suite's own: it has no golden for what was accepted."""
 _OUTCOMES: Mapping[str, frozenset[str]] = {
     BREAKS: frozenset({"crash", "hang", "memory", "tool"}),
     WRONG: frozenset({"outputs", *FORM, *GATES}),
     NOT_RUN: frozenset({"not_run"}),
+    NOT_JUDGED: frozenset({"suite"}),
     OTHER: frozenset({"delegates", "determinism", "empty", "leak", "mutation", "noise", "state"}),
 }
 """The checks that show each outcome; of several, the first one counts."""
 
 _SUBJECTS: Mapping[str, str] = {"accepted": "accepted, but", "rejected": "rejected, but", "unanswered": "no answer:"}
-_WORDS: Mapping[str, str] = {BREAKS: "breaks", WRONG: "wrong", NOT_RUN: "not run", OTHER: "other faults"}
+_WORDS: Mapping[str, str] = {
+    BREAKS: "breaks",
+    WRONG: "wrong",
+    NOT_RUN: "not run",
+    NOT_JUDGED: "not judged",
+    OTHER: "other faults",
+}
 FLAGS: Mapping[str, str] = {
     f"{subject}_{found}": f"{how} {word}" for subject, how in _SUBJECTS.items() for found, word in _WORDS.items()
 }
@@ -167,7 +176,7 @@ def agreement(result: CaseResult) -> str:
 
 def outcome(result: CaseResult) -> str:
     """What the model did; tags and reasons are left to `agreement`."""
-    checks = {failure.check for failure in result.failures}
+    checks = {"suite" if failure.message.startswith(SUITE) else failure.check for failure in result.failures}
     return next((name for name, known in _OUTCOMES.items() if checks & known), RIGHT)
 
 

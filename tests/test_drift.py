@@ -40,9 +40,9 @@ def invoke(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["drift", *map(str, arguments)])
 
 
-def answer(expect: str, verdict: str, *checks: str) -> CaseResult:
+def answer(expect: str, verdict: str, *checks: str, message: str = "something") -> CaseResult:
     case = CASES[0]
-    failures = tuple(Failure(check, "something") for check in checks)
+    failures = tuple(Failure(check, message) for check in checks)
     return CaseResult(
         case=case.id,
         row=case.row,
@@ -99,6 +99,11 @@ def test_agreement(expect: str, verdict: str, found: str) -> None:
 )
 def test_flags(verdict: str, checks: tuple[str, ...], found: str) -> None:
     assert flag(answer("accept", verdict, *checks)) == found
+
+
+def test_an_error_of_the_suite_is_not_the_backends() -> None:
+    assert flag(answer("reject", "accept", "crash", message="judge: IntegerError: no golden")) == "accepted_not_judged"
+    assert flag(answer("reject", "accept", "crash", message="run: IntegerError: no golden")) == "accepted_breaks"
 
 
 def expected(case: Case) -> tuple[str, str]:

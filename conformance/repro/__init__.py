@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.drift import Drift, Entry
 from conformance.errors import UsageError
 from conformance.graph import Case
 from conformance.repro.script import TARGETS, script
+from conformance.results import program_sha256
 from conformance.selection import all_cases
 
 FOLDER = "repro"
@@ -23,7 +25,7 @@ def script_of(found: Drift, case: str) -> str:
         raise UsageError(f"--repro {case}: the run has no such case")
     if not entry.drifts:
         raise UsageError(f"--repro {case}: nothing to show, table and code agree and the numbers are right")
-    return script(found, entry, _cases(found)[case])
+    return script(found, entry, _cases(found, [entry])[case])
 
 
 def write_scripts(found: Drift, folder: Path) -> str:
@@ -31,7 +33,7 @@ def write_scripts(found: Drift, folder: Path) -> str:
     _check_backend(found)
     if not folder.is_dir():
         raise UsageError(f"--repros: {folder}: expected a folder, scripts are written beside the results")
-    cases, target = _cases(found), folder / FOLDER
+    cases, target = _cases(found, found.found), folder / FOLDER
     texts = {f"{file_name(e.result.case)}.py": script(found, e, cases[e.result.case]) for e in found.found}
     try:
         target.mkdir(exist_ok=True)
@@ -56,8 +58,13 @@ def _check_backend(found: Drift) -> None:
         raise UsageError(f"no scripts for {found.backend}: expected one of {', '.join(TARGETS)}")
 
 
-def _cases(found: Drift) -> dict[str, Case]:
-    return {case.id: case for case in all_cases(found.table)}
-
-
-__all__ = ["FOLDER", "Entry", "file_name", "script_of", "write_scripts"]
+def _cases(found: Drift, entries: Sequence[Entry]) -> dict[str, Case]:
+    """The cases of the results. Raises UsageError when this suite has others of these names."""
+    cases = {case.id: case for case in all_cases(found.table)}
+    for entry in entries:
+        name = entry.result.case
+        if name not in cases or program_sha256(cases[name].graph) != entry.result.program:
+            raise UsageError(
+                f"{name}: this version of the suite has another case of that name; run `assay certify` again"
+            )
+    return cases
