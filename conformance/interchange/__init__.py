@@ -1,0 +1,1 @@
+"""Cases as files that any toolchain can run, and judgement of what it computed."""

@@ -1,0 +1,185 @@
+"""An edge program as an ONNX model in QDQ form: operators on floats, between QuantizeLinear and DequantizeLinear.
+
+The model computes what the program does: its inputs and outputs have the program's types, its weights are codes
+behind DequantizeLinear, per tensor, per channel or per group. Opset 21 is the first with 16-bit codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from onnx import ModelProto, ValueInfoProto, helper
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from conformance.interchange.onnx_rules import written
+from conformance.interchange.onnx_writer import FormError, Site, Writer, numpy_type, onnx_type
+from partitioners.exir.nodes import value
+from partitioners.exir.ops import (
+    CHOOSE_QPARAMS,
+    DEQUANTIZE_DYNAMIC,
+    DEQUANTIZE_PER_CHANNEL,
+    DEQUANTIZE_PER_GROUP,
+    DEQUANTIZE_PER_TENSOR,
+    GETITEM,
+    QUANTIZE_DYNAMIC,
+    QUANTIZE_PER_CHANNEL,
+    QUANTIZE_PER_TENSOR,
+    target_name,
+)
+from reference.golden.aten import bound
+
+OPSET, IR_VERSION = 21, 10
+PRODUCER = "npu-assay"
+_RUN_TIME = CHOOSE_QPARAMS | QUANTIZE_DYNAMIC | DEQUANTIZE_DYNAMIC
+_CODES = (torch.int8, torch.uint8, torch.int16)
+
+
+def onnx_model(program: ExportedProgram, name: str) -> ModelProto:
+    """The model of a program, whole or delegated. Raises FormError for what has no form in ONNX."""
+    writer = Writer()
+    inputs = _placeholders(writer, program)
+    for node in program.graph.nodes:
+        if node.op == "call_function":
+            writer.names[node] = _written(writer, node)
+    outputs = [_returned(writer, node, inputs) for node in _outputs(program)]
+    graph = helper.make_graph(writer.nodes, name, inputs, outputs, writer.initializers)
+    opsets = [helper.make_opsetid("", OPSET)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name=PRODUCER)
+
+
+def _placeholders(writer: Writer, program: ExportedProgram) -> list[ValueInfoProto]:
+    """Constants as initializers; the inputs."""
+    inputs = []
+    nodes = (node for node in program.graph.nodes if node.op == "placeholder")
+    for node, spec in zip(nodes, program.graph_signature.input_specs, strict=True):
+        if spec.kind == InputKind.USER_INPUT:
+            name = writer.names[node] = writer.unique(node.name)
+            inputs.append(_info(name, node))
+            continue
+        store = program.state_dict if spec.target in program.state_dict else program.constants
+        data = store[str(spec.target)]
+        if not isinstance(data, torch.Tensor):
+            raise FormError("form", f"{node.name}: a constant that is no tensor")
+        writer.tensors[node] = data
+        if any(target_name(user.target) in _READS_PARAMETERS and user.args[0] is not node for user in node.users):
+            continue  # scales and zero points; the operators that read them write them in ONNX's own types
+        numpy_type(data.dtype)
+        writer.names[node] = writer.constant(data.detach().numpy(), node.name)
+    return inputs
+
+
+def _info(name: str, node: fx.Node) -> ValueInfoProto:
+    found = value(node)
+    if found is None:
+        raise FormError("form", f"{node.name} is no tensor")
+    if not all(type(size) is int for size in found.shape):
+        raise FormError("open_sizes", f"{node.name} has sizes that the program leaves open")
+    return helper.make_tensor_value_info(name, onnx_type(found.dtype), list(found.shape))
+
+
+def _outputs(program: ExportedProgram) -> list[fx.Node]:
+    returned = program.graph.output_node().args[0]
+    return [node for node in returned if isinstance(node, fx.Node)] if isinstance(returned, (tuple, list)) else []
+
+
+def _returned(writer: Writer, node: fx.Node, inputs: list[ValueInfoProto]) -> ValueInfoProto:
+    """A tensor of its own for every output: an input, a constant or what is returned already is copied."""
+    name = writer.names[node]
+    assert isinstance(name, str)
+    made = {output for written in writer.nodes for output in written.output}
+    if name not in made or name in writer.returned:
+        (name,) = writer.emit("Identity", [name], f"{node.name}_copy")
+    writer.returned.add(name)
+    return _info(name, node)
+
+
+def _written(writer: Writer, node: fx.Node) -> str | tuple[str, ...]:
+    name = target_name(node.target)
+    if name == GETITEM:
+        source, index = node.args
+        return writer.names[source][index]
+    if name in _RUN_TIME:
+        raise FormError("run_time", "ONNX quantises at run time to uint8 only, not to int8")
+    if name in _QDQ:
+        return _QDQ[name](writer, node)
+    return written(Site(writer, node, bound(name, node.args, node.kwargs)), name)
+
+
+# ------------------------------------------------------------------------------------ quantisation
+
+
+def _parameters(writer: Writer, node: fx.Node, scale: Any, zero_point: Any, dtype: torch.dtype) -> tuple[str, ...]:
+    """Scale and zero point as constants; ONNX has no zero point for 32-bit codes but 0, and it is left out."""
+    scales, zeros = (np.asarray(writer.tensors[x] if isinstance(x, fx.Node) else x) for x in (scale, zero_point))
+    name = writer.constant(scales.astype(np.float32), f"{node.name}_scale")
+    if dtype in _CODES:
+        return name, writer.constant(zeros.astype(numpy_type(dtype)), f"{node.name}_zero_point")
+    if dtype != torch.int32 or zeros.any():
+        raise FormError("codes", f"ONNX has no codes of {str(dtype).removeprefix('torch.')} with such a zero point")
+    return (name,)
+
+
+def _tensor(writer: Writer, node: fx.Node) -> str:
+    name = writer.names[node.args[0]]  # type: ignore[index]
+    assert isinstance(name, str)
+    return name
+
+
+def _quantise(writer: Writer, node: fx.Node) -> str:
+    """QuantizeLinear saturates at the ends of the type; a narrower range is cut before, on the reals."""
+    _, scale, zero_point, low, high, dtype = node.args
+    if dtype not in _CODES:
+        raise FormError("codes", f"QuantizeLinear makes no {str(dtype).removeprefix('torch.')}")
+    x = _tensor(writer, node)
+    kind = torch.iinfo(dtype)
+    if (low, high) != (kind.min, kind.max):
+        ends = [(np.float32(scale) * np.float32(end - zero_point)) for end in (low, high)]
+        limits = [writer.constant(np.asarray(end, np.float32), "limit") for end in ends]
+        (x,) = writer.emit("Clip", [x, *limits], f"{node.name}_clip")
+    parameters = _parameters(writer, node, scale, zero_point, dtype)
+    return writer.emit("QuantizeLinear", [x, *parameters], node.name)[0]
+
+
+def _quantise_channels(writer: Writer, node: fx.Node) -> str:
+    _, scale, zero_point, axis, _, _, dtype = node.args
+    if dtype not in _CODES:
+        raise FormError("codes", f"QuantizeLinear makes no {str(dtype).removeprefix('torch.')}")
+    parameters = _parameters(writer, node, scale, zero_point, dtype)
+    return writer.emit("QuantizeLinear", [_tensor(writer, node), *parameters], node.name, 1, {"axis": axis})[0]
+
+
+def _dequantise(writer: Writer, node: fx.Node) -> str:
+    _, scale, zero_point, _, _, dtype = node.args
+    parameters = _parameters(writer, node, scale, zero_point, dtype)
+    return writer.emit("DequantizeLinear", [_tensor(writer, node), *parameters], node.name)[0]
+
+
+def _dequantise_channels(writer: Writer, node: fx.Node) -> str:
+    _, scale, zero_point, axis, _, _, dtype = node.args
+    parameters = _parameters(writer, node, scale, zero_point, dtype)
+    return writer.emit("DequantizeLinear", [_tensor(writer, node), *parameters], node.name, 1, {"axis": axis})[0]
+
+
+def _dequantise_groups(writer: Writer, node: fx.Node) -> str:
+    _, scale, zero_point, _, _, dtype, group, _ = node.args
+    parameters = _parameters(writer, node, scale, zero_point, dtype)
+    attributes = {"axis": 1, "block_size": group}
+    return writer.emit("DequantizeLinear", [_tensor(writer, node), *parameters], node.name, 1, attributes)[0]
+
+
+_QDQ: Mapping[str, Callable[[Writer, fx.Node], str]] = MappingProxyType(
+    {
+        QUANTIZE_PER_TENSOR: _quantise,
+        QUANTIZE_PER_CHANNEL: _quantise_channels,
+        DEQUANTIZE_PER_TENSOR: _dequantise,
+        DEQUANTIZE_PER_CHANNEL: _dequantise_channels,
+        DEQUANTIZE_PER_GROUP: _dequantise_groups,
+    }
+)
+_READS_PARAMETERS = frozenset({QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_GROUP})
