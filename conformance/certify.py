@@ -156,7 +156,7 @@ def _observe(case: Case, backend: Backend, table: Table, tools: Sequence[str], s
     sources.check(seen)
     if seen.watch is not None:  # the golden is not computed under settings that the backend chose
         seen.failures += [Failure("state", change) for change in seen.watch.changes(numeric=True)]
-    delegated = seen.verdict == "accept" and not _falls_back(lowered) and not _splits_integers(lowered)
+    delegated = seen.verdict == "accept" and on_integers(lowered)
     _judge(case, outputs, table.rescale or None, delegated, seen)
     seen.enter("partition again")
     _check_tags_again(case, backend, program, tags, seen)
@@ -233,6 +233,11 @@ def _check_delegate(
 
 def _computes(node: torch.fx.Node) -> bool:
     return node.op == "call_function" and target_name(node.target) not in NO_WORK | COPIES
+
+
+def on_integers(lowered: ExportedProgram) -> bool:
+    """Whether a lowered program computes every step on codes, in its delegates."""
+    return not _falls_back(lowered) and not _splits_integers(lowered)
 
 
 def _falls_back(lowered: ExportedProgram) -> bool:

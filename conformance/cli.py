@@ -9,6 +9,8 @@ import click
 
 from conformance.commands.diff import diff
 from conformance.commands.drift import drift
+from conformance.commands.export import export
+from conformance.commands.judge import judge
 from conformance.commands.mutate import mutate
 from conformance.commands.new import new
 from conformance.commands.package import package
@@ -217,6 +219,8 @@ def _today() -> datetime.date:
 
 main.add_command(diff)
 main.add_command(drift)
+main.add_command(export)
+main.add_command(judge)
 main.add_command(mutate)
 main.add_command(new)
 main.add_command(package)

@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from conformance.interchange.onnx_rules import written
-from conformance.interchange.onnx_writer import FormError, Site, Writer, numpy_type, onnx_type
+from conformance.interchange.onnx_writer import Array, FormError, Site, Writer, numpy_type, onnx_type
 from partitioners.exir.nodes import value
 from partitioners.exir.ops import (
     CHOOSE_QPARAMS,
@@ -102,13 +102,24 @@ def _returned(writer: Writer, node: fx.Node, inputs: list[ValueInfoProto]) -> Va
 def _written(writer: Writer, node: fx.Node) -> str | tuple[str, ...]:
     name = target_name(node.target)
     if name == GETITEM:
-        source, index = node.args
+        source, index = _arguments(node)
         return writer.names[source][index]
     if name in _RUN_TIME:
         raise FormError("run_time", "ONNX quantises at run time to uint8 only, not to int8")
     if name in _QDQ:
         return _QDQ[name](writer, node)
+    if not node.all_input_nodes:
+        return writer.constant(_computed(node), node.name)
     return written(Site(writer, node, bound(name, node.args, node.kwargs)), name)
+
+
+def _computed(node: fx.Node) -> Array:
+    """What an operator without a tensor among its arguments makes."""
+    target: Any = node.target
+    numbers = target(*node.args, **node.kwargs)
+    numpy_type(numbers.dtype)
+    found: Array = numbers.numpy()
+    return found
 
 
 # ------------------------------------------------------------------------------------ quantisation
@@ -119,24 +130,40 @@ def _parameters(writer: Writer, node: fx.Node, scale: Any, zero_point: Any, dtyp
     scales, zeros = (np.asarray(writer.tensors[x] if isinstance(x, fx.Node) else x) for x in (scale, zero_point))
     name = writer.constant(scales.astype(np.float32), f"{node.name}_scale")
     if dtype in _CODES:
+        kind = torch.iinfo(dtype)
+        if zeros.min() < kind.min or zeros.max() > kind.max:
+            raise FormError("zero_point", f"a zero point of {zeros.flat[0]} is no code, as ONNX wants it")
         return name, writer.constant(zeros.astype(numpy_type(dtype)), f"{node.name}_zero_point")
     if dtype != torch.int32 or zeros.any():
         raise FormError("codes", f"ONNX has no codes of {str(dtype).removeprefix('torch.')} with such a zero point")
     return (name,)
 
 
+def _arguments(node: fx.Node) -> tuple[Any, ...]:
+    return node.args
+
+
+def _cast(writer: Writer, name: str, node: object, before: bool) -> str:
+    """Scales are float32, and so is what is quantised: other floats are converted to it, or from it."""
+    found = value(node)
+    if found is None or found.dtype == torch.float32:
+        return name
+    to = torch.float32 if before else found.dtype
+    return writer.emit("Cast", [name], f"{name}_cast", 1, {"to": onnx_type(to)})[0]
+
+
 def _tensor(writer: Writer, node: fx.Node) -> str:
-    name = writer.names[node.args[0]]  # type: ignore[index]
+    name = writer.names[_arguments(node)[0]]
     assert isinstance(name, str)
     return name
 
 
 def _quantise(writer: Writer, node: fx.Node) -> str:
     """QuantizeLinear saturates at the ends of the type; a narrower range is cut before, on the reals."""
-    _, scale, zero_point, low, high, dtype = node.args
+    _, scale, zero_point, low, high, dtype = _arguments(node)
     if dtype not in _CODES:
         raise FormError("codes", f"QuantizeLinear makes no {str(dtype).removeprefix('torch.')}")
-    x = _tensor(writer, node)
+    x = _cast(writer, _tensor(writer, node), node.args[0], before=True)
     kind = torch.iinfo(dtype)
     if (low, high) != (kind.min, kind.max):
         ends = [(np.float32(scale) * np.float32(end - zero_point)) for end in (low, high)]
@@ -147,27 +174,29 @@ def _quantise(writer: Writer, node: fx.Node) -> str:
 
 
 def _quantise_channels(writer: Writer, node: fx.Node) -> str:
-    _, scale, zero_point, axis, _, _, dtype = node.args
+    _, scale, zero_point, axis, _, _, dtype = _arguments(node)
     if dtype not in _CODES:
         raise FormError("codes", f"QuantizeLinear makes no {str(dtype).removeprefix('torch.')}")
     parameters = _parameters(writer, node, scale, zero_point, dtype)
-    return writer.emit("QuantizeLinear", [_tensor(writer, node), *parameters], node.name, 1, {"axis": axis})[0]
+    x = _cast(writer, _tensor(writer, node), node.args[0], before=True)
+    return writer.emit("QuantizeLinear", [x, *parameters], node.name, 1, {"axis": axis})[0]
 
 
 def _dequantise(writer: Writer, node: fx.Node) -> str:
-    _, scale, zero_point, _, _, dtype = node.args
+    _, scale, zero_point, _, _, dtype = _arguments(node)
     parameters = _parameters(writer, node, scale, zero_point, dtype)
-    return writer.emit("DequantizeLinear", [_tensor(writer, node), *parameters], node.name)[0]
+    (real,) = writer.emit("DequantizeLinear", [_tensor(writer, node), *parameters], node.name)
+    return _cast(writer, real, node, before=False)
 
 
 def _dequantise_channels(writer: Writer, node: fx.Node) -> str:
-    _, scale, zero_point, axis, _, _, dtype = node.args
+    _, scale, zero_point, axis, _, _, dtype = _arguments(node)
     parameters = _parameters(writer, node, scale, zero_point, dtype)
     return writer.emit("DequantizeLinear", [_tensor(writer, node), *parameters], node.name, 1, {"axis": axis})[0]
 
 
 def _dequantise_groups(writer: Writer, node: fx.Node) -> str:
-    _, scale, zero_point, _, _, dtype, group, _ = node.args
+    _, scale, zero_point, _, _, dtype, group, _ = _arguments(node)
     parameters = _parameters(writer, node, scale, zero_point, dtype)
     attributes = {"axis": 1, "block_size": group}
     return writer.emit("DequantizeLinear", [_tensor(writer, node), *parameters], node.name, 1, attributes)[0]

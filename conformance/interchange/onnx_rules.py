@@ -27,16 +27,37 @@ def _plain(kind: str, *names: str) -> Rule:
     return lambda s: s.op(kind, *(s.x(name) for name in names or ("self",)))
 
 
+def _promoted(kind: str, *names: str) -> Rule:
+    """An operator that computes in the type of its result, which torch finds by promotion and ONNX wants stated."""
+    return lambda s: s.op(kind, *(_as_result(s, name) for name in names))
+
+
+def _as_result(s: Site, name: str) -> str:
+    x = s.x(name)
+    if not isinstance(s[name], fx.Node) or s.dtype(name) == s.result.dtype:
+        return x
+    return s.op("Cast", x, to=onnx_type(s.result.dtype))
+
+
 def _scaled(kind: str) -> Rule:
     """add, sub: the second operand times alpha."""
 
     def rule(s: Site) -> str:
-        other = s.x("other")
+        other = _as_result(s, "other")
         if s["alpha"] != 1:
             other = s.op("Mul", other, s.number(s["alpha"]))
-        return s.op(kind, s.x(), other)
+        return s.op(kind, _as_result(s, "self"), other)
 
     return rule
+
+
+def _clip_by_tensors(s: Site) -> str:
+    """The lower limit first, as in torch."""
+    x = s.x()
+    for name, kind in (("min", "Max"), ("max", "Min")):
+        if s[name] is not None:
+            x = s.op(kind, x, s.x(name))
+    return x
 
 
 def _clip(lower: str, upper: str) -> Rule:
@@ -284,25 +305,26 @@ def _flipped(s: Site) -> str:
     if not axes:
         return s.op("Identity", s.x())
     back = -(2**31)
-    return s.op("Slice", s.x(), s.ints([-1] * len(axes)), s.ints([back] * len(axes)), s.ints(axes), s.ints([-1] * len(axes)))
+    return s.op(
+        "Slice", s.x(), s.ints([-1] * len(axes)), s.ints([back] * len(axes)), s.ints(axes), s.ints([-1] * len(axes))
+    )
 
 
 def _selected(s: Site) -> str:
     return s.op("Gather", s.x(), s.number(s["index"], torch.int64), axis=s["dim"])
 
 
+# Functions of one tensor that have the same name in ONNX.
+_ALIKE = (
+    *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "floor"),
+    *("log", "neg", "reciprocal", "relu", "round", "selu", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh"),
+)
+
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
-        **{
-            f"aten.{name}.default": _plain(kind)
-            for name, kind in {
-                **{"abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh", "atan": "Atan"},
-                **{"atanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "erf": "Erf", "exp": "Exp"},
-                **{"floor": "Floor", "hardswish": "HardSwish", "log": "Log", "neg": "Neg", "reciprocal": "Reciprocal"},
-                **{"relu": "Relu", "round": "Round", "selu": "Selu", "sigmoid": "Sigmoid", "sign": "Sign"},
-                **{"sin": "Sin", "sinh": "Sinh", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh", "logical_not": "Not"},
-            }.items()
-        },
+        **{f"aten.{name}.default": _plain(name.capitalize()) for name in _ALIKE},
+        "aten.hardswish.default": _plain("HardSwish"),
+        "aten.logical_not.default": _plain("Not"),
         "aten.bitwise_not.default": _not,
         "aten.rsqrt.default": lambda s: s.op("Reciprocal", s.op("Sqrt", s.x())),
         "aten.silu.default": lambda s: s.op("Mul", s.x(), s.op("Sigmoid", s.x())),
@@ -316,12 +338,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.prelu.default": _prelu,
         "aten.add.Tensor": _scaled("Add"),
         "aten.sub.Tensor": _scaled("Sub"),
-        "aten.mul.Tensor": _plain("Mul", "self", "other"),
-        "aten.div.Tensor": _plain("Div", "self", "other"),
-        "aten.maximum.default": _plain("Max", "self", "other"),
-        "aten.minimum.default": _plain("Min", "self", "other"),
-        "aten.pow.Tensor_Scalar": _plain("Pow", "self", "exponent"),
-        "aten.pow.Tensor_Tensor": _plain("Pow", "self", "exponent"),
+        "aten.mul.Tensor": _promoted("Mul", "self", "other"),
+        "aten.div.Tensor": _promoted("Div", "self", "other"),
+        "aten.maximum.default": _promoted("Max", "self", "other"),
+        "aten.minimum.default": _promoted("Min", "self", "other"),
+        "aten.pow.Tensor_Scalar": _promoted("Pow", "self", "exponent"),
+        "aten.pow.Tensor_Tensor": _promoted("Pow", "self", "exponent"),
         "aten._softmax.default": lambda s: s.op("Softmax", s.x(), axis=s["dim"]),
         **{
             f"aten.{name}.{overload}": _compared(kind)
@@ -337,12 +359,18 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         **{
             f"aten.{name}.{overload}": _bits(kind)
             for name, kind, overload in [
-                *(("logical_and", "And", "default"), ("logical_or", "Or", "default"), ("logical_xor", "Xor", "default")),
+                *(
+                    ("logical_and", "And", "default"),
+                    ("logical_or", "Or", "default"),
+                    ("logical_xor", "Xor", "default"),
+                ),
                 *(("bitwise_and", "And", "Tensor"), ("bitwise_or", "Or", "Tensor"), ("bitwise_xor", "Xor", "Tensor")),
                 *(("bitwise_and", "And", "Scalar"), ("bitwise_or", "Or", "Scalar"), ("bitwise_xor", "Xor", "Scalar")),
             ]
         },
         "aten.where.self": _plain("Where", "condition", "self", "other"),
+        "aten.masked_fill.Scalar": _plain("Where", "mask", "value", "self"),
+        "aten.clamp.Tensor": _clip_by_tensors,
         "aten.addmm.default": _addmm,
         "aten.mm.default": _plain("MatMul", "self", "mat2"),
         "aten.bmm.default": _plain("MatMul", "self", "mat2"),

@@ -1,0 +1,36 @@
+"""`assay export`: the cases of a table as files that any toolchain can run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from conformance.commands.shared import plain, usage_errors
+
+FORMATS = ("onnx", "pt2", "tflite", "pte")
+
+
+@click.command()
+@click.argument("backend")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), default="onnx", show_default=True, help="Of the models."
+)
+@click.option("-k", "expression", metavar="EXPR", help="Only cases whose id matches, as in pytest.")
+@click.option("--table", metavar="TABLE", help="A table's name or file; the backend's own if left out.")
+def export(backend: str, folder: Path, format_: str, expression: str | None, table: str | None) -> None:
+    """Write the cases of BACKEND's table into the new folder DIR: models, inputs, expected outputs, a manifest.
+
+    Exit codes: 0 written, 2 usage or data error, and then nothing is written.
+    """
+    with usage_errors():
+        from conformance.interchange.export import Request
+        from conformance.interchange.export import export as write
+
+        manifest = write(Request(backend, format_, folder, expression, table))
+    for code, count in sorted(Counter(one.code for one in manifest.left_out).items()):
+        example = next(one for one in manifest.left_out if one.code == code)
+        click.echo(f"left out, {code}: {count} cases, such as {plain(example.case)}: {plain(example.reason)}")
+    click.echo(f"{folder}: {len(manifest.cases)} cases as {format_}, {len(manifest.left_out)} left out")

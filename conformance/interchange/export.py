@@ -1,0 +1,138 @@
+"""Writing a table's cases as files: `assay export`."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import conformance
+from conformance.backends import load_backend
+from conformance.certificate import Selection
+from conformance.certify import describe
+from conformance.graph import Case
+from conformance.interchange.forms import FORMATS, Format, Made
+from conformance.interchange.manifest import (
+    DATA_SET,
+    MANIFEST,
+    TABLE,
+    Entry,
+    LeftOut,
+    Manifest,
+    ManifestError,
+    folder_of,
+    manifest_text,
+    sha256,
+)
+from conformance.interchange.onnx_writer import FormError
+from conformance.interchange.tensors import tensor_bytes
+from conformance.results import program_sha256
+from conformance.selection import SelectionError, all_cases
+from conformance.table import Table, load_table, table_path
+from partitioners.exir import Backend
+
+Progress = Callable[[int, int, int], None]  # cases looked at, of how many, how many of them left out
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `assay export` was asked for. table: None for the backend's own."""
+
+    backend: str
+    format: str
+    folder: Path
+    expression: str | None = None
+    table: str | None = None
+
+
+def export(request: Request, progress: Progress = lambda *_: None) -> Manifest:
+    """Write the folder, whole or not at all. Raises ManifestError when it is there already, UsageError for the rest."""
+    if request.folder.exists() or request.folder.is_symlink():
+        raise ManifestError(f"{request.folder}: exists already, expected a new folder")
+    backend = load_backend(request.backend)
+    table = load_table(request.table or backend.table)
+    cases = Selection(request.expression).of(all_cases(table))
+    if not cases:
+        raise SelectionError(f"-k {request.expression!r}: selects none of the table's cases")
+    parent = request.folder.parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{request.folder.name}-", dir=parent))
+        try:
+            manifest = _write(request, temporary, backend, table, cases, progress)
+            temporary.chmod(parent.stat().st_mode & 0o777)
+            temporary.rename(request.folder)
+        except BaseException:
+            shutil.rmtree(temporary)
+            raise
+    except OSError as error:
+        raise ManifestError(f"{request.folder}: cannot be written: {error.strerror}") from error
+    return manifest
+
+
+def _write(
+    request: Request, folder: Path, backend: Backend, table: Table, cases: tuple[Case, ...], progress: Progress
+) -> Manifest:
+    entries, left_out = list[Entry](), list[LeftOut]()
+    chosen = FORMATS[request.format]
+    for number, case in enumerate(cases, 1):
+        try:
+            made = chosen.make(case, table, backend)
+            files = case_files(made, chosen)
+        except FormError as error:
+            left_out.append(LeftOut(case.id, error.code, str(error)))
+        except Exception as error:  # noqa: BLE001  (a backend may raise anything; other cases are still written)
+            left_out.append(LeftOut(case.id, "crash", describe(error)))
+        else:
+            entries.append(_entry(case, made, chosen, files))
+            _write_case(folder / folder_of(case.id), files)
+        progress(number, len(cases), len(left_out))
+    (folder / TABLE).write_bytes(table_path(request.table or backend.table).read_bytes())
+    manifest = Manifest(
+        {"name": "npu-assay", "version": conformance.__version__},
+        request.format,
+        {"name": backend.name, "spec": request.backend},
+        {"name": table.name, "version": table.version, "rescale": table.rescale, "sha256": table.sha256},
+        request.expression,
+        tuple(entries),
+        tuple(left_out),
+    )
+    (folder / MANIFEST).write_text(manifest_text(manifest), encoding="utf-8")
+    return manifest
+
+
+def case_files(made: Made, chosen: Format) -> dict[str, bytes]:
+    """The files of a case by their names in its folder. Raises FormError for numbers that files do not have."""
+    tensors = {
+        f"{DATA_SET}/{kind}_{index}{chosen.tensors}": tensor_bytes(tensor, f"{kind}_{index}", chosen.tensors)
+        for kind, tensors in (("input", made.inputs), ("output", made.outputs))
+        for index, tensor in enumerate(tensors)
+    }
+    return {chosen.model: made.model, **tensors}
+
+
+def _entry(case: Case, made: Made, chosen: Format, files: Mapping[str, bytes]) -> Entry:
+    def names(kind: str) -> tuple[str, ...]:
+        return tuple(name for name in files if name.startswith(f"{DATA_SET}/{kind}_"))
+
+    return Entry(
+        case.id,
+        folder_of(case.id),
+        case.expect,
+        case.reason,
+        program_sha256(case.graph),
+        made.arithmetic,
+        made.codes,
+        chosen.model,
+        names("input"),
+        names("output"),
+        {name: sha256(data) for name, data in files.items()},
+    )
+
+
+def _write_case(folder: Path, files: Mapping[str, bytes]) -> None:
+    (folder / DATA_SET).mkdir(parents=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)

@@ -1,0 +1,309 @@
+"""Judging outputs that were computed elsewhere: `assay judge`.
+
+Nothing that the exported files state is believed: cases, inputs and what is expected are made again from the table,
+and a file that says otherwise is a failure of its case.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from conformance.certificate import Selection
+from conformance.certify import describe
+from conformance.errors import UsageError
+from conformance.graph import Case
+from conformance.interchange.forms import (
+    FORMATS,
+    INTEGERS,
+    expected_outputs,
+    golden_of,
+    inputs_of,
+    output_quants,
+    real_of,
+)
+from conformance.interchange.manifest import DATA_SET, MANIFEST, TABLE, Entry, Manifest, ManifestError, read_manifest
+from conformance.interchange.manifest import sha256 as digest
+from conformance.interchange.tensors import KINDS, TensorFileError, read_tensor
+from conformance.numerics import EXACT_SCHEMES, judge
+from conformance.results import METRICS, Failure, Number, program_sha256, rounded
+from conformance.selection import all_cases
+from conformance.table import FOLDER, Table, TableError, load_table
+
+PASS, FAIL = "pass", "fail"
+_OUTPUT = re.compile(r"output_(0|[1-9]\d*)(\.pb|\.npy)")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One case, or one thing in the outputs' folder that belongs to none (then `case` is its name)."""
+
+    case: str
+    status: str
+    failures: tuple[Failure, ...] = ()
+    metrics: Mapping[str, Number] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All judgements; `arithmetic` says how the codes were compared."""
+
+    manifest: Manifest
+    manifest_sha256: str
+    arithmetic: str
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        found = Counter(one.status for one in self.judgements)
+        return {"cases": len(self.judgements), PASS: found[PASS], FAIL: found[FAIL]}
+
+    @property
+    def passed(self) -> bool:
+        """Whether something was judged, and nothing failed."""
+        return bool(self.judgements) and all(one.status == PASS for one in self.judgements)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `assay judge` was asked for.
+
+    arithmetic: "floats", a scheme's name for exact integers, or None: as the format and the table say.
+    """
+
+    folder: Path
+    outputs: Path
+    arithmetic: str | None = None
+
+
+def judge_folder(request: Request, progress: Callable[[int, int, int], None] = lambda *_: None) -> Report:
+    """Judge every case of an exported folder. Raises UsageError when there is nothing to judge by."""
+    manifest = read_manifest(request.folder)
+    if not request.outputs.is_dir():
+        raise UsageError(f"--outputs {request.outputs}: no such folder")
+    _check_arithmetic(request.arithmetic)
+    table = _table(request.folder, manifest)
+    cases = {case.id: case for case in Selection(manifest.selection).of(all_cases(table))}
+    found = list(_contradictions(manifest, cases))
+    for number, entry in enumerate(manifest.cases, 1):
+        case = cases.get(entry.case)
+        if case is not None:
+            found.append(_judged(request, entry, case, table))
+        progress(number, len(manifest.cases), sum(one.status == FAIL for one in found))
+    found += _extra(request.outputs, {entry.folder for entry in manifest.cases}, cases)
+    text = (request.folder / MANIFEST).read_bytes()
+    return Report(manifest, digest(text), request.arithmetic or "as exported", tuple(found))
+
+
+def _check_arithmetic(name: str | None) -> None:
+    if name is not None and name != "floats" and name not in EXACT_SCHEMES:
+        choices = ", ".join(["floats", *sorted(EXACT_SCHEMES)])
+        raise UsageError(f"--rescale {name}: expected one of {choices}")
+
+
+def _table(folder: Path, manifest: Manifest) -> Table:
+    """The table that the cases are made from: the folder's, which must be the one that the suite has, if it has one."""
+    table = load_table(str(folder / TABLE))
+    stated = manifest.table
+    if table.sha256 != stated["sha256"]:
+        raise ManifestError(f"{folder / TABLE}: not the table of the manifest (its digest differs)")
+    if manifest.format not in FORMATS:
+        raise ManifestError(f"{folder / MANIFEST}: format {manifest.format!r}, expected one of {[*FORMATS]}")
+    try:
+        own = load_table(f"{table.name}@{table.version}")
+    except TableError:
+        return table  # somebody's own; nothing to compare it with
+    if own.sha256 != table.sha256:
+        raise ManifestError(
+            f"{folder / TABLE}: differs from {table.name}@{table.version} in {FOLDER.name} of this suite"
+        )
+    return table
+
+
+def _contradictions(manifest: Manifest, cases: Mapping[str, Case]) -> Iterator[Judgement]:
+    """Cases that the table does not have, and those that it has and the manifest keeps quiet about."""
+    named = [*(entry.case for entry in manifest.cases), *(one.case for one in manifest.left_out)]
+    for name, count in Counter(named).items():
+        if name not in cases:
+            yield _failed(name, "manifest", "the table has no such case")
+        elif count > 1:
+            yield _failed(name, "manifest", "stands in the manifest twice")
+    for name in cases.keys() - set(named):
+        yield _failed(name, "manifest", "the manifest has neither files nor a reason for it")
+
+
+def _extra(outputs: Path, known: set[str], cases: Mapping[str, Case]) -> Iterator[Judgement]:
+    for path in sorted(outputs.iterdir()):
+        if path.is_dir() and path.name not in known:
+            yield _failed(path.name, "extra", "outputs of a case that the exported folder does not hold")
+
+
+def _failed(case: str, check: str, message: str) -> Judgement:
+    return Judgement(case, FAIL, (Failure(check, message),))
+
+
+# ------------------------------------------------------------------------------------ one case
+
+
+def _judged(request: Request, entry: Entry, case: Case, table: Table) -> Judgement:
+    failures = list(_entry_problems(request.folder, entry, case, table))
+    metrics: dict[str, Number] = {}
+    try:
+        outputs = _outputs(request.outputs / entry.folder, len(case.graph.outputs))
+        found, metrics = _measured(outputs, request, entry, case, table)
+        failures += found
+    except TensorFileError as error:
+        failures.append(Failure("output", str(error)))
+    return Judgement(case.id, FAIL if failures else PASS, tuple(failures), metrics)
+
+
+def _entry_problems(folder: Path, entry: Entry, case: Case, table: Table) -> Iterator[Failure]:
+    """Where the exported files are not what the case says."""
+    asked = {"expect": case.expect, "reason": case.reason, "program": program_sha256(case.graph)}
+    for key, value in asked.items():
+        if getattr(entry, key) != value:
+            yield Failure("manifest", f"{key} is {getattr(entry, key)!r}, the table's case has {value!r}")
+    for name, expected in entry.files.items():
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            yield Failure("manifest", f"names a file outside of its folder: {name}")
+            continue
+        try:
+            data = (folder / entry.folder / name).read_bytes()
+        except OSError as error:
+            yield Failure("edited", f"{name}: cannot be read: {error.strerror}")
+            continue
+        if digest(data) != expected:
+            yield Failure("edited", f"{name}: is not the file that was exported (its digest differs)")
+    yield from _wrong_numbers(folder / entry.folder, entry, case, table)
+
+
+def _wrong_numbers(folder: Path, entry: Entry, case: Case, table: Table) -> Iterator[Failure]:
+    """Inputs and expected outputs again from the case, against the files."""
+    quants = output_quants(case.graph, table) if entry.codes else ()
+    outputs = expected_outputs(case, table, entry.codes)
+    for kind, names, tensors in (
+        ("input", entry.inputs, inputs_of(case, entry.codes)),
+        ("output", entry.outputs, outputs),
+    ):
+        if len(names) != len(tensors):
+            yield Failure("manifest", f"{len(names)} {kind}s, the case has {len(tensors)}")
+            continue
+        for index, (name, tensor) in enumerate(zip(names, tensors, strict=True)):
+            try:
+                found = read_tensor(folder / name)
+            except TensorFileError as error:
+                yield Failure("edited", f"{name}: {error}")
+                continue
+            quant = quants[index] if kind == "output" and entry.codes else None
+            if quant is not None:
+                found = real_of(found, quant)
+            if not _alike(found, tensor):
+                yield Failure("edited", f"{name}: not the numbers that follow from the case")
+
+
+LAST_BITS = 2.0**-20
+"""Expected reals that are not exact follow from float64 arithmetic, whose last bits are a processor's own."""
+
+
+def _alike(found: Tensor, tensor: Tensor) -> bool:
+    if found.shape != tensor.shape or found.dtype != tensor.dtype:
+        return False
+    if not found.dtype.is_floating_point:
+        return torch.equal(found, tensor)
+    return bool(torch.allclose(found.double(), tensor.double(), rtol=LAST_BITS, atol=0.0, equal_nan=True))
+
+
+def _outputs(folder: Path, count: int) -> list[Tensor]:
+    """The outputs of one case. Raises TensorFileError for missing, extra and unreadable files."""
+    if not folder.is_dir():
+        raise TensorFileError("there is no folder with outputs of this case")
+    places = [folder, folder / DATA_SET]
+    named: dict[int, Path] = {}
+    for path in (path for place in places if place.is_dir() for path in sorted(place.iterdir())):
+        match = _OUTPUT.fullmatch(path.name)
+        if match is None:
+            continue
+        index = int(match[1])
+        if index in named:
+            raise TensorFileError(f"output_{index} is there twice: {named[index].name} and {path.name}")
+        named[index] = path
+    missing = [index for index in range(count) if index not in named]
+    if missing:
+        raise TensorFileError(f"output_{missing[0]}{' or '.join(KINDS)} is missing")
+    extra = [path.name for index, path in named.items() if index >= count]
+    if extra:
+        raise TensorFileError(f"{extra[0]} is one too many: the case has {count} output{'s' * (count > 1)}")
+    return [_read(named[index]) for index in range(count)]
+
+
+def _read(path: Path) -> Tensor:
+    try:
+        return read_tensor(path)
+    except TensorFileError as error:
+        raise TensorFileError(f"{path.name}: {error}") from error
+
+
+def _measured(
+    outputs: Sequence[Tensor], request: Request, entry: Entry, case: Case, table: Table
+) -> tuple[list[Failure], dict[str, Number]]:
+    """The gates on the outputs."""
+    chosen = request.arithmetic
+    integers = entry.arithmetic == INTEGERS if chosen is None else chosen != "floats"
+    scheme = table.rescale or None if chosen in (None, "floats") else chosen
+    reals = list(outputs)
+    if entry.codes:
+        reals, wrong = _reals(outputs, case, table)
+        if wrong:
+            return wrong, {}
+    try:
+        gates = judge(golden_of(case.graph), reals, scheme, delegated=integers)
+    except (ValueError, TypeError) as error:
+        return [Failure("golden", f"cannot be judged so: {describe(error)}")], {}
+    failures = [Failure(gate.gate, message) for gate in gates for message in gate.messages]
+    metrics = {key: rounded(value) for gate in gates for key, value in gate.metrics.items() if key in METRICS}
+    return failures, metrics
+
+
+def _reals(outputs: Sequence[Tensor], case: Case, table: Table) -> tuple[list[Tensor], list[Failure]]:
+    """Codes as reals, which the gates take."""
+    reals, wrong = list[Tensor](), list[Failure]()
+    for index, (codes, quant) in enumerate(zip(outputs, output_quants(case.graph, table), strict=True)):
+        if codes.dtype != torch.int8 or quant is None:
+            kind = str(codes.dtype).removeprefix("torch.")
+            wrong.append(Failure("dtype", f"output_{index}: dtype {kind}, expected int8 codes"))
+        else:
+            reals.append(real_of(codes, quant))
+    return reals, wrong
+
+
+# ------------------------------------------------------------------------------------ the file
+
+
+def write_report(report: Report, path: Path) -> None:
+    """The judgements as JSON, whole or not at all. Raises UsageError when it cannot be written."""
+    data = {
+        "manifest_sha256": report.manifest_sha256,
+        "format": report.manifest.format,
+        "table": report.manifest.table,
+        "rescale": report.arithmetic,
+        "counts": report.counts,
+        "left_out": len(report.manifest.left_out),
+        "passed": report.passed,
+        "cases": [asdict(one) for one in sorted(report.judgements, key=lambda one: one.case)],
+    }
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        draft.unlink(missing_ok=True)

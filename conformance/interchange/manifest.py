@@ -1,0 +1,126 @@
+"""The list of what an exported folder holds, and of what it does not, with reasons."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import UsageError
+from conformance.shapes import OF_ANY_KEY, check_shape
+
+MANIFEST = "manifest.json"
+TABLE = "table.toml"
+SCHEMA = 1
+SEAL = "sha256"
+DATA_SET = "test_data_set_0"
+CASE = {
+    **dict.fromkeys(("case", "folder", "expect", "program", "arithmetic", "model"), str),
+    "reason": (str, None),
+    "codes": bool,
+    "inputs": [str],
+    "outputs": [str],
+    "files": {OF_ANY_KEY: str},
+}
+SHAPE = {
+    "schema": int,
+    "suite": {"name": str, "version": str},
+    "format": str,
+    "backend": {"name": str, "spec": str},
+    "table": {"name": str, "version": str, "rescale": str, "sha256": str},
+    "selection": (str, None),
+    "cases": [CASE],
+    "left_out": [{"case": str, "code": str, "reason": str}],
+    SEAL: str,
+}
+
+
+class ManifestError(UsageError):
+    """A folder that `assay export` did not write, or cannot write."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One case of the folder. Names are relative to its own folder; `files` are the digests of all of them.
+
+    program: digest of the case's graph. arithmetic: "floats" or "integers", see `forms`. codes: whether the model's
+    inputs and outputs are codes and not reals.
+    """
+
+    case: str
+    folder: str
+    expect: str
+    reason: str | None
+    program: str
+    arithmetic: str
+    codes: bool
+    model: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A case without files: a short stable code, and why in words."""
+
+    case: str
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything that an export states. selection: the `-k` expression."""
+
+    suite: Mapping[str, str]
+    format: str
+    backend: Mapping[str, str]
+    table: Mapping[str, str]
+    selection: str | None
+    cases: tuple[Entry, ...]
+    left_out: tuple[LeftOut, ...]
+    schema: int = SCHEMA
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def folder_of(case: str) -> str:
+    """A case's folder: its id with `__` between the parts."""
+    return case.replace("/", "__")
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """The file; it holds its own digest."""
+    data = asdict(manifest)
+    return json.dumps(data | {SEAL: _seal(data)}, indent=1, sort_keys=True) + "\n"
+
+
+def _seal(data: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode())
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Raises ManifestError for a folder without a manifest, or with one that is not as it was written."""
+    path = folder / MANIFEST
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        check_shape(data, SHAPE)
+    except OSError as error:
+        raise ManifestError(f"{path}: cannot be read: {error.strerror}; expected a folder of 'assay export'") from error
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"{path}: not a manifest of 'assay export' ({error})") from error
+    seal = data.pop(SEAL)
+    if data["schema"] != SCHEMA:
+        raise ManifestError(f"{path}: schema is {data['schema']}, expected {SCHEMA}")
+    if _seal(data) != seal:
+        raise ManifestError(f"{path}: edited (its {SEAL} does not fit the rest)")
+    entries = tuple(
+        Entry(**case | {"inputs": tuple(case["inputs"]), "outputs": tuple(case["outputs"])}) for case in data["cases"]
+    )
+    return Manifest(**data | {"cases": entries, "left_out": tuple(LeftOut(**one) for one in data["left_out"])})

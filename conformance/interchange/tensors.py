@@ -1,0 +1,99 @@
+"""Tensors in files: ONNX's TensorProto (`.pb`) and numpy's `.npy`, written here and read from anybody."""
+
+from __future__ import annotations
+
+import io
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import torch
+from google.protobuf.message import DecodeError
+from onnx import TensorProto, numpy_helper
+from torch import Tensor
+
+from conformance.interchange.onnx_writer import TYPES, Array, numpy_type
+
+KINDS = (".pb", ".npy")
+_BY_NUMBER = {number: dtype for dtype, (number, _) in TYPES.items()}
+_BY_NUMPY = {np.dtype(kind): dtype for dtype, (_, kind) in TYPES.items()}
+
+
+class TensorFileError(ValueError):
+    """A file that holds no tensor that can be judged; the message says what is wrong with it."""
+
+
+def tensor_bytes(tensor: Tensor, name: str, kind: str) -> bytes:
+    """A file's bytes; `kind` is one of KINDS. Raises FormError for a number type that files do not have."""
+    numpy_type(tensor.dtype)
+    array: Array = tensor.detach().contiguous().numpy().reshape(tuple(tensor.shape))
+    if kind == ".pb":
+        return bytes(numpy_helper.from_array(array, name).SerializeToString(deterministic=True))
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def read_tensor(path: Path) -> Tensor:
+    """The tensor in a `.pb` or `.npy` file. Raises TensorFileError."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise TensorFileError(f"cannot be read: {error.strerror}") from error
+    return tensor_from(data, path.suffix)
+
+
+def tensor_from(data: bytes, kind: str) -> Tensor:
+    """The tensor in a file's bytes. Raises TensorFileError."""
+    array = _from_proto(data) if kind == ".pb" else _from_npy(data)
+    dtype = _BY_NUMPY.get(array.dtype)
+    if dtype is None:
+        raise TensorFileError(f"numbers of type {array.dtype}, which no output has")
+    return torch.from_numpy(np.array(array, order="C", copy=True))
+
+
+def _from_proto(data: bytes) -> Array:
+    proto = TensorProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError as error:
+        raise TensorFileError("not a TensorProto, or cut short") from error
+    if proto.data_location != TensorProto.DEFAULT or proto.external_data:
+        raise TensorFileError("its numbers are in another file")
+    if proto.data_type not in _BY_NUMBER:
+        raise TensorFileError(f"numbers of ONNX type {proto.data_type}, which no output has")
+    _check_size(proto)
+    try:
+        return np.asarray(numpy_helper.to_array(proto))
+    except (ValueError, TypeError) as error:
+        raise TensorFileError(f"not a whole tensor: {error}") from error
+
+
+def _check_size(proto: TensorProto) -> None:
+    """As many bytes or numbers as the sizes say, before anything is allocated."""
+    sizes = list(proto.dims)
+    if any(size < 0 for size in sizes):
+        raise TensorFileError(f"sizes {sizes}")
+    listed = max(len(proto.float_data), len(proto.int32_data), len(proto.int64_data), len(proto.double_data))
+    width = np.dtype(TYPES[_BY_NUMBER[proto.data_type]][1]).itemsize
+    found = len(proto.raw_data) // width if proto.HasField("raw_data") else listed
+    if found != prod(sizes) or (proto.HasField("raw_data") and len(proto.raw_data) % width):
+        raise TensorFileError(f"{found} numbers, but sizes {sizes}: cut short, or not whole")
+
+
+def _from_npy(data: bytes) -> Array:
+    file = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        if dtype.hasobject:
+            raise TensorFileError("holds Python objects, which are not read")
+        if prod(shape) * dtype.itemsize != len(data) - file.tell():
+            raise TensorFileError(f"{len(data) - file.tell()} bytes, but sizes {list(shape)} of {dtype}: cut short")
+        file.seek(0)
+        return np.asarray(np.load(file, allow_pickle=False))
+    except (ValueError, EOFError, TypeError, SyntaxError) as error:
+        if isinstance(error, TensorFileError):
+            raise
+        raise TensorFileError(f"not an .npy file: {' '.join(str(error).split())}") from error
