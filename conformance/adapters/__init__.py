@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ADAPTERS = {"executorch": "conformance.adapters.executorch"}
+ADAPTERS = {"executorch": "conformance.adapters.executorch", "onnxruntime": "conformance.adapters.onnxruntime"}
 """The module of each adapter. Its attributes are the backends, with _ for - in their names."""
 
 

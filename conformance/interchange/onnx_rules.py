@@ -194,7 +194,9 @@ def _adaptive_avg_pool(s: Site) -> str:
     if size == [1, 1]:
         return _batched(s, 2, "self", lambda x: (s.op("GlobalAveragePool", x),))[0]
     if any(n % m for n, m in zip(given, size, strict=True)):
-        raise s.refuse("output_size", f"{list(given)} is not a multiple of {size}, and ONNX has no adaptive pool")
+        raise s.refuse(
+            "output_divides_input", f"{list(given)} is not a multiple of {size}, and ONNX has no adaptive pool"
+        )
     kernel = [n // m for n, m in zip(given, size, strict=True)]
     return _batched(s, 2, "self", lambda x: (s.op("AveragePool", x, kernel_shape=kernel, strides=kernel),))[0]
 
