@@ -23,7 +23,15 @@ from conformance.numerics import Golden, golden, judge
 from conformance.programs import build, materialise, model_inputs, module
 from conformance.table import Table
 from conformance.tagging import Recorder, prepare, tagging_of
-from partitioners.exir import Backend, EdgeCompileConfig, EdgeProgramManager, ExirError, to_backend
+from partitioners.exir import (
+    Backend,
+    DelegationSpec,
+    EdgeCompileConfig,
+    EdgeProgramManager,
+    ExirError,
+    LoweredBackendModule,
+    to_backend,
+)
 from reference.integer import IntegerError
 
 FLOATS, INTEGERS = "floats", "integers"
@@ -160,7 +168,7 @@ def tflite_form(case: Case, table: Table, backend: Backend) -> Made:
     quants = output_quants(case.graph, table)
     outputs = expected_outputs(case, table, codes_at_both_ends=True)
     codes = tuple(_codes_of(real, quant) for real, quant in zip(outputs, quants, strict=True))
-    _check_device(backend, blob, inputs, case, table, quants)
+    _check_device(backend, delegate, inputs, case, table, quants)
     return Made(blob, inputs, codes, INTEGERS, codes=True)
 
 
@@ -171,10 +179,8 @@ def _whole(case: Case, table: Table, backend: Backend) -> ExportedProgram:
         raise FormError("codes", "an input is not int8 codes")
     try:
         program = prepare(case, backend, table)
-        lowered: ExportedProgram = to_backend(
-            program, Whole(backend.details.__name__), details=_details(backend, table)
-        )
-    except ExirError as error:
+        lowered: ExportedProgram = to_backend(program, Whole(_spec(case, backend)), details=_details(backend, table))
+    except (ExirError, ValueError, RuntimeError) as error:
         raise FormError("compiler", " ".join(str(error).split())) from error
     found = list(delegates(lowered))
     if len(found) != 1:
@@ -182,6 +188,12 @@ def _whole(case: Case, table: Table, backend: Backend) -> ExportedProgram:
     if len(lowered.graph_signature.user_inputs) != len(found[0].original_module.graph_signature.user_inputs):
         raise FormError("inputs", "an input does not reach the compiled part, or reaches it twice")
     return lowered
+
+
+def _spec(case: Case, backend: Backend) -> DelegationSpec:
+    """What the backend's partitioner tells its compiler, where it has that in the attribute that ExecuTorch's have."""
+    found = getattr(backend.partitioner(**dict(case.options)), "delegation_spec", None)
+    return found if isinstance(found, DelegationSpec) else DelegationSpec(backend.details.__name__, [])
 
 
 def _details(backend: Backend, table: Table) -> dict[str, type]:
@@ -196,11 +208,17 @@ def _codes_of(real: Tensor, quant: Quant | None) -> Tensor:
 
 
 def _check_device(
-    backend: Backend, blob: bytes, inputs: Sequence[Tensor], case: Case, table: Table, quants: Sequence[Quant | None]
+    backend: Backend,
+    delegate: LoweredBackendModule,
+    inputs: Sequence[Tensor],
+    case: Case,
+    table: Table,
+    quants: Sequence[Quant | None],
 ) -> None:
     """The backend's own device must compute what is promised."""
     try:
-        outputs = backend.runtime.execute(backend.runtime.load(blob, []), inputs)
+        handle = backend.runtime.load(delegate.processed_bytes, delegate.compile_specs)
+        outputs = backend.runtime.execute(handle, inputs)
     except Exception as error:  # a backend may raise anything; then its model is not one to hand out
         raise FormError("device", f"the device refuses the model: {describe(error)}") from error
     reals = [real_of(codes, quant) for codes, quant in zip(outputs, quants, strict=True) if quant is not None]

@@ -74,9 +74,10 @@ def _prelu(s: Site) -> str:
 
 
 def _elu(s: Site) -> str:
-    if s["scale"] != 1 or s["input_scale"] != 1:
-        raise s.refuse("elu_scales", "Elu has neither scale nor input_scale")
-    return s.op("Elu", s.x(), alpha=float(s["alpha"]))
+    if s["input_scale"] != 1:
+        raise s.refuse("elu_scales", "Elu has no input_scale")
+    bent = s.op("Elu", s.x(), alpha=float(s["alpha"]))
+    return bent if s["scale"] == 1 else s.op("Mul", bent, s.number(s["scale"]))
 
 
 def _compared(kind: str, other: str = "other") -> Rule:

@@ -19,12 +19,12 @@ TAG = "whole"
 class Whole(Partitioner):
     """One partition of everything but the conversions at the model's own inputs and outputs, or none at all.
 
-    allowed: asked about the program before it is tagged; False leaves it as it is.
+    spec: what the partition is for. allowed: asked about the program before it is tagged; False leaves it as it is.
     """
 
-    def __init__(self, backend_id: str, allowed: Callable[[ExportedProgram], bool] = lambda _: True) -> None:
+    def __init__(self, spec: DelegationSpec, allowed: Callable[[ExportedProgram], bool] = lambda _: True) -> None:
         super().__init__()
-        self.backend_id = backend_id
+        self.delegation_spec = spec
         self.allowed = allowed
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
@@ -35,7 +35,7 @@ class Whole(Partitioner):
         for node in inside:
             node.meta[DELEGATION_TAG] = TAG
         tag_constant_data(exported_program)
-        return PartitionResult(exported_program, {TAG: DelegationSpec(self.backend_id, [])})
+        return PartitionResult(exported_program, {TAG: self.delegation_spec})
 
 
 def inner_nodes(program: ExportedProgram) -> list[fx.Node]:

@@ -12,7 +12,7 @@ from conformance.adapters.executorch.machine import Machine, MachineError
 from conformance.interchange.onnx_form import onnx_model
 from conformance.interchange.onnx_writer import FormError
 from conformance.interchange.whole import Whole, inner_nodes
-from partitioners.exir import PartitionResult
+from partitioners.exir import DelegationSpec, PartitionResult
 from partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection
 from partitioners.exir.ops import target_name
 
@@ -46,7 +46,7 @@ class CpuPartitioner(Whole):
     """Tags all of a model that has a form in ONNX and becomes a session; `rejections` says why not another one."""
 
     def __init__(self) -> None:
-        super().__init__(OnnxRuntimeCpu.__name__, self._taken)
+        super().__init__(DelegationSpec(OnnxRuntimeCpu.__name__, []), self._taken)
         self.rejections: list[Rejection] = []
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
