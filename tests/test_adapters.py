@@ -11,7 +11,7 @@ import torch
 from click.testing import CliRunner
 from fake_backend import backend as fake
 
-from conformance.adapters import adapted, executorch
+from conformance.adapters import adapted, executorch, onnxruntime
 from conformance.adapters.executorch.machine import Machine, MachineError, pack, unpack
 from conformance.backends import needed_path, target
 from conformance.certify import run_case
@@ -34,6 +34,13 @@ def test_without_executorch_the_command_says_so(name: str, monkeypatch: pytest.M
     done = CliRunner().invoke(main, ["certify", f"executorch:{name}", "--smoke"])
     assert done.exit_code == 2
     assert done.output == f"assay: executorch:{name} needs the package executorch: pip install executorch\n"
+
+
+def test_without_onnx_runtime_the_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime, "find_spec", lambda _: None)
+    done = CliRunner().invoke(main, ["certify", "onnxruntime:cpu", "--smoke"])
+    assert done.exit_code == 2
+    assert done.output == "assay: onnxruntime:cpu needs the package onnxruntime: pip install onnxruntime\n"
 
 
 def test_an_unknown_backend_is_a_usage_error() -> None:

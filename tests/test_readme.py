@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,9 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     if verb in ("inspect", "run"):
         (tmp_path / "model.pte").write_bytes(write(added()))
         np.savez(tmp_path / "inputs.npz", np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
+    if verb == "judge":
+        run("assay export neutron cases -k aten.relu.default/operator/accept", tmp_path)
+        shutil.copytree(tmp_path / "cases", tmp_path / "outputs")
     given = {path.name for path in tmp_path.iterdir()}
     if verb in PACKS:
         run("assay certify neutron --smoke -k aten.abs --out assay-neutron", tmp_path)
@@ -74,6 +78,7 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     made = {"certify": [f"assay-{arguments[0]}" + "-part" * part], **PACKS} if arguments else {}
     if verb == "new":
         made[verb] = [arguments[0]]
+    made |= {"export": ["cases"], "judge": ["assay-judged.json"]}
     if "--out" in arguments:
         made[verb] = [arguments[arguments.index("--out") + 1]]
     assert sorted({path.name for path in tmp_path.iterdir()} - given) == made.get(verb, [])
