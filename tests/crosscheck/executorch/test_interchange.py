@@ -1,0 +1,47 @@
+"""Exported `.pte` files on ExecuTorch's own runtime, and on ours as `assay run` has it: both give the goldens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("executorch", reason="the adapter needs the extra `executorch`")
+
+import torch
+from interchange_runs import Array, run_all
+
+from conformance.adapters.executorch.machine import Machine
+from conformance.backends import by_delegate
+from conformance.inspect_run import Request as RunRequest
+from conformance.inspect_run import run
+from conformance.interchange.export import Request, export
+from conformance.interchange.judging import Request as JudgeRequest
+from conformance.interchange.judging import judge_folder
+
+REAL = Machine("conformance.adapters.executorch.xnn:execute")
+BACKEND = "partitioners.xnnpack:backend"
+SOME = "baseline and (relu or add or conv2d) and (fp32 or static_int8) and accept"
+
+
+def theirs(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
+    """The outputs of ExecuTorch's runtime."""
+    return [x.numpy() for x in REAL.run(model.read_bytes(), [torch.from_numpy(x) for x in inputs])]
+
+
+def ours(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
+    """The outputs of `assay run`."""
+    files = tuple(model.parent / "test_data_set_0" / f"input_{index}.npy" for index in range(len(inputs)))
+    return [x.numpy() for x in run(RunRequest(model, files, "forward", None, None), by_delegate([BACKEND]))]
+
+
+def test_both_runtimes_give_the_goldens(tmp_path: Path) -> None:
+    folder = tmp_path / "cases"
+    manifest = export(Request(BACKEND, "pte", folder, SOME))
+    assert len(manifest.cases) >= 5
+    for name, how in (("ours", ours), ("theirs", theirs)):
+        run_all(folder, tmp_path / name, how)
+        report = judge_folder(JudgeRequest(folder, tmp_path / name))
+        assert [(one.case, one.failures[0]) for one in report.judgements if one.failures] == []
+    REAL.close()
