@@ -104,10 +104,12 @@ def test_every_way_to_fill_a_value(kind: str, quant: Quant | None) -> None:
 @pytest.mark.parametrize("check", ["", "crash", "gate1", "leak"])
 def test_scripts_need_torch_and_executorch_alone(backend: str, check: str, tmp_path: Path) -> None:
     failures = [Failure(check, 'run: "quoted" \\ text')] if check else []
-    found = drifting(backend, *failures, every=60)
+    found = drifting(backend, *failures, every=30 if check == "gate1" else 60)
+    if check == "gate1":  # numbers are wrong only where a golden says what is right
+        found = replace(found, entries=tuple(entry for entry in found.entries if entry.result.expect == "accept"))
     said = write_scripts(found, tmp_path)
     written = sorted((tmp_path / "repro").iterdir())
-    assert said == f"{tmp_path / 'repro'}: {len(written)} scripts" and len(written) == len(found.found) > 2
+    assert said == f"{tmp_path / 'repro'}: {len(written)} scripts" and len(written) == len(found.found) > 0
     for path in written:
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
