@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+import secrets
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from conformance import __version__
-from conformance.about import About, about
-from conformance.certificate import SCHEMA, Certificate, Selection, conclude
-from conformance.environment import digest_of, environment, suite_sources
-from conformance.execution import Job, Pool, run_all
+from conformance.about import About
+from conformance.certificate import SCHEMA, Certificate, Fuzz, Selection, conclude
+from conformance.environment import environment, suite_sources
+from conformance.execution import Job, Pool, known_cases, run_on
+from conformance.fuzz.record import Record
+from conformance.fuzz.shrink import Run
+from conformance.fuzz.stream import fuzz
 from conformance.graph import Case
 from conformance.isolation import LIMITS, Crew, Limits, Subject
 from conformance.journal import Identity, journal
@@ -22,6 +26,7 @@ from conformance.report.data import Report, make_report
 from conformance.report.render import reports
 from conformance.results import CaseResult
 from conformance.selection import SelectionError, all_cases
+from conformance.statement import Statement, statement
 from conformance.table import Table, load_table, table_path
 from conformance.waivers import Waiver
 
@@ -41,6 +46,7 @@ class Request:
     """What `assay certify` was asked for. table: name or path, None for the backend's own. tools: its blob checks.
 
     pool: where cases run; None for isolated processes of this machine. resume: go on with an interrupted run.
+    fuzz: how many random programs of `seed` besides.
     """
 
     backend: str
@@ -53,6 +59,8 @@ class Request:
     tools: tuple[str, ...] = ()
     limits: Limits = LIMITS
     resume: bool = False
+    fuzz: int = 0
+    seed: int = 0
 
 
 def assay(request: Request, progress: Progress, today: Callable[[], datetime.date]) -> Report:
@@ -61,24 +69,30 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     Raises BackendSpecError, TableError, SelectionError or PackageError before any case runs.
     """
     with ExitStack() as stack:
-        crew = None if request.pool else stack.enter_context(Crew(_subject(request)))
-        known = about(request.backend, request.tools) if crew is None else crew.about
-        job = Job(request.backend, request.table or known.table, request.tools, request.limits)
-        table = load_table(job.table)
+        crew = stack.enter_context(Crew(_subject(request)))
+        known = crew.about
+        path = request.table or known.table
+        table = load_table(path)
         cases = _cases(request.selection, table)
         made = _Made(request, known, table, suite_sources(), environment())
+        run = _runner(crew, made, path, stack)
         written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume))
         results = list(written.finished)
         rest = _without(cases, results)
-        progress.started(len(rest))
-        for result in _results(crew, job, rest, request):
+        record = Record(request.folder, made.identity, request.fuzz, request.seed) if request.fuzz else None
+        progress.started(len(rest) + (record.left() if record else 0))
+        for result in run([case.id for case in rest]):
             written.add(result)
             results.append(result)
             progress.finished(result)
+        fuzzed = None
+        if record is not None:
+            asked = request.fuzz, request.seed
+            fuzzed = fuzz(record, asked, request.folder, known_cases(path).programs, run, progress.finished)
     results.sort(key=lambda result: result.case)
-    certificate = made.certificate(cases, results, today())
-    report = make_report(certificate, table, results, cases, known.path)
-    texts = {RESULTS: results_text(results), TABLE: table_path(job.table).read_bytes().decode(), **reports(report)}
+    certificate = made.certificate(cases, results, today(), fuzzed.fuzz if fuzzed else None)
+    report = make_report(certificate, table, results, cases, known.path, fuzzed.failures if fuzzed else ())
+    texts = {RESULTS: results_text(results), TABLE: table_path(path).read_bytes().decode(), **reports(report)}
     write_package(request.folder, texts, certificate)
     return report
 
@@ -87,10 +101,16 @@ def _subject(request: Request) -> Subject:
     return Subject(request.backend, request.table, request.tools, request.limits)
 
 
-def _results(crew: Crew | None, job: Job, cases: Sequence[Case], request: Request) -> Iterator[CaseResult]:
-    if crew is not None:
-        return crew.run(cases, request.workers)
-    return run_all(job, tuple(case.id for case in cases), request.workers, request.pool)
+def _runner(crew: Crew, made: _Made, table: str, stack: ExitStack) -> Run:
+    """What runs cases: the processes of this machine, or workers elsewhere that are made with the same."""
+    request, pool = made.request, made.request.pool
+    if pool is None:
+        return lambda names: crew.run_named(names, known_cases(table).case, request.workers)
+    crew.close()
+    expected = tuple(sorted(made.statement.items()))
+    job = Job(request.backend, table, request.tools, request.limits, expected, secrets.token_hex(8))
+    executor = stack.enter_context(pool.open(job))
+    return lambda names: run_on(executor, pool, job, names)
 
 
 def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
@@ -120,21 +140,27 @@ class _Made:
     @property
     def identity(self) -> Identity:
         """What makes two runs the same run, but for when they ran and on how many processes."""
+        request = self.request
         return {
             "backend": self.request.backend,
-            "sources of the backend": digest_of(self.backend.sources),
-            "sources of the suite": digest_of(self.suite),
-            "table": f"{self.table.name}@{self.table.version} {self.table.sha256}",
+            **self.statement,
             "selection": str(self.request.selection) or "all cases",
             "further compilers": ", ".join(self.request.tools) or "none",
             "limits": str(self.request.limits),
-            **{f"version of {name}": found for name, found in {**self.environment, **self.backend.tools}.items()},
+            **({"random programs": f"{request.fuzz} of seed {request.seed}"} if request.fuzz else {}),
         }
 
-    def certificate(self, cases: Sequence[Case], results: Sequence[CaseResult], today: datetime.date) -> Certificate:
+    @property
+    def statement(self) -> Statement:
+        """What the results are made with, wherever that is."""
+        return statement(self.backend, self.table, self.suite, self.environment)
+
+    def certificate(
+        self, cases: Sequence[Case], results: Sequence[CaseResult], today: datetime.date, fuzz: Fuzz | None
+    ) -> Certificate:
         """The certificate of the finished run."""
         request, table = self.request, self.table
-        verdict = conclude(results, cases, request.selection, request.waivers, today)
+        verdict = conclude(results, cases, request.selection, request.waivers, today, fuzz)
         return Certificate(
             schema=SCHEMA,
             suite={"name": DISTRIBUTION, "version": __version__, "sources": self.suite},
@@ -153,4 +179,5 @@ class _Made:
             certified=verdict.certified,
             counts=verdict.counts,
             objections=verdict.objections,
+            fuzz=fuzz,
         )

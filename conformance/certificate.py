@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from conformance.fuzz.names import is_program
 from conformance.graph import Case
 from conformance.results import CaseResult
-from conformance.selection import select, smoke
+from conformance.selection import random_program, select, smoke
 from conformance.shapes import OF_ANY_KEY, check_shape
 from conformance.waivers import Waiver, WaiverError, waiver_of, waiver_problems
 
@@ -35,6 +36,7 @@ SHAPE = {
     "counts": dict.fromkeys(COUNTS, int),
     "objections": [str],
 }
+SHAPE_OF_FUZZ = {"fuzz": {"programs": int, "seed": int, "fail": int, "sha256": str}}
 
 
 class CertificateError(ValueError):
@@ -49,7 +51,12 @@ class Selection:
     smoke: bool = False
 
     def of(self, cases: Sequence[Case]) -> tuple[Case, ...]:
-        """The selected cases, sorted by id. Raises SelectionError for an unreadable expression."""
+        """The selected cases, sorted by id, or the random program of that name.
+
+        Raises SelectionError for an unreadable expression.
+        """
+        if self.expression is not None and is_program(self.expression):
+            return (random_program(cases, self.expression),)
         chosen = tuple(cases) if self.expression is None else select(cases, self.expression)
         return tuple(sorted(smoke(chosen) if self.smoke else chosen, key=lambda case: case.id))
 
@@ -72,6 +79,21 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Fuzz:
+    """The random programs of a run: how many, of which seed, how many fail, and the digest of the file with them."""
+
+    programs: int
+    seed: int
+    fail: int
+    sha256: str
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """What speaks against a certificate."""
+        return (f"{self.fail} of {self.programs} random programs fail",) if self.fail else ()
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What a finished run states. Digests are sha256 in hexadecimal.
 
@@ -79,7 +101,7 @@ class Certificate:
     The backend's `tools` are those of its blob checks that took part; their versions are in `environment`.
     table: name, version, path (None: the backend's own), sha256.
     made: date of the run (UTC), with which the waivers' expiry is compared.
-    reports: the digest of each report, by file.
+    reports: the digest of each report, by file. fuzz: of the run's random programs, if there were any.
     """
 
     schema: int
@@ -95,6 +117,7 @@ class Certificate:
     counts: Mapping[str, int]
     objections: tuple[str, ...]
     reports: Mapping[str, str] = field(default_factory=dict)
+    fuzz: Fuzz | None = None
 
 
 def conclude(
@@ -103,6 +126,7 @@ def conclude(
     selection: Selection,
     waivers: Sequence[Waiver],
     today: datetime.date,
+    fuzz: Fuzz | None = None,
 ) -> Verdict:
     """The verdict on results, given the selected cases. Nothing that did not run counts for anything."""
     by_name = {result.case: result for result in results}
@@ -120,6 +144,7 @@ def conclude(
         *([] if selection.everything else [f"only a selection of the table's cases was run ({selection})"]),
         *([] if {c.id for c in expected} == set(by_name) else ["the results are not those of the selected cases"]),
         *([f"{len(open_failures)} of {len(results)} cases fail"] if open_failures else []),
+        *(fuzz.objections if fuzz else ()),
         *waiver_problems(waivers, by_name, today),
     ]
     return Verdict(not objections, counts, tuple(objections))
@@ -131,6 +156,8 @@ def conclude(
 def certificate_text(certificate: Certificate) -> str:
     """The certificate as JSON, keys sorted, with its own digest and a final newline."""
     data = asdict(certificate)
+    if certificate.fuzz is None:
+        del data["fuzz"]
     for waiver in data["waivers"]:
         waiver["expires"] = waiver["expires"].isoformat()
     return _json(data | {SEAL: hashlib.sha256(_json(data).encode()).hexdigest()})
@@ -149,13 +176,14 @@ def read_certificate(text: str) -> Certificate:
 
 
 def _certificate(data: Any) -> Certificate:
-    check_shape(data, SHAPE)
+    check_shape(data, SHAPE | SHAPE_OF_FUZZ if isinstance(data, dict) and "fuzz" in data else SHAPE)
     if data["schema"] != SCHEMA:
         raise ValueError(f"schema {data['schema']!r}, expected {SCHEMA}")
     changed = {
         "selection": Selection(**data["selection"]),
         "waivers": tuple(_waiver(waiver, number) for number, waiver in enumerate(data["waivers"], 1)),
         "objections": tuple(data["objections"]),
+        "fuzz": Fuzz(**data["fuzz"]) if "fuzz" in data else None,
     }
     return Certificate(**{key: value for key, value in (data | changed).items() if key != SEAL})
 

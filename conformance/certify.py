@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
@@ -51,7 +51,7 @@ class Watch(Protocol):
 
 
 @dataclass
-class _Observation:
+class Observation:
     """What is known about a case so far; `stage` names what is running, for a crash's message."""
 
     watch: Watch | None = None
@@ -93,9 +93,14 @@ def run_case(
 
     tools: those of the backend's blob checks that every delegate must pass as well.
     """
-    seen = _Observation(watch)
+    return result_of(case, watch, lambda seen: _observe(case, backend, table, tools, seen))
+
+
+def result_of(case: Case, watch: Watch | None, observe: Callable[[Observation], None]) -> CaseResult:
+    """What an observation of a case comes to, however it ends."""
+    seen = Observation(watch)
     try:
-        _observe(case, backend, table, tools, seen)
+        observe(seen)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  (SystemExit and its like, too: a case does not end the run)
@@ -118,12 +123,12 @@ def without_addresses(text: str) -> str:
 
 def failed(case: Case, check: str, message: str) -> CaseResult:
     """The result of a case that did not answer."""
-    seen = _Observation()
+    seen = Observation()
     seen.fail(check, message)
     return _result(case, seen)
 
 
-def _result(case: Case, seen: _Observation) -> CaseResult:
+def _result(case: Case, seen: Observation) -> CaseResult:
     failures = tuple(seen.failures)
     return CaseResult(
         case=case.id,
@@ -144,25 +149,25 @@ def _result(case: Case, seen: _Observation) -> CaseResult:
     )
 
 
-def _observe(case: Case, backend: Backend, table: Table, tools: Sequence[str], seen: _Observation) -> None:
-    inputs, sources = model_inputs(case.graph), _Sources.of(case)
+def _observe(case: Case, backend: Backend, table: Table, tools: Sequence[str], seen: Observation) -> None:
+    inputs, sources = model_inputs(case.graph), Sources.of(case)
     seen.enter("passes")
     program = prepare(case, backend, table)
     seen.enter("partition")
     lowered, tags = _lower(case, backend, table, program, seen)
     seen.enter("run")
-    outputs = _run(backend, lowered, inputs, seen)
+    outputs = run_lowered(backend, lowered, inputs, seen)
     seen.enter("judge")
     sources.check(seen)
     if seen.watch is not None:  # the golden is not computed under settings that the backend chose
         seen.failures += [Failure("state", change) for change in seen.watch.changes(numeric=True)]
     delegated = seen.verdict == "accept" and on_integers(lowered)
-    _judge(case, outputs, table.rescale or None, delegated, seen)
+    judge_outputs(case, outputs, table.rescale or None, delegated, seen)
     seen.enter("partition again")
     _check_tags_again(case, backend, program, tags, seen)
     seen.enter("compile again")
     for delegate in delegates(lowered):
-        _check_delegate(backend, delegate, working(table), seen)
+        check_delegate(backend, delegate, working(table), seen)
     sources.check(seen)
     for tool in tools:
         seen.enter(tool)
@@ -174,7 +179,7 @@ def _observe(case: Case, backend: Backend, table: Table, tools: Sequence[str], s
 
 
 def _lower(
-    case: Case, backend: Backend, table: Table, program: ExportedProgram, seen: _Observation
+    case: Case, backend: Backend, table: Table, program: ExportedProgram, seen: Observation
 ) -> tuple[ExportedProgram, Tags]:
     """Tag and compile. The tags are judged as soon as the partitioner answers, even if compiling fails."""
 
@@ -192,13 +197,13 @@ def _lower(
     return lowered, recorder.tags
 
 
-def _check_number(case: Case, found: int, seen: _Observation) -> None:
+def _check_number(case: Case, found: int, seen: Observation) -> None:
     """As many delegates as the case promises, if it does."""
     if case.delegates is not None and found != case.delegates:
         seen.fail("delegates", f"found {found} delegates, expected {case.delegates}")
 
 
-def _check_tags_again(case: Case, backend: Backend, program: ExportedProgram, tags: Tags, seen: _Observation) -> None:
+def _check_tags_again(case: Case, backend: Backend, program: ExportedProgram, tags: Tags, seen: Observation) -> None:
     """A second, fresh partitioner tags the same. Comes last: it writes its tags on the program."""
     again = Recorder(backend.partitioner(**dict(case.options)))
     again(program)
@@ -219,33 +224,33 @@ def working(table: Table) -> frozenset[str]:
     return frozenset(row.name for row in table.rows) & NO_WORK
 
 
-def _check_delegate(
-    backend: Backend, delegate: LoweredBackendModule, working: frozenset[str], seen: _Observation
+def check_delegate(
+    backend: Backend, delegate: LoweredBackendModule, working: frozenset[str], seen: Observation
 ) -> None:
     """A delegate computes something, and compiles to the same bytes again."""
     program = delegate.original_module
-    if not any(_computes(node) or _is_call(node, working) for node in program.graph.nodes):
+    if not any(computes(node) or _is_call(node, working) for node in program.graph.nodes):
         seen.fail("empty", "a partition computes nothing: it holds only quantize, dequantize and copies")
     again = backend.details.preprocess(program, delegate.compile_specs)
     if again.processed_bytes != delegate.processed_bytes:
         seen.fail("determinism", "the same partition compiled to different bytes twice")
 
 
-def _computes(node: torch.fx.Node) -> bool:
+def computes(node: torch.fx.Node) -> bool:
     return node.op == "call_function" and target_name(node.target) not in NO_WORK | COPIES
 
 
 def on_integers(lowered: ExportedProgram) -> bool:
     """Whether a lowered program computes every step on codes, in its delegates."""
-    return not _falls_back(lowered) and not _splits_integers(lowered)
+    return not falls_back(lowered) and not splits_integers(lowered)
 
 
-def _falls_back(lowered: ExportedProgram) -> bool:
+def falls_back(lowered: ExportedProgram) -> bool:
     """Whether torch, not a delegate, rounds codes: computes some step, or gives a copy other parameters."""
-    return any((STEP in node.meta and _computes(node)) or _requantises(node) for node in lowered.graph.nodes)
+    return any((STEP in node.meta and computes(node)) or _requantises(node) for node in lowered.graph.nodes)
 
 
-def _splits_integers(lowered: ExportedProgram) -> bool:
+def splits_integers(lowered: ExportedProgram) -> bool:
     """Whether a delegate computes in floats between a dequantize and a quantize node that torch runs."""
     for node in lowered.graph.nodes:
         if _is_call(node, {CALL_DELEGATE}) and any(_is_call(x, DEQUANTIZE | DEQUANTIZE_DYNAMIC) for x in node.args[1:]):
@@ -270,18 +275,18 @@ def _is_call(node: Any, names: Collection[str]) -> TypeGuard[torch.fx.Node]:
 
 
 @dataclass(frozen=True)
-class _Sources:
+class Sources:
     """A case's own tensors, which its program, its golden and other cases share, and how they were."""
 
     tensors: tuple[Tensor, ...]
     before: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, case: Case) -> _Sources:
+    def of(cls, case: Case) -> Sources:
         tensors = tuple(map(materialise, case.graph.values))
         return cls(tensors, tuple(tensor.clone() for tensor in tensors))
 
-    def check(self, seen: _Observation) -> None:
+    def check(self, seen: Observation) -> None:
         """Put back what was written."""
         changed = [pair for pair in zip(self.tensors, self.before, strict=True) if not _same(*pair)]
         for tensor, before in changed:
@@ -331,7 +336,9 @@ class _Watched:
         return list(outputs)
 
 
-def _run(backend: Backend, lowered: ExportedProgram, inputs: Sequence[Tensor], seen: _Observation) -> list[Tensor]:
+def run_lowered(
+    backend: Backend, lowered: ExportedProgram, inputs: Sequence[Tensor], seen: Observation
+) -> list[Tensor]:
     """Run the whole program: delegates on the backend's runtime, which must not write its inputs, the rest in torch."""
     runtime = _Watched(backend.runtime)
     outputs: list[Tensor] = run_program(lowered, inputs, {d.backend_id: runtime for d in delegates(lowered)})
@@ -342,7 +349,9 @@ def _run(backend: Backend, lowered: ExportedProgram, inputs: Sequence[Tensor], s
     return outputs
 
 
-def _judge(case: Case, outputs: Sequence[Tensor], scheme: str | None, delegated: bool, seen: _Observation) -> None:
+def judge_outputs(
+    case: Case, outputs: Sequence[Tensor], scheme: str | None, delegated: bool, seen: Observation
+) -> None:
     gates = judge(golden(case.graph), outputs, scheme, delegated=delegated)
     # What torch computed right tells nothing of the backend, and its last bits are this processor's.
     measured = delegated or any(gate.messages for gate in gates)
@@ -350,7 +359,7 @@ def _judge(case: Case, outputs: Sequence[Tensor], scheme: str | None, delegated:
         _record(gate, measured, seen)
 
 
-def _record(gate: GateResult, measured: bool, seen: _Observation) -> None:
+def _record(gate: GateResult, measured: bool, seen: Observation) -> None:
     for message in gate.messages:
         seen.fail(gate.gate, message)
     seen.checks[gate.gate] = rounded(gate.excess)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,9 @@ from conformance.commands.mutate import mutate
 from conformance.commands.new import new
 from conformance.commands.package import package
 from conformance.commands.shared import cores, plain, usage_errors
+
+if TYPE_CHECKING:
+    from conformance.execution import Pool
 
 CERTIFIED, NOT_CERTIFIED = 0, 1
 
@@ -67,12 +71,14 @@ def show(backend: str, operator: str, table: str | None) -> None:
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder; else assay-BACKEND[-part].")
 @click.option("--smoke", is_flag=True, help="A few cases of every operator and constraint. Never certifies.")
 @click.option("--waivers", metavar="FILE", type=click.Path(path_type=Path), help="Known failures, see the docs.")
-@click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler.")
+@click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, like tcp://host:8786.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run of the same cases in the same folder.")
 @click.option(
     "--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), default=120.0, help="For a case; else 120."
 )
 @click.option("--memory", metavar="MIB", type=click.IntRange(min=1), default=4096, help="For a case; else 4096.")
+@click.option("--fuzz", metavar="N", type=click.IntRange(min=1), help="N random programs besides, see docs/fuzz.md.")
+@click.option("--seed", metavar="SEED", type=click.IntRange(min=0), default=0, help="Of the random programs; else 0.")
 @click.option("--with-vela", is_flag=True, help="Arm's Vela must compile every delegate (needs ethos-u-vela).")
 def certify(
     backend: str,
@@ -82,11 +88,13 @@ def certify(
     out: Path | None,
     smoke: bool,
     waivers: Path | None,
-    dask: str | None,
+    scheduler: str | None,
     with_vela: bool,
     resume: bool,
     timeout: float,
     memory: int,
+    fuzz: int | None,
+    seed: int,
 ) -> None:
     """Run the cases; write certificate, results and reports.
 
@@ -102,7 +110,6 @@ def certify(
     with usage_errors():
         from conformance.assay import Request, assay
         from conformance.certificate import Selection
-        from conformance.execution import dask as dask_pool
         from conformance.isolation import Limits
         from conformance.waivers import load_waivers
 
@@ -113,10 +120,12 @@ def certify(
             workers if workers is not None else cores(),
             folder,
             () if waivers is None else load_waivers(waivers),
-            None if dask is None else dask_pool(dask),
+            None if scheduler is None else _cluster(scheduler),
             ("vela",) if with_vela else (),
             Limits(timeout, memory),
             resume,
+            0 if fuzz is None else fuzz,
+            seed,
         )
         try:
             with progress(console) as shown:
@@ -128,6 +137,12 @@ def certify(
             raise SystemExit(NOT_CERTIFIED) from None
     summary(console, report, folder)
     raise SystemExit(CERTIFIED if report.certificate.certified else NOT_CERTIFIED)
+
+
+def _cluster(address: str) -> Pool:
+    from conformance.cluster import Scheduler
+
+    return Scheduler(address)
 
 
 @main.command()

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.package import CERTIFICATE, JOURNAL, REPORTS, RESULTS, TABLE, PackageError
+from conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE, PackageError
 
 MIB = 2**20
 LIMITS: Mapping[str, int] = {
     CERTIFICATE: 32 * MIB,
     TABLE: 8 * MIB,
     RESULTS: 1024 * MIB,
+    FUZZ: 1024 * MIB,
     JOURNAL: 1024 * MIB,
     **dict.fromkeys(REPORTS, 256 * MIB),
 }

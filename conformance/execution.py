@@ -1,19 +1,16 @@
 """Many cases: in isolated processes of this machine, or on any `concurrent.futures` executor.
 
-Workers get ids and make the cases themselves, so nothing but ids and results travels. Results come
+Workers get ids and make the cases themselves, so nothing but ids and lines of results travels. Results come
 back in any order; what a case shows does not depend on where it ran.
 """
 
 from __future__ import annotations
 
 import gc
-import os
-import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,29 +18,37 @@ import torch
 
 from conformance.backends import load_backend
 from conformance.certify import failed, run_case
+from conformance.deputy import DeputyError, as_data, run_lines
 from conformance.errors import UsageError
+from conformance.fuzz.programs import Known
 from conformance.graph import Case
 from conformance.isolation import LIMITS, Crew, Limits, Subject
-from conformance.results import CaseResult
+from conformance.results import CaseResult, from_line
 from conformance.selection import all_cases
 from conformance.table import Table, load_table
 from partitioners.exir import Backend
 
 CHUNK = 32  # cases per task: large enough to hide the cost of a task, small enough to spread evenly
+LOOK = 5.0  # seconds between two looks at an executor that says nothing
 DEATH = "the process that ran the case died without an answer"
 
 Chunk = tuple[str, ...]
-Pool = Callable[[int], AbstractContextManager[Executor]]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to know: a backend (name or module:attribute), a table (name or path), blob checks' names."""
+    """What a worker needs to know: a backend (name or module:attribute), a table (name or path), blob checks' names.
+
+    made: what results must be made with, see `statement`; nothing is compared when it is empty. run: tells two runs
+    apart, so that no worker answers with what it loaded for an earlier one.
+    """
 
     backend: str
     table: str
     tools: tuple[str, ...] = ()
     limits: Limits = LIMITS
+    made: tuple[tuple[str, str], ...] = ()
+    run: str = ""
 
 
 @lru_cache(maxsize=1)
@@ -62,40 +67,65 @@ def run_chunk(job: Job, ids: Chunk) -> list[CaseResult]:
     return [run_case(cases[name], backend, table, job.tools) for name in ids]
 
 
-def run_isolated(job: Job, ids: Chunk) -> list[CaseResult]:
-    """Run some cases in a process that this one forks and keeps for the next ones: what a worker elsewhere does."""
-    with _LOCK:
-        return list(_kept_crew(job).run(_cases(job, ids), 1))
+@lru_cache(maxsize=1)
+def known_cases(table: str) -> Known:
+    """The cases of a table and its random programs. No backend is loaded for that."""
+    return Known(all_cases(load_table(table)))
 
 
-def _crew(job: Job) -> Crew:
-    return Crew(Subject(job.backend, job.table, job.tools, job.limits))
+# ------------------------------------------------------------------------------------ where cases run
 
 
-_LOCK = threading.Lock()
-_kept_crew = lru_cache(maxsize=1)(_crew)
+class Pool:
+    """An executor elsewhere, and how many tasks run there at once."""
 
+    died: tuple[type[BaseException], ...] = ()
+    """What a task raises when the workers that ran it died with it, again and again."""
 
-def _cases(job: Job, ids: Sequence[str]) -> list[Case]:
-    """Cases by their ids. The backend is not loaded for that."""
-    known = {case.id: case for case in all_cases(load_table(job.table))}
-    return [known[name] for name in ids]
+    def __init__(self, connect: Callable[[], AbstractContextManager[Executor]], width: int) -> None:
+        self._connect = connect
+        self._width = width
+
+    def open(self, job: Job) -> AbstractContextManager[Executor]:
+        """Connect. Raises UsageError when that is not possible, or when results from there would not be the same."""
+        return self._connect()
+
+    def width(self) -> int:
+        """Raises UsageError when nothing more can come from there."""
+        return self._width
 
 
 def run_all(job: Job, ids: Sequence[str], workers: int, pool: Pool | None = None) -> Iterator[CaseResult]:
-    """Run cases and yield each result as it comes.
+    """Run cases and yield each result as it comes, each case's once.
 
     workers: so many isolated processes of this machine, unless a `pool` is given. A case that ends its process
     fails, and the others go on. Raises UsageError when no process starts.
     """
     if pool is None:
-        with _crew(job) as crew:
-            yield from crew.run(_cases(job, ids), workers)
+        with Crew(Subject(job.backend, job.table, job.tools, job.limits)) as crew:
+            yield from crew.run_named(ids, known_cases(job.table).case, workers)
         return
-    queue = deque(_chunks(ids, workers))
-    while queue:
-        suspects = yield from _drain(job, queue, workers, pool)
-        yield from _one_by_one(job, suspects, pool)
+    with pool.open(job) as executor:
+        yield from run_on(executor, pool, job, ids)
+
+
+def run_on(executor: Executor, pool: Pool, job: Job, ids: Sequence[str]) -> Iterator[CaseResult]:
+    """Run cases on an open executor. There are never more tasks than keep it busy."""
+    queue = deque(_chunks(ids, max(1, pool.width())))
+    flying: dict[Future[list[str]], Chunk] = {}
+    while queue or flying:
+        busy = 2 * max(1, pool.width())  # a scheduler keeps a task until there is a worker
+        while queue and len(flying) < busy:
+            chunk = queue.popleft()
+            flying[executor.submit(run_lines, as_data(job), list(chunk))] = chunk
+        for future in wait(flying, timeout=LOOK, return_when=FIRST_COMPLETED).done:
+            chunk = flying.pop(future)
+            if future.cancelled() or not isinstance(future.exception(), pool.died):
+                yield from _results(future, chunk)
+            elif len(chunk) > 1:  # one at a time, so that a dead worker names its case
+                queue.extend((name,) for name in chunk)
+            else:
+                yield failed(known_cases(job.table).case(chunk[0]), "crash", DEATH)
 
 
 def _chunks(ids: Sequence[str], workers: int) -> Iterator[Chunk]:
@@ -104,67 +134,14 @@ def _chunks(ids: Sequence[str], workers: int) -> Iterator[Chunk]:
         yield tuple(ids[start : start + size])
 
 
-def _drain(job: Job, queue: deque[Chunk], workers: int, pool: Pool) -> Generator[CaseResult, None, list[str]]:
-    """Run chunks until none is left or the pool breaks; returns the ids that were in flight then."""
-    flying: dict[Future[list[CaseResult]], Chunk] = {}
-    with pool(workers) as executor:
-        _check_start(executor)
-        try:
-            while queue or flying:
-                while queue and len(flying) < 2 * workers:
-                    flying[executor.submit(run_isolated, job, queue[0])] = queue[0]
-                    queue.popleft()  # not before: a pool that broke takes nothing
-                for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                    yield from future.result()
-                    del flying[future]
-        except BrokenProcessPool:
-            return [name for chunk in flying.values() for name in chunk]
-    return []
-
-
-def _check_start(executor: Executor) -> None:
-    """Raise UsageError when no worker answers before any case is sent: that says nothing about a case."""
+def _results(future: Future[list[str]], chunk: Chunk) -> list[CaseResult]:
+    """A task's results, which are those of its cases. Raises UsageError when there are none."""
     try:
-        executor.submit(os.getpid).result()
-    except BrokenProcessPool as error:
-        raise UsageError("the worker processes end before they run a case") from error
-
-
-def _one_by_one(job: Job, suspects: Sequence[str], pool: Pool) -> Iterator[CaseResult]:
-    """Run cases one at a time, so that a dead process names its case."""
-    queue = deque(suspects)
-    while queue:
-        with pool(1) as executor:
-            _check_start(executor)
-            while queue:
-                name = queue.popleft()
-                try:
-                    yield from executor.submit(run_isolated, job, (name,)).result()
-                except BrokenProcessPool:
-                    yield failed(_cases(job, [name])[0], "crash", DEATH)
-                    break
-
-
-# ------------------------------------------------------------------------------------ pools
-
-
-def dask(address: str) -> Pool:
-    """The workers of a Dask scheduler, which need the suite and the backend installed.
-
-    Raises UsageError without the `dask` extra and, when used, if nobody answers at the address.
-    """
-    try:
-        from distributed import Client
-    except ModuleNotFoundError as error:
-        raise UsageError("--dask needs the package distributed: pip install 'npu-assay[dask]'") from error
-
-    @contextmanager
-    def connect(workers: int) -> Iterator[Executor]:
-        try:
-            client = Client(address)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--dask {address}: no scheduler answers ({error})") from error
-        with client:
-            yield client.get_executor()
-
-    return connect
+        results = [from_line(line) for line in future.result()]
+    except (BrokenExecutor, CancelledError) as error:
+        raise UsageError(f"the workers are gone ({type(error).__name__}); --resume goes on with others") from error
+    except (DeputyError, ImportError) as error:
+        raise UsageError(f"a worker cannot run cases: {error}; --resume goes on with others") from error
+    if sorted(result.case for result in results) != sorted(chunk):
+        raise UsageError(f"a worker answered {len(results)} cases, not the {len(chunk)} that it was given")
+    return results

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from conformance.evidence import result_problem
 from conformance.graph import Case
-from conformance.package import CERTIFICATE, FILES, JOURNAL, PackageError, refuse_foreign, writing
+from conformance.package import CERTIFICATE, FILES, FUZZ_JOURNAL, JOURNAL, PackageError, refuse_foreign, writing
 from conformance.results import CaseResult, ResultError, from_line, to_line
 
 Identity = Mapping[str, str]  # what must be the same for a run to be continued, in words of the command line
@@ -62,6 +62,8 @@ def journal(folder: Path, identity: Identity, cases: Sequence[Case], resume: boo
         folder.mkdir(parents=True, exist_ok=True)
         refuse_foreign(folder)
         finished, keep = _left(folder, identity, cases) if resume else ((), 0)
+        if not keep:
+            (folder / FUZZ_JOURNAL).unlink(missing_ok=True)
         opened = Journal(folder, identity, finished, keep)
         for name in FILES[:-1]:
             (folder / name).unlink(missing_ok=True)

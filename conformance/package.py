@@ -18,11 +18,13 @@ from conformance.errors import UsageError
 from conformance.results import CaseResult, to_line
 
 JOURNAL = "results.partial.jsonl"
+FUZZ = "fuzz.jsonl"
+FUZZ_JOURNAL = "fuzz.partial.jsonl"
 RESULTS = "results.jsonl"
 CERTIFICATE = "certificate.json"
 TABLE = "table.toml"
 REPORTS = ("drift.json", "junit.xml", "report.md", "report.html")
-FILES = (CERTIFICATE, RESULTS, TABLE, *REPORTS, JOURNAL)  # in the order in which a new run removes them
+FILES = (CERTIFICATE, RESULTS, FUZZ, TABLE, *REPORTS, JOURNAL)  # in the order in which a new run removes them
 
 
 class PackageError(UsageError):
@@ -73,4 +75,5 @@ def write_package(folder: Path, texts: Mapping[str, str], certificate: Certifica
                 os.fsync(file.fileno())
         for name in everything:
             (folder / f"{name}.tmp").replace(folder / name)
+        (folder / FUZZ_JOURNAL).unlink(missing_ok=True)
         (folder / JOURNAL).unlink(missing_ok=True)

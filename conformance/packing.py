@@ -38,7 +38,7 @@ def pack(folder: Path, target: Path, today: datetime.date) -> Packed:
     verification = verify_contents(contents, today)
     if verification.problems:
         return Packed(verification)
-    files = {name: contents.files[name] for name in MEMBERS}
+    files = {name: contents.files[name] for name in MEMBERS if name in contents.files}
     data = archive_bytes(files)
     part = target.with_name(f"{target.name}.tmp")
     with writing(target):

@@ -42,6 +42,16 @@ def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:
     return tuple(case for case in cases if matches(case.id))
 
 
+def random_program(cases: Sequence[Case], name: str) -> Case:
+    """The random program of a name, drawn from a table's cases. Raises SelectionError when there is none."""
+    from conformance.fuzz.programs import Programs
+
+    try:
+        return Programs(cases).case(name)
+    except ValueError as error:
+        raise SelectionError(f"-k {error}") from error
+
+
 def smoke(cases: Iterable[Case]) -> tuple[Case, ...]:
     """The first cases of every operator and of every constraint, one for each expectation: certifies nothing."""
     cases = tuple(cases)

@@ -29,7 +29,7 @@ from conformance.environment import suite_sources
 from conformance.errors import UsageError
 from conformance.evidence import result_problem
 from conformance.graph import Case
-from conformance.package import CERTIFICATE, JOURNAL, REPORTS, RESULTS, TABLE, PackageError, sha256
+from conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE, PackageError, sha256
 from conformance.results import CaseResult, ResultError, read_line
 from conformance.selection import all_cases
 from conformance.table import FOLDER, Table, TableError, parse_table
@@ -74,12 +74,13 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         return Verification((*problems, str(error)), contents.notes)
     results, found = _results(text, cases, certificate.backend["tools"])
     problems += found
+    problems += _programs(contents, certificate, table)
     if sha256(text) != certificate.results_sha256:
         problems.append(f"{RESULTS} is not the file that the certificate was made of (sha256 differs)")
     problems += _reports(contents, certificate)
     problems += _spelling(certificate_file, certificate)
     problems += _contradictions(certificate, results, cases, today)
-    verdict = conclude(results, cases, certificate.selection, certificate.waivers, today)
+    verdict = conclude(results, cases, certificate.selection, certificate.waivers, today, certificate.fuzz)
     notes = (*contents.notes, *_notes(certificate, table))
     return Verification(_shortened(problems), notes, verdict, certificate)
 
@@ -145,6 +146,16 @@ def _order(results: Sequence[CaseResult], by_name: Mapping[str, Case]) -> Iterat
         yield f"{RESULTS}: {later}: the lines are not in the order of the case ids, from this one on"
 
 
+def _programs(contents: Contents, certificate: Certificate, table: Table) -> list[str]:
+    """What is wrong with the file of a run's random programs: each is drawn again from its name."""
+    fuzz = certificate.fuzz
+    if fuzz is None:
+        return [f"{FUZZ}: the certificate states no random programs"] if FUZZ in contents.files else []
+    from conformance.fuzz.verify import problems
+
+    return list(problems(contents.text(FUZZ), fuzz, all_cases(table)))
+
+
 # ------------------------------------------------------------------------------------ certificate
 
 
@@ -185,7 +196,7 @@ def _contradictions(
         return
     if made > today:
         yield f"{CERTIFICATE} was made on {made}, which is still to come"
-    verdict = conclude(results, cases, certificate.selection, certificate.waivers, made)
+    verdict = conclude(results, cases, certificate.selection, certificate.waivers, made, certificate.fuzz)
     if certificate.certified != verdict.certified:
         stated, derived = (("not " * (not flag)) + "certified" for flag in (certificate.certified, verdict.certified))
         yield f"{CERTIFICATE} says {stated}, the results say {derived}"

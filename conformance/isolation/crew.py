@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from conformance.about import About
@@ -115,7 +115,12 @@ class Crew:
 
     def run(self, cases: Sequence[Case], workers: int) -> Iterator[CaseResult]:
         """Run cases on so many runners, and yield each result as it comes."""
-        yield from _Run(self, {case.id: case for case in cases}, workers).results()
+        by_name = {case.id: case for case in cases}
+        yield from self.run_named(list(by_name), by_name.__getitem__, workers)
+
+    def run_named(self, names: Sequence[str], case: Callable[[str], Case], workers: int) -> Iterator[CaseResult]:
+        """The same of cases by name; `case` makes those that are needed here."""
+        yield from _Run(self, names, case, workers).results()
 
     # -------------------------------------------------------------------------------- for _Run
 
@@ -186,13 +191,14 @@ class Crew:
 @dataclass
 class _Run:
     crew: Crew
-    cases: dict[str, Case]
+    names: Sequence[str]
+    case: Callable[[str], Case]
     workers: int
     suspects: deque[Task] = field(default_factory=deque)  # each goes to a runner that has run nothing yet
     doubtful: deque[Task] = field(default_factory=deque)  # each runs while nothing else does
 
     def results(self) -> Iterator[CaseResult]:
-        self.todo = deque(Task(name) for name in self.cases)
+        self.todo = deque(Task(name) for name in self.names)
         while self.todo or self.suspects or self.doubtful or any(hand.given for hand in self.crew.hands):
             self._hand_out()
             self.crew.wait(LOOK)
@@ -266,7 +272,7 @@ class _Run:
             if hand.ran and not hand.verdict:
                 self.suspects.append(replace(given[0], fault=(check, message)))
             else:
-                yield failed(self.cases[given[0].name], check, message)
+                yield failed(self.case(given[0].name), check, message)
         self.crew.dismiss(hand)
 
     def _nursery_ended(self) -> Iterator[CaseResult]:
@@ -278,7 +284,7 @@ class _Run:
         self.crew.restart()
         if len(running) == 1:
             message = f"{stage}: the process from which all cases start died"
-            yield failed(self.cases[running[0].name], "crash", message)
+            yield failed(self.case(running[0].name), "crash", message)
         else:
             self.doubtful.extend(running)
 

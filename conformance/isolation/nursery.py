@@ -25,6 +25,7 @@ import torch
 from conformance.about import about
 from conformance.backends import BackendSpecError, load_backend
 from conformance.errors import UsageError
+from conformance.fuzz.programs import Known
 from conformance.isolation import runner
 from conformance.isolation.leaks import children
 from conformance.isolation.limits import Limits, adopt_orphans, end
@@ -101,9 +102,9 @@ class _Nursery:
         told = about(self.subject.backend, self.subject.tools)
         self.wire.send({LOADED: vars(told)})
         table = load_table(self.subject.table or told.table)
-        cases = {case.id: case for case in all_cases(table)}
+        known = Known(all_cases(table))
         backend = load_backend(self.subject.backend)
-        return runner.Work(backend, table, cases, self.subject.tools, self.subject.limits)
+        return runner.Work(backend, table, known, self.subject.tools, self.subject.limits)
 
     def _fork_on_demand(self, work: runner.Work) -> None:
         runners = set[int]()

@@ -17,7 +17,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from conformance.certify import describe, failed, run_case, without_addresses
+from conformance.certify import describe, failed, result_of, run_case, without_addresses
+from conformance.fuzz.names import is_program
+from conformance.fuzz.observe import observe
+from conformance.fuzz.programs import Known
 from conformance.graph import Case
 from conformance.isolation import leaks
 from conformance.isolation.limits import Limits, adopt_orphans, die_with_parent, is_out_of_memory, limit_memory
@@ -40,9 +43,15 @@ class Work:
 
     backend: Backend
     table: Table
-    cases: dict[str, Case]
+    known: Known
     tools: tuple[str, ...]
     limits: Limits
+
+    def result(self, case: Case, watch: Watch) -> CaseResult:
+        """Run one."""
+        if is_program(case.id):
+            return result_of(case, watch, lambda seen: observe(case, self.backend, self.table, seen))
+        return run_case(case, self.backend, self.table, self.tools, watch)
 
 
 @dataclass
@@ -72,7 +81,7 @@ def serve(end: socket.socket, descriptors: Descriptors, work: Work) -> None:
     watch = Watch(descriptors[0], State.now(), work.limits.too_much)
     with end, end.makefile("r", encoding="utf-8", newline="\n") as names:
         for name in names:
-            result = _watched(work.cases[name.strip()], work, watch, descriptors)
+            result = _watched(work.known.case(name.strip()), work, watch, descriptors)
             spoiled = any(failure.check in CONTAMINATING for failure in result.failures)
             end.sendall(f"{LAST if spoiled else GOOD}{to_line(result)}\n".encode())
             if spoiled:
@@ -105,7 +114,7 @@ def _watched(case: Case, work: Work, watch: Watch, descriptors: Descriptors) -> 
     limit_memory(work.limits.mebibytes)
     threads = leaks.threads()
     try:
-        result = run_case(case, work.backend, work.table, work.tools, watch)
+        result = work.result(case, watch)
     except BaseException as error:  # noqa: BLE001  (what is left is KeyboardInterrupt: nobody presses Ctrl-C here)
         result = failed(case, "crash", describe(error))
     watch.entered("end")

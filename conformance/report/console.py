@@ -6,15 +6,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from conformance.report.data import Report
+from conformance.report.data import Report, command
 from conformance.report.findings import Finding
 from conformance.report.words import LISTED, cases_text, counted, listed, trait_text
 from conformance.results import CaseResult
+
+if TYPE_CHECKING:
+    from conformance.fuzz.stream import Small
 
 SHOWN = 4  # findings printed; the report has all
 PLAIN_STEPS = 10  # lines of progress where there is no terminal
@@ -83,6 +87,8 @@ def progress(console: Console) -> Iterator[PlainProgress]:
 def summary(console: Console, report: Report, folder: Path) -> None:
     """What is wrong, the verdict, and where to read on."""
     _print_findings(console, report)
+    for program in report.programs[:SHOWN]:
+        console.print(program_text(report, program), highlight=False, markup=False, soft_wrap=True)
     certificate = report.certificate
     name = f"{certificate.backend['name']} against {report.table.name}@{report.table.version}"
     counts = certificate.counts
@@ -93,6 +99,11 @@ def summary(console: Console, report: Report, folder: Path) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if certificate.fuzz is not None:
+        fuzz = certificate.fuzz
+        console.print(
+            f"{counted(fuzz.programs, 'random program')} of seed {fuzz.seed}: {fuzz.fail} fail", highlight=False
+        )
     console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
     if certificate.certified:
         console.print(f"[bold green]CERTIFIED[/]: {escape(name)}", highlight=False)
@@ -108,6 +119,22 @@ def _print_findings(console: Console, report: Report) -> None:
     if report.findings:
         rest = len(report.findings) - SHOWN
         console.print(f"\n... and {rest} more findings, see the report\n" if rest > 0 else "")
+
+
+def program_text(report: Report, program: Small) -> str:
+    """A failing random program in its smallest form, and its command."""
+    lines = [
+        *(f"[{failure.check}] {failure.message}" for failure in program.small.failures),
+        *program.text.splitlines(),
+        f"again    {again(report, program)}",
+    ]
+    head = f"Random programs that fail like {program.drawn.case}: {program.alike}; the smallest is {program.small.case}"
+    return "\n  ".join(["\n" + head, *lines, ""])
+
+
+def again(report: Report, program: Small) -> str:
+    """The command that runs a random program again."""
+    return command(report.certificate, program.small.case, report.path)
 
 
 def finding_text(report: Report, finding: Finding) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from conformance.certificate import Certificate
 from conformance.drift import Drift, drift
@@ -15,6 +16,9 @@ from conformance.report.findings import Finding, find
 from conformance.report.matrix import Line, Tally, common, lines, tally
 from conformance.results import CaseResult
 from conformance.table import Table
+
+if TYPE_CHECKING:
+    from conformance.fuzz.stream import Small
 
 SIDES = {
     "accept": "inside the limits",
@@ -70,6 +74,8 @@ class Report:
     failures: tuple[FailedCase, ...]
     findings: tuple[Finding, ...]
     drift: Drift
+    programs: tuple[Small, ...] = ()
+    path: str = ""
 
     @property
     def failures_by_row(self) -> tuple[tuple[str, tuple[FailedCase, ...]], ...]:
@@ -90,7 +96,12 @@ class Report:
 
 
 def make_report(
-    certificate: Certificate, table: Table, results: Sequence[CaseResult], cases: Iterable[Case], path: str = ""
+    certificate: Certificate,
+    table: Table,
+    results: Sequence[CaseResult],
+    cases: Iterable[Case],
+    path: str = "",
+    programs: Sequence[Small] = (),
 ) -> Report:
     """Group a run's results. `path`: the PYTHONPATH without which the backend is not found, if any."""
     used = {result.constraint for result in results}
@@ -108,6 +119,8 @@ def make_report(
         tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status == "fail"),
         find(results, {case.id: case for case in cases}, waived, table.rescale),
         drift(str(certificate.backend["spec"]), table, results),
+        tuple(programs),
+        path,
     )
 
 

@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from reference.golden.aten import aten
-from reference.golden.bounded import ZERO, Bounded, as_bounded, errors, operands, values
+from reference.golden.bounded import ZERO, Bounded, GoldenError, as_bounded, errors, operands, values
 
 Rule = Callable[..., Bounded]
+
+MOST_BITS = 32  # of an operand of a shift
 
 
 def _open(value: Tensor, undecided: Tensor, inputs: Sequence[Bounded]) -> Bounded:
@@ -63,12 +65,23 @@ def whole(op: str) -> Rule:
 
     def run(*arguments: Any, **options: Any) -> Bounded:
         given = _whole(arguments)
+        if "shift" in op:
+            _check_amount(op, given[1])
         value = function(*given, **_whole(options)).to(torch.float64)
         if all(x.exact for x in operands(arguments)):
             return Bounded(value)
         return Bounded(value, torch.full_like(value, math.inf))
 
     return run
+
+
+def _check_amount(op: str, amount: Any) -> None:
+    """Raises GoldenError for a shift by a negative number of bits, or by more than there are."""
+    bits = torch.as_tensor(amount)
+    if bits.numel() and not bool(((bits >= 0) & (bits < MOST_BITS)).all()):
+        raise GoldenError(
+            f"{op}: found shifts from {int(bits.min())} to {int(bits.max())}, expected 0 to {MOST_BITS - 1}"
+        )
 
 
 def _whole(argument: Any) -> Any:

@@ -1,0 +1,115 @@
+"""Random programs: does a program take as long, and the run as little memory, when there are many more of them?
+
+Run from the repository:
+
+    python benchmarks/fuzz.py --sizes 2000 20000
+
+Each size is a run of `assay certify --fuzz` in a process of its own, with one case of the table beside it. Printed are
+processor time for a program (start-up, which loads torch and makes the cases, is measured by a run of one program and
+taken off) and the largest memory of the process of the run and of any of its workers; then the ratios of the last
+size to the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass
+class Measured:
+    """seconds: processor time of all processes. own, workers: the largest memory of one, in KiB."""
+
+    seconds: float = 0.0
+    own: int = 0
+    workers: int = 0
+
+
+def children(process: int) -> list[int]:
+    """The processes below one."""
+    try:
+        text = Path(f"/proc/{process}/task/{process}/children").read_text()
+    except OSError:
+        return []
+    found = [int(word) for word in text.split()]
+    return found + [below for child in found for below in children(child)]
+
+
+def memory(process: int) -> int:
+    """The most that a process has had so far."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
+
+
+def watch(process: int, measured: Measured, ended: threading.Event) -> None:
+    """Look at all processes until the run ends."""
+    while not ended.wait(0.2):
+        measured.own = max(measured.own, memory(process))
+        measured.workers = max([measured.workers, *map(memory, children(process))])
+
+
+def run(backend: str, programs: int, workers: int, seed: int) -> Measured:
+    """One run."""
+    measured, ended = Measured(), threading.Event()
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["certify", backend, "-k", "aten.abs and baseline", "-n", str(workers), "--out", f"{folder}/out"]
+        words += ["--fuzz", str(programs), "--seed", str(seed)]
+        path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        before = os.times()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "conformance.cli", *words],
+            env={**os.environ, "PYTHONPATH": path},
+            stdout=subprocess.DEVNULL,
+        )
+        thread = threading.Thread(target=watch, args=(process.pid, measured, ended))
+        thread.start()
+        code = process.wait()
+        ended.set()
+        thread.join()
+        if code != 1 or not Path(folder, "out", "certificate.json").exists():
+            raise SystemExit(f"the run ended with exit code {code}")
+    after = os.times()
+    measured.seconds = sum(after[2:4]) - sum(before[2:4])
+    return measured
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time and memory of random programs.")
+    parser.add_argument("--backend", default="partitioners.neutron:backend", help="name or module:attribute")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[2_000, 20_000])
+    options = parser.parse_args()
+    start = run(options.backend, 1, options.workers, options.seed)
+    found = []
+    for size in options.sizes:
+        begun = time.perf_counter()
+        measured = run(options.backend, size, options.workers, options.seed)
+        each = (measured.seconds - start.seconds) / (size - 1)
+        found.append((each, measured))
+        print(
+            f"{size:6} programs: {1e3 * each:.2f} ms of processor time each, "
+            f"{size / (time.perf_counter() - begun):.0f} a second, most {measured.own / 1024:.0f} MiB in the run, "
+            f"{measured.workers / 1024:.0f} MiB in a worker"
+        )
+    (first, few), (last, many) = found[0], found[-1]
+    print(
+        f"ratios: time {last / first:.2f}, memory of the run {many.own / few.own:.2f}, "
+        f"of a worker {many.workers / few.workers:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""The random programs of a table: each follows from a seed and its number, in every process alike.
+
+They are put together from the graphs of the table's cases, which bring the operators, the arguments, the
+quantisations and the contexts that the table speaks of, those at a limit and those past it. One in three is one such
+graph with other numbers, or with other sizes; the others are chains and forks of several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from random import Random
+from typing import TypeVar
+
+from conformance.fuzz.names import FIRST, Name, is_program, parse
+from conformance.fuzz.reductions import reductions
+from conformance.fuzz.sketch import (
+    MOST,
+    Kind,
+    Shape,
+    can_resize,
+    count,
+    free_outputs,
+    further,
+    kind_of,
+    kinds,
+    renamed,
+    resized,
+    with_refs,
+    without_dead,
+)
+from conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
+
+SINGLE = 1 / 3  # share of programs of one graph
+PARTS = 6  # graphs in a program, at most
+TRIES = 8  # draws until something fits
+SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33)
+
+Item = TypeVar("Item")
+
+
+class Known:
+    """A table's cases by id, and its random programs by name."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self.cases = {case.id: case for case in cases}
+
+    @cached_property
+    def programs(self) -> Programs:
+        """The random programs."""
+        return Programs(tuple(self.cases.values()))
+
+    def case(self, name: str) -> Case:
+        """Raises KeyError for an id that no case has."""
+        return self.programs.case(name) if is_program(name) else self.cases[name]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The graph of a case, and the model inputs that something else can take the place of."""
+
+    graph: Graph
+    inputs: tuple[Value, ...]
+
+
+class Programs:
+    """The random programs that a table's cases give."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self._cases = [case for case in cases if _small(case.graph)]
+        self._parts = [Part(case.graph, _inputs(case.graph)) for case in self._cases if not _special(case)]
+        self._alike: dict[Kind, list[tuple[Part, Value]]] = {}
+        self._shaped: dict[tuple[Shape, str], list[tuple[Part, Value]]] = {}
+        for part in self._parts:
+            for value in part.inputs:
+                kind = kind_of(value)
+                self._alike.setdefault(kind, []).append((part, value))
+                self._shaped.setdefault(_form(kind), []).append((part, value))
+        self._last = lru_cache(maxsize=64)(self._made)
+
+    def case(self, name: str) -> Case:
+        """The program of this name. Raises ValueError when there is none."""
+        return self._last(parse(name))
+
+    def _made(self, name: Name) -> Case:
+        if not name.trail:
+            return self._drawn(name)
+        whole = self._last(replace(name, trail=name.trail[:-1]))
+        for choice, graph in enumerate(reductions(whole.graph)):
+            if choice == name.trail[-1]:
+                return _unpromised(str(name), whole, graph)
+        raise ValueError(f"{name}: there is no such reduction")
+
+    # -------------------------------------------------------------------------------- drawing
+
+    def _drawn(self, name: Name) -> Case:
+        random = Random(f"{name.seed}/{name.number}")
+        first = _choice(random, self._cases)
+        if random.random() < SINGLE or not self._parts:
+            return self._single(random, str(name), first)
+        graph = self._several(random)
+        return Case(str(name), first.row, FIRST, "random", "unspecified", None, graph, "")
+
+    def _single(self, random: Random, name: str, case: Case) -> Case:
+        graph = _refilled(random, case.graph)
+        if random.random() < 0.5:
+            other = _other_sizes(random, graph)
+            if other is not None:
+                return _unpromised(name, case, other)
+        return replace(case, id=name, constraint=FIRST, side="random", graph=graph)
+
+    def _several(self, random: Random) -> Graph:
+        for _ in range(TRIES):
+            program = _Growing(random)
+            if not program.add(_choice(random, self._parts), {}, None):
+                continue
+            for _ in range(random.randrange(1, PARTS)):
+                self._grow(random, program)
+            return without_dead(program.graph())
+        return _refilled(random, _choice(random, self._parts).graph)
+
+    def _grow(self, random: Random, program: _Growing) -> None:
+        """One more part, one of whose inputs is something that the program has."""
+        for _ in range(TRIES):
+            known = program.known
+            refs = [ref for ref in known if ref.name not in program.constants]
+            ref = refs[-1 - int(len(refs) * random.random() ** 2)]  # late ones preferred
+            kind = known[ref]
+            found = self._alike.get(kind, ())
+            if not found or random.random() < 0.3:
+                per_channel = kind.quant is not None and kind.quant.axis is not None  # only constants can be
+                found = found if per_channel else self._shaped.get(_form(kind), ())
+            if not found:
+                continue
+            part, value = _choice(random, found)
+            taken = {Ref(value.name): ref}
+            for other in part.inputs:
+                same = [r for r in refs if known[r] == kind_of(other)]
+                if other is not value and same and random.random() < 0.5:
+                    taken[Ref(other.name)] = _choice(random, same)
+            if program.add(part, taken, None if value.quant == kind.quant else (value.quant, kind.quant)):
+                return
+
+
+class _Growing:
+    """A program being put together. known: what there is in it; constants: their names."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._parts = 0
+        self._values: list[Value] = []
+        self._steps: list[Step] = []
+        self._outputs: list[Ref] = []
+        self.known: dict[Ref, Kind] = {}
+        self.constants: set[str] = set()
+
+    def add(self, part: Part, taken: dict[Ref, Ref], requant: tuple[Quant | None, Quant | None] | None) -> bool:
+        """Append a part, if torch takes it. `taken` stands for its inputs, one quantisation for another."""
+        graph = _refilled(self._random, part.graph)
+        prefix = f"p{self._parts}_"
+        refs = dict(taken)
+        values, steps = list[Value](), list[Step]()
+        for value in graph.values:
+            if Ref(value.name) not in taken:
+                new = replace(value, name=prefix + value.name)
+                if requant and not value.constant and value.quant == requant[0]:
+                    new = replace(new, quant=requant[1])
+                values.append(new)
+                refs[Ref(value.name)] = Ref(new.name)
+        for step in graph.steps:
+            quant = requant[1] if requant and step.quant == requant[0] else step.quant
+            steps.append(replace(with_refs(step, refs), name=prefix + step.name, quant=quant))
+            for index in range(step.outputs):
+                refs[Ref(step.name, index)] = Ref(prefix + step.name, index)
+        known = further(values, steps, self.known)
+        if known is None:
+            return False
+        self.known = known
+        self.constants |= {value.name for value in values if value.constant}
+        self._values += values
+        self._steps += steps
+        self._outputs += renamed(graph.outputs, refs)
+        self._parts += 1
+        return True
+
+    def graph(self) -> Graph:
+        """What nothing takes is returned, and some of what something does."""
+        free = set(free_outputs(self._steps, self._outputs))
+        kept = [ref for ref in dict.fromkeys(self._outputs) if ref in free or self._random.random() < 0.15]
+        return Graph(tuple(self._values), tuple(self._steps), tuple(kept))
+
+
+def _choice(random: Random, items: Sequence[Item]) -> Item:
+    return items[int(random.random() * len(items))]
+
+
+def _small(graph: Graph) -> bool:
+    return all(count(value.shape) <= MOST for value in graph.values)
+
+
+def _special(case: Case) -> bool:
+    """Whether a case's graph means something by itself only."""
+    return bool(case.options) or any(value.dynamic for value in case.graph.values)
+
+
+def _inputs(graph: Graph) -> tuple[Value, ...]:
+    return tuple(value for value in graph.values if not value.constant)
+
+
+def _form(kind: Kind) -> tuple[Shape, str]:
+    """What must be the same for one value to take another's place, their quantisations aside."""
+    return kind.shape, kind.dtype if kind.quant is None else kind.quant.dtype
+
+
+def _refilled(random: Random, graph: Graph) -> Graph:
+    """Other random numbers, mostly in the inputs."""
+    values = tuple(
+        replace(value, fill=Fill(seed=random.randrange(2**30)))
+        if value.fill.kind == "random" and (not value.constant or random.random() < 0.2)
+        else value
+        for value in graph.values
+    )
+    return replace(graph, values=values)
+
+
+def _other_sizes(random: Random, graph: Graph) -> Graph | None:
+    """A graph with another size or two, if torch takes them."""
+    changed = None
+    for _ in range(TRIES):
+        now = changed or graph
+        shape = _choice(random, [value.shape for value in now.values])
+        if not shape or not can_resize(now, shape):
+            continue
+        other = resized(now, shape, random.randrange(len(shape)), _choice(random, SIZES))
+        if kinds(other) is not None:
+            if changed is not None or random.random() < 0.5:
+                return other
+            changed = other
+    return changed
+
+
+def _unpromised(name: str, case: Case, graph: Graph) -> Case:
+    """A program on which the table is silent."""
+    return replace(
+        case,
+        id=name,
+        constraint=FIRST,
+        side="random",
+        expect="unspecified",
+        reason=None,
+        graph=graph,
+        subject="",
+        delegates=None,
+    )

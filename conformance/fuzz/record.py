@@ -1,0 +1,107 @@
+"""What is kept of the random programs of a run: a file with a line for each, and a summary of that file.
+
+While the run goes on the file is a journal, in which a block of programs is finished before the next one begins;
+within a block lines stand as they came. At the end they are written in order, so that the file is the same however
+many processes there were. Neither is ever held in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from conformance.fuzz.names import Name, parse
+from conformance.package import FUZZ, FUZZ_JOURNAL, PackageError, writing
+from conformance.results import CaseResult, ResultError, from_line, to_line
+
+BLOCK = 512  # programs
+
+
+class Record:
+    """The journal of a run's random programs. Raises PackageError for one of another run, or a damaged one."""
+
+    def __init__(self, folder: Path, identity: Mapping[str, str], programs: int, seed: int) -> None:
+        self._folder, self._path = folder, folder / FUZZ_JOURNAL
+        self._programs, self._seed = programs, seed
+        self._header = json.dumps({"run": dict(identity)}, sort_keys=True)
+        self.blocks, self.finished = self._left()
+
+    def left(self) -> int:
+        """How many programs are still to be run."""
+        return max(0, self._programs - self.blocks * BLOCK - len(self.finished))
+
+    def _left(self) -> tuple[int, set[int]]:
+        """How many blocks are whole, and which programs of the next one are there. Cuts off half a line."""
+        if not self._path.is_file():
+            with writing(self._folder):
+                self._path.write_text(self._header + "\n", encoding="utf-8")
+            return 0, set()
+        with self._path.open("rb+") as file:
+            header = file.readline()
+            if header.decode("utf-8", "replace") != self._header + "\n":
+                raise PackageError(f"{self._path}: of another run, or damaged; leave out --resume to run again")
+            blocks, numbers, end = 0, set[int](), file.tell()
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                numbers.add(self._number(line.decode("utf-8", "replace").rstrip("\n"), blocks, numbers))
+                end += len(line)
+                if len(numbers) == self._size(blocks):
+                    blocks, numbers = blocks + 1, set()
+            file.truncate(end)
+        return blocks, numbers
+
+    def _size(self, block: int) -> int:
+        return min(BLOCK, self._programs - block * BLOCK)
+
+    def _number(self, line: str, block: int, known: set[int]) -> int:
+        try:
+            name = parse(from_line(line).case)
+        except (ResultError, ValueError) as error:
+            raise PackageError(f"{self._path}: {error}; leave out --resume to run again") from error
+        first = block * BLOCK
+        inside = first <= name.number < first + self._size(block)
+        if name.seed != self._seed or name.trail or not inside or name.number in known:
+            raise PackageError(f"{self._path}: {name} stands in the wrong place; leave out --resume to run again")
+        return name.number
+
+    def todo(self) -> Iterator[list[str]]:
+        """The programs of each block that are not there yet."""
+        for start in range(self.blocks * BLOCK, self._programs, BLOCK):
+            numbers = range(start, min(start + BLOCK, self._programs))
+            yield [str(Name(self._seed, number)) for number in numbers if number not in self.finished]
+
+    def writer(self) -> Any:
+        """The journal, open for further lines; each is written at once."""
+        return self._path.open("ab", buffering=0)
+
+    def in_order(self) -> Iterator[CaseResult]:
+        """All results by number, a block at a time."""
+        with self._path.open(encoding="utf-8") as file:
+            file.readline()
+            for start in range(0, self._programs, BLOCK):
+                size = min(BLOCK, self._programs - start)
+                yield from sorted((from_line(file.readline().rstrip("\n")) for _ in range(size)), key=_by_number)
+
+
+def _by_number(result: CaseResult) -> int:
+    return parse(result.case).number
+
+
+def write_file(folder: Path, lines: Iterator[CaseResult]) -> str:
+    """Write fuzz.jsonl under a temporary name and move it into place; returns its digest."""
+    digest = hashlib.sha256()
+    with writing(folder):
+        with (folder / f"{FUZZ}.tmp").open("wb") as file:
+            for result in lines:
+                line = f"{to_line(result)}\n".encode()
+                digest.update(line)
+                file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        (folder / f"{FUZZ}.tmp").replace(folder / FUZZ)
+    return digest.hexdigest()

@@ -1,0 +1,156 @@
+"""Graphs taken apart: what flows through a graph, its values resized, its names changed, its dead parts dropped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from conformance.edge_form import memory_formats
+from conformance.graph import Graph, Quant, Ref, Step, Value
+from conformance.programs import MAX_POOL_WITH_INDICES, REALS
+from partitioners.exir.ops import edge_op
+
+MOST = 4096  # elements of a value
+REFUSED = (RuntimeError, TypeError, ValueError, IndexError)  # what torch says to arguments that do not fit
+
+CONVOLUTION = "aten.convolution.default"
+
+NAMES = {dtype: name for name, dtype in REALS.items()}
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What operators see of a value."""
+
+    shape: Shape
+    quant: Quant | None
+    dtype: str
+
+
+def kind_of(value: Value) -> Kind:
+    """Of an input or a constant."""
+    return Kind(value.shape, value.quant, "float32" if value.quant is not None else value.dtype)
+
+
+def kinds(graph: Graph) -> dict[Ref, Kind] | None:
+    """What every reference of a graph stands for; None for a graph that torch refuses, or a large one."""
+    found = further(graph.values, graph.steps, {})
+    return None if found is None or any(ref not in found for ref in graph.outputs) else found
+
+
+def further(values: Sequence[Value], steps: Sequence[Step], known: Mapping[Ref, Kind]) -> dict[Ref, Kind] | None:
+    """The same of a graph of which some is `known`."""
+    found = {**known, **{Ref(value.name): kind_of(value) for value in values}}
+    if any(count(value.shape) > MOST for value in values):
+        return None
+    for step in steps:
+        results = _results(step.op, _with_kinds(step.args, found), step.kwargs)
+        if results is None:
+            return None
+        for index, (shape, dtype) in enumerate(results):
+            indices = index == 1 and step.op == MAX_POOL_WITH_INDICES
+            found[Ref(step.name, index)] = Kind(shape, None if indices else step.quant, dtype)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _results(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> list[tuple[Shape, str]] | None:
+    """Shapes and types of what an operator gives. What is equal and not the same (1, True) has the same shapes."""
+    try:
+        result = edge_op(op)(*map(_meta, args), **memory_formats(dict(kwargs)))
+    except REFUSED:
+        return None
+    tensors = [result] if isinstance(result, torch.Tensor) else list(result)
+    if any(not isinstance(x, torch.Tensor) or x.numel() > MOST or x.dtype not in NAMES for x in tensors):
+        return None
+    shapes = [(tuple(tensor.shape), NAMES[tensor.dtype]) for tensor in tensors]
+    return shapes if _bias_fits(op, args, shapes) else None
+
+
+def _bias_fits(op: str, args: tuple[Any, ...], results: Sequence[tuple[Shape, str]]) -> bool:
+    """Torch computes the shape of a convolution without a look at its bias."""
+    if op != CONVOLUTION or not isinstance(args[2], Kind):
+        return True
+    return args[2].shape == (results[0][0][-len(args[3]) - 1],)
+
+
+def _with_kinds(argument: Any, known: Mapping[Ref, Kind]) -> Any:
+    if isinstance(argument, Ref):
+        return replace(known[argument], quant=None)
+    return tuple(_with_kinds(item, known) for item in argument) if isinstance(argument, tuple) else argument
+
+
+def _meta(argument: Any) -> Any:
+    if isinstance(argument, Kind):
+        return torch.empty(argument.shape, dtype=REALS[argument.dtype], device="meta")
+    return [_meta(item) for item in argument] if isinstance(argument, tuple) else argument
+
+
+def count(shape: Shape) -> int:
+    """Elements."""
+    return math.prod(shape)
+
+
+def references(argument: Any) -> list[Ref]:
+    """The references inside an argument."""
+    if isinstance(argument, Ref):
+        return [argument]
+    return [ref for item in argument for ref in references(item)] if isinstance(argument, tuple) else []
+
+
+def renamed(argument: Any, refs: Mapping[Ref, Ref]) -> Any:
+    """An argument with other references."""
+    if isinstance(argument, Ref):
+        return refs.get(argument, argument)
+    return tuple(renamed(item, refs) for item in argument) if isinstance(argument, tuple) else argument
+
+
+def with_refs(step: Step, refs: Mapping[Ref, Ref]) -> Step:
+    """A step that takes something else."""
+    return replace(step, args=renamed(step.args, refs))
+
+
+def without_dead(graph: Graph) -> Graph:
+    """Only what outputs need. One input stays, so that there is something to run on."""
+    needed = {ref.name for ref in graph.outputs}
+    steps = list[Step]()
+    for step in reversed(graph.steps):
+        if step.name in needed:
+            steps.append(step)
+            needed |= {ref.name for ref in references(step.args)}
+    values = tuple(value for value in graph.values if value.name in needed)
+    return Graph(values, tuple(reversed(steps)), graph.outputs)
+
+
+def resized(graph: Graph, shape: Shape, axis: int, size: int) -> Graph:
+    """Another size along an axis of every value with this shape, and of their scales along it."""
+    values = tuple(_resized(value, axis, size) if value.shape == shape else value for value in graph.values)
+    return replace(graph, values=values)
+
+
+def can_resize(graph: Graph, shape: Shape) -> bool:
+    """Whether the values of this shape can: the groups of a quantisation hang together with sizes."""
+    return all(v.quant is None or v.quant.group is None for v in graph.values if v.shape == shape)
+
+
+def _resized(value: Value, axis: int, size: int) -> Value:
+    shape = (*value.shape[:axis], size, *value.shape[axis + 1 :])
+    quant = value.quant
+    if quant is not None and quant.axis == axis and isinstance(quant.scale, tuple):
+        scales = tuple(quant.scale[i % len(quant.scale)] for i in range(size))
+        quant = replace(quant, scale=scales)
+    fill = replace(value.fill, index=value.fill.index % max(1, count(shape)))
+    return replace(value, shape=shape, quant=quant, fill=fill, dynamic=tuple(a for a in value.dynamic if a != axis))
+
+
+def free_outputs(steps: Sequence[Step], outputs: Sequence[Ref]) -> list[Ref]:
+    """Of these references, those that no step takes."""
+    taken = {ref for step in steps for ref in references(step.args)}
+    return [ref for ref in outputs if ref not in taken]

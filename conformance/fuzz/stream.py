@@ -1,0 +1,86 @@
+"""Random programs in any number: run in blocks, written down, the failing ones made small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.certificate import Fuzz
+from conformance.fuzz.programs import Programs
+from conformance.fuzz.record import Record, write_file
+from conformance.fuzz.shrink import Run, Signature, shrink, signature
+from conformance.fuzz.text import graph_text
+from conformance.package import writing
+from conformance.results import CaseResult, to_line
+
+SHRUNK = 10  # in all
+
+
+@dataclass(frozen=True)
+class Small:
+    """A failing program: as it was drawn, as small as was found, and how many fail in that way."""
+
+    drawn: CaseResult
+    small: CaseResult
+    text: str
+    alike: int
+
+
+@dataclass(frozen=True)
+class Fuzzed:
+    """The random programs of a run."""
+
+    fuzz: Fuzz
+    failures: tuple[Small, ...]
+
+
+def fuzz(
+    record: Record,
+    asked: tuple[int, int],
+    folder: Path,
+    programs: Programs,
+    run: Run,
+    finished: Callable[[CaseResult], None],
+) -> Fuzzed:
+    """Run what is left of so many programs of a seed, and conclude."""
+    with record.writer() as journal:
+        for names in record.todo():
+            for result in run(names):
+                with writing(folder):
+                    journal.write(f"{to_line(result)}\n".encode())
+                finished(result)
+    failing = _Failing()
+    for result in record.in_order():
+        failing.see(result)
+    small = [(first, shrink(first, programs, run), alike) for first, alike in failing.chosen()]
+    digest = write_file(folder, _lines(record, [found for first, found, _ in small if found.case != first.case]))
+    shown = tuple(Small(a, b, graph_text(programs.case(b.case).graph), alike) for a, b, alike in small)
+    return Fuzzed(Fuzz(asked[0], asked[1], failing.count, digest), shown)
+
+
+class _Failing:
+    """The first programs that fail in each way, and how many there are."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: dict[Signature, CaseResult] = {}
+        self._alike: dict[Signature, int] = {}
+
+    def see(self, result: CaseResult) -> None:
+        if result.status != "fail":
+            return
+        self.count += 1
+        key = signature(result)
+        if key in self._first or len(self._first) < SHRUNK:
+            self._first.setdefault(key, result)
+            self._alike[key] = self._alike.get(key, 0) + 1
+
+    def chosen(self) -> list[tuple[CaseResult, int]]:
+        return [(result, self._alike[key]) for key, result in self._first.items()]
+
+
+def _lines(record: Record, small: Sequence[CaseResult]) -> Iterator[CaseResult]:
+    """All programs in order, then the small ones."""
+    yield from record.in_order()
+    yield from small

@@ -1,0 +1,40 @@
+"""A program as a reader sees it: one line for each value and step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.graph import Graph, Quant, Ref, Step, Value
+
+
+def graph_text(graph: Graph) -> str:
+    """Inputs and constants, then steps, then what is returned."""
+    lines = [_value(value) for value in graph.values] + [_step(step) for step in graph.steps]
+    return "\n".join([*lines, f"return {', '.join(map(_argument, graph.outputs))}"])
+
+
+def _value(value: Value) -> str:
+    kind = "constant" if value.constant else "input"
+    dtype = value.dtype if value.quant is None else _quant(value.quant)
+    numbers = f"{value.fill.kind}{f' {value.fill.seed}' if value.fill.kind == 'random' else ''}"
+    return f"{value.name} = {kind} {list(value.shape)} {dtype}, {numbers}"
+
+
+def _quant(quant: Quant) -> str:
+    scale = f"{quant.scale:g}" if isinstance(quant.scale, float | int) else f"{len(quant.scale)} of axis {quant.axis}"
+    return f"{quant.dtype} [{quant.qmin}, {quant.qmax}] scale {scale} zero point {quant.zero_point}"
+
+
+def _step(step: Step) -> str:
+    arguments = [*map(_argument, step.args), *(f"{key}={_argument(value)}" for key, value in step.kwargs)]
+    dynamic = f", first operand quantised {step.dynamic}" if step.dynamic else ""
+    quant = f" -> {_quant(step.quant)}" if step.quant is not None else ""
+    return f"{step.name} = {step.op}({', '.join(arguments)}){dynamic}{quant}"
+
+
+def _argument(argument: Any) -> str:
+    if isinstance(argument, Ref):
+        return f"{argument.name}[{argument.index}]" if argument.index else argument.name
+    if isinstance(argument, tuple):
+        return f"[{', '.join(map(_argument, argument))}]"
+    return repr(argument)

@@ -1,0 +1,48 @@
+"""Checking the file of a run's random programs: every program is drawn again, every status derived again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from conformance.certificate import Fuzz
+from conformance.fuzz.names import Name, parse
+from conformance.fuzz.programs import Programs
+from conformance.graph import Case
+from conformance.package import FUZZ, sha256
+from conformance.results import CaseResult, ResultError, program_sha256, read_line, status_of
+
+
+def problems(text: str, fuzz: Fuzz, cases: Sequence[Case]) -> Iterator[str]:
+    """Where the file is not what a run writes, and where the certificate states something else."""
+    if sha256(text) != fuzz.sha256:
+        yield f"{FUZZ} is not the file that the certificate was made of (sha256 differs)"
+    programs, failing, number = Programs(cases), 0, 0
+    for place, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
+        try:
+            result, edited = read_line(line)
+            name = parse(result.case)
+            found = edited or _problem(result, programs)
+        except (ResultError, ValueError) as error:
+            yield f"{FUZZ} line {place}: {error}"
+            continue
+        if found:
+            yield f"{FUZZ} line {place}: {name}: {found}"
+        if not name.trail:
+            if name != Name(fuzz.seed, number):
+                yield f"{FUZZ} line {place}: found {name}, expected {Name(fuzz.seed, number)}"
+            number, failing = name.number + 1, failing + (result.status == "fail")
+    if (number, failing) != (fuzz.programs, fuzz.fail):
+        stated = f"{fuzz.fail} failures of {fuzz.programs}"
+        yield f"the certificate states {stated} random programs, {FUZZ} has {failing} of {number}"
+
+
+def _problem(result: CaseResult, programs: Programs) -> str:
+    case = programs.case(result.case)
+    if result.program != program_sha256(case.graph) or result.expect != case.expect:
+        return "not the program that its name gives"
+    measured = any(value for value in result.checks.values() if value not in (0, 0.0))
+    if measured and not result.failures:
+        return "a limit is passed, but no failure is recorded"
+    if result.status != status_of(result.expect, result.failures):
+        return f"status {result.status!r} does not follow from {len(result.failures)} failures"
+    return ""
