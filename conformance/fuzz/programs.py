@@ -71,12 +71,13 @@ class Programs:
         self._cases = [case for case in cases if _small(case.graph)]
         self._parts = [Part(case.graph, _inputs(case.graph)) for case in self._cases if not _special(case)]
         self._alike: dict[Kind, list[tuple[Part, Value]]] = {}
-        self._shaped: dict[tuple[Shape, str], list[tuple[Part, Value]]] = {}
+        self._other: dict[tuple[Shape, str], list[tuple[Part, Value]]] = {}
         for part in self._parts:
             for value in part.inputs:
                 kind = kind_of(value)
                 self._alike.setdefault(kind, []).append((part, value))
-                self._shaped.setdefault(_form(kind), []).append((part, value))
+                if not _has_bias(part.graph):
+                    self._other.setdefault(_form(kind), []).append((part, value))
         self._last = lru_cache(maxsize=64)(self._made)
 
     def case(self, name: str) -> Case:
@@ -95,50 +96,50 @@ class Programs:
     # -------------------------------------------------------------------------------- drawing
 
     def _drawn(self, name: Name) -> Case:
-        random = Random(f"{name.seed}/{name.number}")
-        first = _choice(random, self._cases)
-        if random.random() < SINGLE or not self._parts:
-            return self._single(random, str(name), first)
-        graph = self._several(random)
+        draw = Random(f"{name.seed}/{name.number}")
+        first = _choice(draw, self._cases)
+        if draw.random() < SINGLE or not self._parts:
+            return self._single(draw, str(name), first)
+        graph = self._several(draw)
         return Case(str(name), first.row, FIRST, "random", "unspecified", None, graph, "")
 
-    def _single(self, random: Random, name: str, case: Case) -> Case:
-        graph = _refilled(random, case.graph)
-        if random.random() < 0.5:
-            other = _other_sizes(random, graph)
+    def _single(self, draw: Random, name: str, case: Case) -> Case:
+        graph = _refilled(draw, case.graph)
+        if draw.random() < 0.5:
+            other = _other_sizes(draw, graph)
             if other is not None:
                 return _unpromised(name, case, other)
         return replace(case, id=name, constraint=FIRST, side="random", graph=graph)
 
-    def _several(self, random: Random) -> Graph:
+    def _several(self, draw: Random) -> Graph:
         for _ in range(TRIES):
-            program = _Growing(random)
-            if not program.add(_choice(random, self._parts), {}, None):
+            program = _Growing(draw)
+            if not program.add(_choice(draw, self._parts), {}, None):
                 continue
-            for _ in range(random.randrange(1, PARTS)):
-                self._grow(random, program)
+            for _ in range(draw.randrange(1, PARTS)):
+                self._grow(draw, program)
             return without_dead(program.graph())
-        return _refilled(random, _choice(random, self._parts).graph)
+        return _refilled(draw, _choice(draw, self._parts).graph)
 
-    def _grow(self, random: Random, program: _Growing) -> None:
+    def _grow(self, draw: Random, program: _Growing) -> None:
         """One more part, one of whose inputs is something that the program has."""
         for _ in range(TRIES):
             known = program.known
             refs = [ref for ref in known if ref.name not in program.constants]
-            ref = refs[-1 - int(len(refs) * random.random() ** 2)]  # late ones preferred
+            ref = refs[-1 - int(len(refs) * draw.random() ** 2)]  # late ones preferred
             kind = known[ref]
             found = self._alike.get(kind, ())
-            if not found or random.random() < 0.3:
+            if not found or draw.random() < 0.3:
                 per_channel = kind.quant is not None and kind.quant.axis is not None  # only constants can be
-                found = found if per_channel else self._shaped.get(_form(kind), ())
+                found = found if per_channel else self._other.get(_form(kind), ())
             if not found:
                 continue
-            part, value = _choice(random, found)
+            part, value = _choice(draw, found)
             taken = {Ref(value.name): ref}
             for other in part.inputs:
                 same = [r for r in refs if known[r] == kind_of(other)]
-                if other is not value and same and random.random() < 0.5:
-                    taken[Ref(other.name)] = _choice(random, same)
+                if other is not value and same and draw.random() < 0.5:
+                    taken[Ref(other.name)] = _choice(draw, same)
             if program.add(part, taken, None if value.quant == kind.quant else (value.quant, kind.quant)):
                 return
 
@@ -146,8 +147,8 @@ class Programs:
 class _Growing:
     """A program being put together. known: what there is in it; constants: their names."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
+    def __init__(self, draw: Random) -> None:
+        self._draw = draw
         self._parts = 0
         self._values: list[Value] = []
         self._steps: list[Step] = []
@@ -157,7 +158,7 @@ class _Growing:
 
     def add(self, part: Part, taken: dict[Ref, Ref], requant: tuple[Quant | None, Quant | None] | None) -> bool:
         """Append a part, if torch takes it. `taken` stands for its inputs, one quantisation for another."""
-        graph = _refilled(self._random, part.graph)
+        graph = _refilled(self._draw, part.graph)
         prefix = f"p{self._parts}_"
         refs = dict(taken)
         values, steps = list[Value](), list[Step]()
@@ -187,16 +188,21 @@ class _Growing:
     def graph(self) -> Graph:
         """What nothing takes is returned, and some of what something does."""
         free = set(free_outputs(self._steps, self._outputs))
-        kept = [ref for ref in dict.fromkeys(self._outputs) if ref in free or self._random.random() < 0.15]
+        kept = [ref for ref in dict.fromkeys(self._outputs) if ref in free or self._draw.random() < 0.15]
         return Graph(tuple(self._values), tuple(self._steps), tuple(kept))
 
 
-def _choice(random: Random, items: Sequence[Item]) -> Item:
-    return items[int(random.random() * len(items))]
+def _choice(draw: Random, items: Sequence[Item]) -> Item:
+    return items[int(draw.random() * len(items))]
 
 
 def _small(graph: Graph) -> bool:
     return all(count(value.shape) <= MOST for value in graph.values)
+
+
+def _has_bias(graph: Graph) -> bool:
+    """Whether there is a constant whose scale follows from its input's, which nothing else can then replace."""
+    return any(value.constant and value.quant is not None and value.quant.dtype == "int32" for value in graph.values)
 
 
 def _special(case: Case) -> bool:
@@ -213,28 +219,28 @@ def _form(kind: Kind) -> tuple[Shape, str]:
     return kind.shape, kind.dtype if kind.quant is None else kind.quant.dtype
 
 
-def _refilled(random: Random, graph: Graph) -> Graph:
+def _refilled(draw: Random, graph: Graph) -> Graph:
     """Other random numbers, mostly in the inputs."""
     values = tuple(
-        replace(value, fill=Fill(seed=random.randrange(2**30)))
-        if value.fill.kind == "random" and (not value.constant or random.random() < 0.2)
+        replace(value, fill=Fill(seed=draw.randrange(2**30)))
+        if value.fill.kind == "random" and (not value.constant or draw.random() < 0.2)
         else value
         for value in graph.values
     )
     return replace(graph, values=values)
 
 
-def _other_sizes(random: Random, graph: Graph) -> Graph | None:
+def _other_sizes(draw: Random, graph: Graph) -> Graph | None:
     """A graph with another size or two, if torch takes them."""
     changed = None
     for _ in range(TRIES):
         now = changed or graph
-        shape = _choice(random, [value.shape for value in now.values])
+        shape = _choice(draw, [value.shape for value in now.values])
         if not shape or not can_resize(now, shape):
             continue
-        other = resized(now, shape, random.randrange(len(shape)), _choice(random, SIZES))
+        other = resized(now, shape, draw.randrange(len(shape)), _choice(draw, SIZES))
         if kinds(other) is not None:
-            if changed is not None or random.random() < 0.5:
+            if changed is not None or draw.random() < 0.5:
                 return other
             changed = other
     return changed
