@@ -5,7 +5,7 @@ Run from the repository:
     python benchmarks/fuzz.py --sizes 2000 20000
 
 Each size is a run of `assay certify --fuzz` in a process of its own, with one case of the table beside it. Printed are
-processor time for a program (start-up, which loads torch and makes the cases, is measured by a run of one program and
+the time for a program (start-up, which loads torch and makes the cases, is measured by a run of one program and
 taken off) and the largest memory of the process of the run and of any of its workers; then the ratios of the last
 size to the first.
 """
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass
 class Measured:
-    """seconds: processor time of all processes. own, workers: the largest memory of one, in KiB."""
+    """seconds: by the clock on the wall. own, workers: the largest memory of one, in KiB."""
 
     seconds: float = 0.0
     own: int = 0
@@ -67,7 +67,7 @@ def run(backend: str, programs: int, workers: int, seed: int) -> Measured:
         words = ["certify", backend, "-k", "aten.abs and baseline", "-n", str(workers), "--out", f"{folder}/out"]
         words += ["--fuzz", str(programs), "--seed", str(seed)]
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-        before = os.times()
+        before = time.perf_counter()
         process = subprocess.Popen(
             [sys.executable, "-m", "conformance.cli", *words],
             env={**os.environ, "PYTHONPATH": path},
@@ -80,8 +80,7 @@ def run(backend: str, programs: int, workers: int, seed: int) -> Measured:
         thread.join()
         if code != 1 or not Path(folder, "out", "certificate.json").exists():
             raise SystemExit(f"the run ended with exit code {code}")
-    after = os.times()
-    measured.seconds = sum(after[2:4]) - sum(before[2:4])
+    measured.seconds = time.perf_counter() - before
     return measured
 
 
@@ -95,13 +94,12 @@ def main() -> None:
     start = run(options.backend, 1, options.workers, options.seed)
     found = []
     for size in options.sizes:
-        begun = time.perf_counter()
         measured = run(options.backend, size, options.workers, options.seed)
         each = (measured.seconds - start.seconds) / (size - 1)
         found.append((each, measured))
         print(
-            f"{size:6} programs: {1e3 * each:.2f} ms of processor time each, "
-            f"{size / (time.perf_counter() - begun):.0f} a second, most {measured.own / 1024:.0f} MiB in the run, "
+            f"{size:6} programs: {1e3 * each:.2f} ms each, "
+            f"most {measured.own / 1024:.0f} MiB in the run, "
             f"{measured.workers / 1024:.0f} MiB in a worker"
         )
     (first, few), (last, many) = found[0], found[-1]
