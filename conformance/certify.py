@@ -242,15 +242,15 @@ def computes(node: torch.fx.Node) -> bool:
 
 def on_integers(lowered: ExportedProgram) -> bool:
     """Whether a lowered program computes every step on codes, in its delegates."""
-    return not falls_back(lowered) and not splits_integers(lowered)
+    return not _falls_back(lowered) and not _splits_integers(lowered)
 
 
-def falls_back(lowered: ExportedProgram) -> bool:
+def _falls_back(lowered: ExportedProgram) -> bool:
     """Whether torch, not a delegate, rounds codes: computes some step, or gives a copy other parameters."""
     return any((STEP in node.meta and computes(node)) or _requantises(node) for node in lowered.graph.nodes)
 
 
-def splits_integers(lowered: ExportedProgram) -> bool:
+def _splits_integers(lowered: ExportedProgram) -> bool:
     """Whether a delegate computes in floats between a dequantize and a quantize node that torch runs."""
     for node in lowered.graph.nodes:
         if _is_call(node, {CALL_DELEGATE}) and any(_is_call(x, DEQUANTIZE | DEQUANTIZE_DYNAMIC) for x in node.args[1:]):

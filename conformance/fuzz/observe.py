@@ -20,10 +20,9 @@ from conformance.certify import (
     check_delegate,
     computes,
     delegates,
-    falls_back,
     judge_outputs,
+    on_integers,
     run_lowered,
-    splits_integers,
     working,
 )
 from conformance.fuzz.sketch import REFUSED
@@ -62,7 +61,7 @@ def observe(case: Case, backend: Backend, table: Table, seen: Observation) -> No
     if seen.watch is not None:
         seen.failures += [Failure("state", change) for change in seen.watch.changes(numeric=True)]
     if defined:
-        whole = bool(seen.blobs) and not falls_back(lowered) and not splits_integers(lowered)
+        whole = bool(seen.blobs) and on_integers(lowered)
         judge_outputs(case, outputs, table.rescale or None, whole, seen)
         for gate in judge(golden(case.graph), expected, table.rescale or None, delegated=False):
             for message in gate.messages:
