@@ -13,6 +13,7 @@ from conformance.graph import Graph, Quant, Ref, Step
 from conformance.programs import materialise
 from reference import integer
 from reference.affine import Affine
+from reference.golden.bounded import GoldenError
 from reference.golden.weighted import MOVEMENT
 from reference.integer import QTensor, tosa
 
@@ -40,10 +41,13 @@ _CHOICES = {
 
 @lru_cache(maxsize=1024)
 def affine(quant: Quant) -> Affine:
-    """A per-tensor quantisation as `reference` spells it. Raises ValueError for a per-channel one."""
+    """A per-tensor quantisation as `reference` spells it. Raises GoldenError for any other."""
     if isinstance(quant.scale, tuple):
-        raise ValueError(f"quantisation of an output: found {len(quant.scale)} scales, expected 1")
-    return Affine(quant.scale, quant.zero_point, quant.qmin, quant.qmax)
+        raise GoldenError(f"quantisation of an output: found {len(quant.scale)} scales, expected 1")
+    try:
+        return Affine(quant.scale, quant.zero_point, quant.qmin, quant.qmax)
+    except ValueError as error:
+        raise GoldenError(f"quantisation of an output: {error}") from error
 
 
 def substitute(argument: Any, found: Mapping[Ref, Any]) -> Any:

@@ -22,7 +22,7 @@ INSTALL = "pip install -c constraints.txt . && assay certify neutron"
 TEST = 'pip install -c constraints.txt -e ".[test]" && pytest -n auto'
 LONG = "assay certify neutron"
 BOTH = ["assay-neutron", "assay-neutron.zip"]
-PACKS = {"verify": BOTH[:1], "package": BOTH, "diff": BOTH}  # what stands there in the end
+PACKS = {"verify": BOTH[:1], "drift": BOTH[:1], "package": BOTH, "diff": BOTH}  # what stands there in the end
 PART = {"-k", "--smoke"}  # options of a run of some cases, which never certifies
 
 

@@ -90,7 +90,9 @@ def _is_defined(case: Case, table: Table, expected: Sequence[Tensor]) -> bool:
         run = golden(case.graph).walk(table.rescale or None, delegated=False)
     except GoldenError:
         return False
-    return all(bool(x.value.isfinite().all() and x.error.isfinite().all()) for x in run.bounded)
+    numbers = [part for x in run.bounded for part in (x.value, x.error)]
+    numbers += [codes.ambiguous() for codes in run.codes if codes is not None]
+    return all(bool(part.isfinite().all()) for part in numbers)
 
 
 def _partitioned(case: Case, backend: Backend, table: Table, program: ExportedProgram, seen: Observation) -> Recorder:

@@ -31,6 +31,7 @@ from conformance.fuzz.sketch import (
     without_dead,
 )
 from conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
+from conformance.programs import MAX_POOL_WITH_INDICES
 
 SINGLE = 1 / 3  # share of programs of one graph
 PARTS = 6  # graphs in a program, at most
@@ -125,7 +126,7 @@ class Programs:
         """One more part, one of whose inputs is something that the program has."""
         for _ in range(TRIES):
             known = program.known
-            refs = [ref for ref in known if ref.name not in program.constants]
+            refs = [ref for ref in known if ref.name not in program.constants and ref not in program.indices]
             ref = refs[-1 - int(len(refs) * draw.random() ** 2)]  # late ones preferred
             kind = known[ref]
             found = self._alike.get(kind, ())
@@ -145,7 +146,10 @@ class Programs:
 
 
 class _Growing:
-    """A program being put together. known: what there is in it; constants: their names."""
+    """A program being put together. known: what there is in it; constants: their names.
+
+    indices: results that a graph can return and nothing can take.
+    """
 
     def __init__(self, draw: Random) -> None:
         self._draw = draw
@@ -155,6 +159,7 @@ class _Growing:
         self._outputs: list[Ref] = []
         self.known: dict[Ref, Kind] = {}
         self.constants: set[str] = set()
+        self.indices: set[Ref] = set()
 
     def add(self, part: Part, taken: dict[Ref, Ref], requant: tuple[Quant | None, Quant | None] | None) -> bool:
         """Append a part, if torch takes it. `taken` stands for its inputs, one quantisation for another."""
@@ -179,6 +184,7 @@ class _Growing:
             return False
         self.known = known
         self.constants |= {value.name for value in values if value.constant}
+        self.indices |= {Ref(step.name, 1) for step in steps if step.op == MAX_POOL_WITH_INDICES}
         self._values += values
         self._steps += steps
         self._outputs += renamed(graph.outputs, refs)

@@ -16,9 +16,10 @@ from conformance.programs import MAX_POOL_WITH_INDICES, REALS
 from partitioners.exir.ops import edge_op
 
 MOST = 4096  # elements of a value
-REFUSED = (RuntimeError, TypeError, ValueError, IndexError)  # what torch says to arguments that do not fit
+# What torch says to arguments that do not fit.
+REFUSED = (RuntimeError, TypeError, ValueError, IndexError, AssertionError)
 
-CONVOLUTION = "aten.convolution.default"
+CONVOLUTION, LINEAR = "aten.convolution.default", "aten.linear.default"
 
 NAMES = {dtype: name for name, dtype in REALS.items()}
 
@@ -75,7 +76,9 @@ def _results(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]
 
 
 def _bias_fits(op: str, args: tuple[Any, ...], results: Sequence[tuple[Shape, str]]) -> bool:
-    """Torch computes the shape of a convolution without a look at its bias."""
+    """Torch computes the shape of a convolution without a look at its bias, and lets that of a linear be broadcast."""
+    if op == LINEAR and len(args) > 2 and isinstance(args[2], Kind):
+        return bool(args[2].shape == args[1].shape[:1])
     if op != CONVOLUTION or not isinstance(args[2], Kind):
         return True
     return args[2].shape == (results[0][0][-len(args[3]) - 1],)

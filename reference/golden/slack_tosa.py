@@ -57,8 +57,8 @@ SMALLER_SCALE = frozenset(f"aten.{name}.Tensor" for name in ("eq", "ne", "ge", "
 _BIAS_SCALE = 2.0**-23
 """A bias counts in products of two scales; its own is such a product, rounded to float32."""
 
-_NODES = 128
-"""Codes from one entry of a 16-bit table to the next."""
+_NODES, LIMIT = 128, 2**15
+"""Codes from one entry of a 16-bit table to the next, and how many codes there are on either side of zero."""
 
 
 def slack(op: str, given: Given, result: Bounded, step: float, *, wide: bool) -> Slack:
@@ -97,20 +97,36 @@ _IN_OWN_STEPS = frozenset(
 
 
 def _between(op: str, given: Given, x: Bounded, step: float) -> Tensor:
-    """How far a straight line between two entries, each rounded, is from the function itself."""
+    """How far a straight line between two entries, each rounded, is from the function itself.
+
+    An operand that is off may be looked up at any of the codes that it can have.
+    """
     scale = x.scale
     assert isinstance(scale, float)
     function = _function(op, given)
-    limit = float(2**15)
-    places = torch.arange(-(2**15), 2**15 + 1, _NODES, dtype=torch.float64)
+    apart = _apart(function, x.value, scale, step)
+    off = x.spread()
+    if bool(off.any()):
+        codes = torch.arange(-LIMIT, LIMIT, dtype=torch.float64)
+        ends = ((x.value + side) / scale + 0.5 for side in (-off, off))
+        low, high = (torch.floor(end).nan_to_num().clamp(-LIMIT, LIMIT - 1) for end in ends)
+        worst = largest_within(_apart(function, codes * scale, scale, step), low.long() + LIMIT, high.long() + LIMIT)
+        apart = torch.maximum(apart, worst)
+    return apart + 0.5
+
+
+def _apart(function: Callable[[Tensor], Tensor], x: Tensor, scale: float, step: float) -> Tensor:
+    """The same of one number each, before the result is rounded."""
+    limit = float(LIMIT)
+    places = torch.arange(-LIMIT, LIMIT + 1, _NODES, dtype=torch.float64)
     # Where a function jumps, float32 may be on the other side.
     single = places.to(torch.float32) * torch.tensor(scale, dtype=torch.float32)
     tables = [function(nodes).to(torch.float64) / step for nodes in (places * scale, single)]
-    codes = (x.value / scale).round().clamp(-limit, limit - 1)
+    codes = (x / scale).round().clamp(-limit, limit - 1)
     below = torch.floor(codes / _NODES)
     index = (below + limit / _NODES).long()
     part = codes / _NODES - below
-    exact = function(x.value) / step
+    exact = function(x) / step
     apart = torch.zeros_like(exact)
     for entries, most in ((entries, most) for entries in tables for most in (limit, limit - 1)):
         ends = entries.clamp(-most, most)
@@ -118,7 +134,23 @@ def _between(op: str, given: Given, x: Bounded, step: float) -> Tensor:
         # Beyond the last code, only what is short of it counts.
         short = torch.where(line.abs() >= most, line - exact.clamp(-most, most), line - exact)
         apart = torch.maximum(apart, torch.where(short.isnan(), math.inf, short.abs()))
-    return apart + 0.5
+    return apart
+
+
+def largest_within(numbers: Tensor, first: Tensor, last: Tensor) -> Tensor:
+    """The largest of `numbers[first:last + 1]`, for indices of any shape. Every range has at least one number.
+
+    Of each power of two, the largest of so many neighbours is known; two of those cover a range.
+    """
+    found = torch.empty(first.shape, dtype=numbers.dtype)
+    width, runs = 1, numbers
+    while True:
+        here = (last - first + 1 >= width) & (last - first + 1 < 2 * width)
+        found[here] = torch.maximum(runs[first[here]], runs[last[here] + 1 - width])
+        if not bool((last - first + 1 >= 2 * width).any()):
+            return found
+        runs = torch.maximum(runs[:-width], runs[width:])
+        width *= 2
 
 
 def _function(op: str, given: Given) -> Callable[[Tensor], Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from partitioners.ethosu.lowering.model import LIMITS, ModelBuilder
-from partitioners.ethosu.lowering.scaling import dequantised, quantised
+from partitioners.ethosu.lowering.scaling import quantised
 from partitioners.ethosu.lowering.values import DTYPES, FLOAT, PerChannel, Value, mapped
 from partitioners.ethosu.tosa_model import NUMPY_TYPES
 from partitioners.exir.compiling import axis_of, refusal, require
@@ -71,15 +71,15 @@ class Context:
         return self.requantised(source, quant, node).seen_as(None)
 
     def requantised(self, value: Value, quant: QParams, node: fx.Node) -> Value:
-        """A value with other parameters: itself when they mean the same, else behind a RESCALE."""
+        """A value with other parameters: itself when they mean the same, else behind a RESCALE.
+
+        A constant is rescaled when compiling, in the same arithmetic: what is constant must not change a number.
+        """
         found = value.quant
         if not isinstance(found, QParams):
             raise refusal(node, "operand", f"{value.name}, which is not quantised", "a dequantised tensor")
         if found == quant or (found.same_values(quant) and is_within(found, quant)):
             return value.seen_as(quant)
-        if value.data is not None:
-            codes = quantised(dequantised(torch.from_numpy(value.data), found), quant)
-            return Value(value.name, value.shape, CODES[quant.dtype], quant, data=codes.numpy())
         ratio, zeros = found.scale / quant.scale, (found.zero_point, quant.zero_point)
 
         def rescale(tensor: str) -> str:

@@ -12,11 +12,12 @@ from partitioners.ethosu.support.common import (
     CONVERT,
     dtype_of,
     integer_operands,
+    is_dequantize,
     is_named,
     type_text,
 )
 from partitioners.ethosu.support.products import on_u55
-from partitioners.ethosu.support.quantisation import mixed_dtype
+from partitioners.ethosu.support.quantisation import mixed_dtype, neighbours
 from partitioners.ethosu.support.rule import Context, Rule, limit
 from partitioners.ethosu.support.slopes import STEEP, table_slope
 from partitioners.exir.nodes import argument, operand, shape, size_text
@@ -83,6 +84,14 @@ def signed_operands(node: fx.Node, context: Context) -> str | None:
     return None if found is None else f"{found.name} is uint8"
 
 
+@limit("mixed_dtype")
+def no_plain_operand(node: fx.Node, context: Context) -> str | None:
+    """An integer that stands for itself has no scale, which whatever else is quantised has."""
+    found = (s for s in node.all_input_nodes if not is_dequantize(s) and not context.is_constant(s))
+    plain = next(found, None)
+    return f"{plain.name} is not quantised" if plain is not None and any(neighbours(node)) else None
+
+
 @limit("conversion")
 def conversion(node: fx.Node, context: Context) -> str | None:
     """A real number becomes an integer where it is quantised with scale 1 and zero point 0."""
@@ -116,25 +125,25 @@ def some_bound(node: fx.Node, context: Context) -> str | None:
     return None if any(argument(node, i, name) is not None for i, name in ((1, "min"), (2, "max"))) else "no bounds"
 
 
-_TABLE: tuple[Rule, ...] = (mixed_dtype,)
-_TABLE_OF_TWO: tuple[Rule, ...] = (number_operand, mixed_dtype)
-_SUM: tuple[Rule, ...] = (alpha_is_one, mixed_dtype)
+_TABLE: tuple[Rule, ...] = (mixed_dtype, no_plain_operand)
+_TABLE_OF_TWO: tuple[Rule, ...] = (number_operand, *_TABLE)
+_SUM: tuple[Rule, ...] = (alpha_is_one, *_TABLE)
 RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys((*TABULATED, *ALSO_TABULATED), _TABLE),
     **{op: (*_TABLE, table_slope) for op in TABULATED if op in STEEP},
     **dict.fromkeys(LOGICAL, (signed_operands, integer_operands)),
     **dict.fromkeys((*BITWISE, *SHIFTS), (integer_operands,)),
-    **dict.fromkeys(COMPARISONS, (signed_operands, mixed_dtype)),
+    **dict.fromkeys(COMPARISONS, (signed_operands, *_TABLE)),
     "aten.eq.Scalar": (signed_operands, whole_number, mixed_dtype),
     **dict.fromkeys(COMPUTED_AHEAD, ()),
     "aten.full_like.default": (),
     "aten.abs.default": (mixed_dtype,),
     "aten.add.Tensor": _SUM,
     "aten.sub.Tensor": _SUM,
-    "aten.mul.Tensor": (mixed_dtype,),
+    "aten.mul.Tensor": _TABLE,
     "aten.neg.default": (mixed_dtype,),
-    "aten.maximum.default": (mixed_dtype,),
-    "aten.minimum.default": (mixed_dtype,),
+    "aten.maximum.default": _TABLE,
+    "aten.minimum.default": _TABLE,
     "aten.clamp.default": (some_bound,),
     "aten.clamp.Tensor": (some_bound,),
     "aten.hardtanh.default": (),
