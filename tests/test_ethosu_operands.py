@@ -10,7 +10,8 @@ from conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
 from conformance.results import CaseResult
 from conformance.table import load_table
 from partitioners.ethosu import ethos_u85
-from reference.golden.slack_tosa import largest_within
+from reference.golden import Bounded
+from reference.golden.slack_tosa import largest_within, slack
 
 X = Value("x", (1, 2, 2, 4), Quant(0.08, 1), Fill("ramp"))
 PLAIN = Value("k", (1, 2, 2, 4), None, Fill(seed=3), dtype="int8")
@@ -48,15 +49,14 @@ def test_a_constant_is_rescaled_as_the_device_would() -> None:
     assert found.failures == () and found.checks["gate1"] == 0
 
 
-def test_a_jump_of_a_table_is_within_the_bound_of_an_operand_that_is_off() -> None:
-    """log1p is looked up in 16 bits, and then rounded to whole numbers: between two entries the line is anywhere."""
-    wide = Quant(2.0**-12, 0, -32767, 32767, dtype="int16")
-    x = Value("x", (1, 3, 64, 64), wide, Fill(seed=1))
-    steps = (
-        Step("f", "aten.sigmoid.default", (Ref("x"),), (), wide),
-        Step("s", "aten.round.default", (Ref("f"),), (), wide),
-    )
-    assert result("accept", None, x, *steps).failures == ()
+@pytest.mark.parametrize(("off", "reaches"), [(0.0, False), (0.04, False), (0.06, True)])
+def test_a_jump_of_a_table_counts_for_an_operand_that_may_be_there(off: float, reaches: bool) -> None:
+    """Between the entries at 16/32 and 17/32 the line goes from 0 to 1; the function jumps."""
+    step = 2.0**-12
+    x = Bounded(torch.tensor([0.45], dtype=torch.float64), torch.tensor([off], dtype=torch.float64), step)
+    found = slack("aten.round.default", {"self": x}, x, step, wide=True)
+    assert isinstance(found, torch.Tensor)
+    assert bool((found * step > 0.25).all()) == reaches
 
 
 def test_the_largest_of_a_range() -> None:
