@@ -13,6 +13,7 @@ from partitioners.ethosu.support.common import (
     dtype_of,
     integer_operands,
     is_dequantize,
+    is_integer,
     is_named,
     type_text,
 )
@@ -87,8 +88,8 @@ def signed_operands(node: fx.Node, context: Context) -> str | None:
 @limit("mixed_dtype")
 def no_plain_operand(node: fx.Node, context: Context) -> str | None:
     """An integer that stands for itself has no scale, which whatever else is quantised has."""
-    found = (s for s in node.all_input_nodes if not is_dequantize(s) and not context.is_constant(s))
-    plain = next(found, None)
+    others = (s for s in node.all_input_nodes if not is_dequantize(s) and not context.is_constant(s))
+    plain = next((source for source in others if is_integer(dtype_of(source))), None)
     return f"{plain.name} is not quantised" if plain is not None and any(neighbours(node)) else None
 
 
