@@ -71,7 +71,7 @@ VERDICTS = {
     "grows": "memory: run: needs more than 256 MiB",
     "evades": "memory: run: needs more than 256 MiB",
     "fells": "crash: run: the process from which all cases start died",
-    "babbles": "crash: run: the process wrote to the connection of the suite",
+    "babbles": "crash: the process wrote to the connection of the suite",
     "leaves_child": "leak: left child processes running: 2, expected 0",
     "leaves_grandchild": "leak: left child processes running: 2, expected 0",
     "leaves_thread": "leak: left threads running: 2",

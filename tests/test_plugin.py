@@ -69,8 +69,9 @@ def test_snapshots_in_use_are_kept(tmp_path: Path) -> None:
     def run(*options: str) -> str:
         paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
         command = [sys.executable, "-m", "pytest", *options]
+        ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         found = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": paths}
+            command, cwd=tmp_path, capture_output=True, text=True, check=False, env={**ours, "PYTHONPATH": paths}
         )
         return found.stdout
 

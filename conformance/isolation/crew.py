@@ -259,7 +259,7 @@ class _Run:
                 hand.ran, hand.since, hand.retired = hand.ran + 1, time.monotonic(), line[0] == LAST
                 yield result if task.fault is None else _with(result, _only_behind(task.fault))
         except (WireError, ResultError):
-            self._end(hand, "crash", f"{hand.stage}: the process wrote to the connection of the suite")
+            self._end(hand, "crash", "the process wrote to the connection of the suite")
 
     def _ended(self, hand: Hand, status: int) -> Iterator[CaseResult]:
         """A runner's process is gone: the case that it was running is to blame, the ones behind it are not."""

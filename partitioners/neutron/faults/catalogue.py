@@ -24,7 +24,7 @@ CAT, PAD, SLICE, PERMUTE = "aten.cat.default", "aten.constant_pad_nd.default", "
 MEAN, SOFTMAX, PRELU, LEAKY = "aten.mean.dim", "aten._softmax.default", "aten.prelu.default", "aten.leaky_relu.default"
 SIGMOID, TANH, CLAMP, RELU = "aten.sigmoid.default", "aten.tanh.default", "aten.clamp.default", "aten.relu.default"
 BILINEAR, NEAREST, ADAPTIVE = "aten.upsample_bilinear2d", "aten.upsample_nearest2d", "aten._adaptive_avg_pool2d"
-SUB, VIEW, HARDTANH = "aten.sub.Tensor", "aten.view_copy.default", "aten.hardtanh.default"
+VIEW, HARDTANH = "aten.view_copy.default", "aten.hardtanh.default"
 
 TAGS: tuple[Entry, ...] = (
     ("loosened", "multiple_of_4", f"{MEAN}/channels_multiple_of/"),
@@ -58,7 +58,7 @@ TAGS: tuple[Entry, ...] = (
     ("wrong_default", "keepdim_wrong_default", f"{MEAN}/keepdim/"),
     ("wrong_default", "include_pad_wrong_default", f"{AVERAGE}/"),
     ("wrong_axis", "padded_from_the_front", f"{PAD}/channel_and_batch_padding/"),
-    ("wrong_sign", "slice_wrong_sign", f"{SLICE}/sliced_dim_multiple_of/"),
+    ("wrong_sign", "slice_wrong_sign", f"{SLICE}/transposition/"),
     ("wrong_axis", "rows_only", f"{BMM}/matrix_dims_multiple_of/"),
     ("wrong_axis", "last_dim_only", "aten.mul.Tensor/any_dim_multiple_of/"),
     ("loosened", "zero_points_mixed scales_mixed", f"{AVERAGE}/same_qparams/"),
@@ -85,7 +85,6 @@ BLOBS: tuple[Entry, ...] = (
     ("fused_activation", "activation_lost", f"{CONV}/operator/"),
     ("fused_activation", "relu6_for_relu", f"{RELU}/operator/"),
     ("fused_activation", "relu_for_relu6 relu_for_relu1", f"{HARDTANH}/"),
-    ("operands", "difference_exchanged", f"{SUB}/operator/"),
     ("operands", "matrices_exchanged", f"{BMM}/operator/"),
     ("operands", "parts_exchanged", f"{CAT}/operator/"),
     ("axis", "axis_before", f"{CAT}/operator/"),
@@ -100,7 +99,6 @@ BLOBS: tuple[Entry, ...] = (
     ("attribute", "beta_doubled", f"{SOFTMAX}/operator/"),
     ("operator", "tanh_for_logistic", f"{SIGMOID}/operator/"),
     ("operator", "maximum_for_average", f"{AVERAGE}/operator/"),
-    ("operator", "sum_for_difference", f"{SUB}/operator/"),
     ("unstable", "dated", f"{ABS}/operator/"),
 )
 NUMBERS: tuple[Entry, ...] = (

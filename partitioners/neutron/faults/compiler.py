@@ -144,7 +144,6 @@ activation_lost = options(lambda _: {"fused_activation_function": "NONE"}, *RESC
 relu6_for_relu = operators(lambda one: replace(one, code="RELU6"), "RELU")
 relu_for_relu6 = operators(lambda one: replace(one, code="RELU"), "RELU6")
 relu_for_relu1 = operators(lambda one: replace(one, code="RELU"), "RELU_0_TO_1", "RELU_N1_TO_1")
-difference_exchanged = exchanged("SUB")
 matrices_exchanged = exchanged("BATCH_MATMUL")
 parts_exchanged = exchanged("CONCATENATION")
 axis_before = options(lambda found: {"axis": found["axis"] - 1}, "CONCATENATION")
@@ -161,11 +160,10 @@ corners_always = options(lambda _: {"align_corners": True, "half_pixel_centers":
 half_pixels_forgotten = options(lambda _: {"half_pixel_centers": False}, "RESIZE_BILINEAR")
 slope_negated = options(lambda found: {"alpha": -found["alpha"]}, "LEAKY_RELU")
 slope_by_default = options(lambda _: {"alpha": 0.01}, "LEAKY_RELU")
-slopes_reversed = constants(1, data(lambda codes: codes[..., ::-1]), "PRELU")
+slopes_reversed = constants(1, data(lambda codes: np.flip(codes).copy()), "PRELU")
 beta_doubled = options(lambda _: {"beta": 2.0}, "SOFTMAX")
 tanh_for_logistic = operators(lambda one: replace(one, code="TANH"), "LOGISTIC")
 maximum_for_average = operators(lambda one: replace(one, code="MAX_POOL_2D"), "AVERAGE_POOL_2D")
-sum_for_difference = operators(lambda one: replace(one, code="ADD"), "SUB")
 _numbers = count()
 
 

@@ -26,7 +26,7 @@ TAGS: tuple[Entry, ...] = (
     ("dropped", "scale_unlimited", (f"{LINEAR}/static_int8/requant_scale/",), ("tag",)),
     ("dropped", "doubles_taken", ("aten.exp.default/fp32/dtype/",), ("tag",)),
     ("misnamed", "another_reason", (f"{SOFTMAX}/fp32/last_dim/",), ("reason",)),
-    ("tightened", "never_on_codes", ("aten.mul.Tensor/static_int8/operator/",), ("tag",)),
+    ("tightened", "never_on_codes", ("aten.mul.Tensor/static_int8/operator/",), ("delegates",)),
     ("wrong_default", "precision_ignored", (f"{ABS}/fp32/precision/",), ("tag",)),
     ("wrong_default", "per_op_mode_ignored", (f"{ABS}/fp32/operator/",), ("delegates",)),
     ("wrong_default", "configs_ignored", (f"{ABS}/fp32/configs/",), ("tag",)),
