@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+import pytest
+
 pytest_plugins = ["conformance.plugin"]
 
 # Without its peer there is nothing to check against; its tox environment installs it and fails on zero tests.
