@@ -240,7 +240,9 @@ def test_edge_operators_answer_as_torchs() -> None:
         aten.add.Tensor,
     )
     assert str(add._schema).startswith("aten::add.Tensor(")
+    held = {name: getattr(aten.add, name) for name in aten.add.overloads()}
     assert add.to_out_variant() is aten.add.out
+    assert all(getattr(aten.add, name) is overload for name, overload in held.items())
     assert edge_op("aten.max_pool2d_with_indices.default").to_out_variant() is aten.max_pool2d_with_indices.out
     with pytest.raises(ValueError, match=r"dim_order_ops\._clone_dim_order\.default has no out variant"):
         edge_op("dim_order_ops._clone_dim_order.default").to_out_variant()

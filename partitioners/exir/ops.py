@@ -100,7 +100,8 @@ def out_variant(op: EdgeOp) -> OpOverload:
     if schema is not None:
         wrapped: Any = op._op
         packet = wrapped.overloadpacket
-        for overload in map(packet.__getattr__, packet.overloads()):
+        # By `getattr`, as `__getattr__` makes overloads anew, in the place of those that others hold already.
+        for overload in (getattr(packet, name) for name in packet.overloads()):
             wanted = [(a.name, str(a.type)) for a in schema.arguments]
             found = [(a.name, str(a.type)) for a in overload._schema.arguments if not a.is_out]
             if found == wanted and len(found) < len(overload._schema.arguments):
