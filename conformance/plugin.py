@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from syrupy.data import Snapshot, SnapshotCollection
+from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from conformance.graph import Case
@@ -134,6 +134,16 @@ class TagSnapshot(SingleFileSnapshotExtension):
     def get_snapshot_name(cls, *, test_location: PyTestLocation, index: SnapshotIndex = 0) -> str:
         """The test that owns the file, in full: syrupy's own name lacks the slash, and no file is called that."""
         return test_location.item.name
+
+    def discover_snapshots(
+        self, *, test_location: PyTestLocation, ignore_extensions: list[str] | None = None
+    ) -> SnapshotCollections:
+        """Snapshots alone: other files of a folder, which syrupy would count as unused and delete, are left alone."""
+        kept = SnapshotCollections()
+        for found in super().discover_snapshots(test_location=test_location, ignore_extensions=ignore_extensions):
+            if self.is_snapshot_location(location=found.location):
+                kept.add(found)
+        return kept
 
     def read_snapshot_collection(self, *, snapshot_location: str) -> SnapshotCollection:
         """The one snapshot of a file, under the name of the test that owns it."""

@@ -52,6 +52,7 @@ def test_a_test_for_every_case_and_operator() -> None:
     assert not any(name.startswith("test_tags[") for name in few)
 
 
+USED = ("aten.abs.default.txt", "aten.neg.default.txt")
 PROJECT = """
 [tool.pytest.ini_options]
 testpaths = ["tests"]
@@ -77,7 +78,8 @@ def test_snapshots_in_use_are_kept(tmp_path: Path) -> None:
 
     assert "2 snapshots generated." in run("--snapshot-update")
     golden = tmp_path / "golden/fake@1.0"
+    (golden / "results.sha256").write_text("of somebody else\n")
     (golden / "aten.old.default.txt").write_text("accept\n")
     assert "2 snapshots passed. 1 snapshot unused." in run()
     assert "1 unused snapshot deleted" in run("--snapshot-update")
-    assert sorted(path.name for path in golden.iterdir()) == ["aten.abs.default.txt", "aten.neg.default.txt"]
+    assert sorted(path.name for path in golden.iterdir()) == [*USED, "results.sha256"]
