@@ -15,6 +15,7 @@ from conformance.about import About
 from conformance.certificate import SCHEMA, Certificate, Fuzz, Selection, conclude
 from conformance.environment import environment, suite_sources
 from conformance.execution import Job, Pool, known_cases, run_on
+from conformance.fuzz.programs import Known
 from conformance.fuzz.record import Record
 from conformance.fuzz.shrink import Run
 from conformance.fuzz.stream import fuzz
@@ -46,7 +47,7 @@ class Request:
     """What `assay certify` was asked for. table: name or path, None for the backend's own. tools: its blob checks.
 
     pool: where cases run; None for isolated processes of this machine. resume: go on with an interrupted run.
-    fuzz: how many random programs of `seed` besides.
+    fuzz: how many random programs besides, of the seed that the selection has for random numbers.
     """
 
     backend: str
@@ -60,7 +61,6 @@ class Request:
     limits: Limits = LIMITS
     resume: bool = False
     fuzz: int = 0
-    seed: int = 0
 
 
 def assay(request: Request, progress: Progress, today: Callable[[], datetime.date]) -> Report:
@@ -79,7 +79,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume))
         results = list(written.finished)
         rest = _without(cases, results)
-        record = Record(request.folder, made.identity, request.fuzz, request.seed) if request.fuzz else None
+        record = Record(request.folder, made.identity, request.fuzz, request.selection.seed) if request.fuzz else None
         progress.started(len(rest) + (record.left() if record else 0))
         for result in run([case.id for case in rest]):
             written.add(result)
@@ -87,8 +87,8 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
             progress.finished(result)
         fuzzed = None
         if record is not None:
-            asked = request.fuzz, request.seed
-            fuzzed = fuzz(record, asked, request.folder, known_cases(path).programs, run, progress.finished)
+            asked = request.fuzz, request.selection.seed
+            fuzzed = fuzz(record, asked, request.folder, _known(request, path).programs, run, progress.finished)
     results.sort(key=lambda result: result.case)
     certificate = made.certificate(cases, results, today(), fuzzed.fuzz if fuzzed else None)
     report = make_report(certificate, table, results, cases, known.path, fuzzed.failures if fuzzed else ())
@@ -98,19 +98,24 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
 
 
 def _subject(request: Request) -> Subject:
-    return Subject(request.backend, request.table, request.tools, request.limits)
+    return Subject(request.backend, request.table, request.tools, request.limits, request.selection.seed)
 
 
 def _runner(crew: Crew, made: _Made, table: str, stack: ExitStack) -> Run:
     """What runs cases: the processes of this machine, or workers elsewhere that are made with the same."""
     request, pool = made.request, made.request.pool
     if pool is None:
-        return lambda names: crew.run_named(names, known_cases(table).case, request.workers)
+        return lambda names: crew.run_named(names, _known(request, table).case, request.workers)
     crew.close()
     expected = tuple(sorted(made.statement.items()))
-    job = Job(request.backend, table, request.tools, request.limits, expected, secrets.token_hex(8))
+    run, seed = secrets.token_hex(8), request.selection.seed
+    job = Job(request.backend, table, request.tools, request.limits, expected, run, seed)
     executor = stack.enter_context(pool.open(job))
     return lambda names: run_on(executor, pool, job, names)
+
+
+def _known(request: Request, table: str) -> Known:
+    return known_cases(table, request.selection.seed)
 
 
 def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
@@ -147,7 +152,8 @@ class _Made:
             "selection": str(self.request.selection) or "all cases",
             "further compilers": ", ".join(self.request.tools) or "none",
             "limits": str(self.request.limits),
-            **({"random programs": f"{request.fuzz} of seed {request.seed}"} if request.fuzz else {}),
+            "seed": str(request.selection.seed),
+            **({"random programs": str(request.fuzz)} if request.fuzz else {}),
         }
 
     @property

@@ -12,11 +12,12 @@ from typing import Any
 from conformance.fuzz.names import is_program
 from conformance.graph import Case
 from conformance.results import CaseResult
+from conformance.seeds import reseeded
 from conformance.selection import random_program, select, smoke
 from conformance.shapes import OF_ANY_KEY, check_shape
 from conformance.waivers import Waiver, WaiverError, waiver_of, waiver_problems
 
-SCHEMA = 2
+SCHEMA = 3
 SEAL = "sha256"  # the key of the certificate's own digest
 COUNTS = ("cases", "pass", "unspecified", "fail", "waived")
 DIGESTS = {OF_ANY_KEY: str}
@@ -27,7 +28,7 @@ SHAPE = {
     "table": {"name": str, "version": str, "path": (str, None), "sha256": str},
     "environment": {OF_ANY_KEY: str},
     "made": str,
-    "selection": {"expression": (str, None), "smoke": bool},
+    "selection": {"expression": (str, None), "smoke": bool, "seed": int},
     "waivers": [{"case": str, "reason": str, "owner": str, "expires": str}],
     "results_sha256": str,
     "reports": DIGESTS,
@@ -45,10 +46,14 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True)
 class Selection:
-    """Which of a table's cases were asked for: `-k` expression and `--smoke`, or all of them."""
+    """Which of a table's cases were asked for: `-k` expression and `--smoke`, or all of them.
+
+    seed: of their random numbers, see `reseeded`. Other numbers are no selection: the cases are all there.
+    """
 
     expression: str | None = None
     smoke: bool = False
+    seed: int = 0
 
     def of(self, cases: Sequence[Case]) -> tuple[Case, ...]:
         """The selected cases, sorted by id, or the random program of that name.
@@ -58,7 +63,8 @@ class Selection:
         if self.expression is not None and is_program(self.expression):
             return (random_program(cases, self.expression),)
         chosen = tuple(cases) if self.expression is None else select(cases, self.expression)
-        return tuple(sorted(smoke(chosen) if self.smoke else chosen, key=lambda case: case.id))
+        chosen = smoke(chosen) if self.smoke else chosen
+        return tuple(sorted((reseeded(case, self.seed) for case in chosen), key=lambda case: case.id))
 
     @property
     def everything(self) -> bool:

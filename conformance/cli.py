@@ -78,7 +78,7 @@ def show(backend: str, operator: str, table: str | None) -> None:
 )
 @click.option("--memory", metavar="MIB", type=click.IntRange(min=1), default=4096, help="For a case; else 4096.")
 @click.option("--fuzz", metavar="N", type=click.IntRange(min=1), help="N random programs besides, see docs/fuzz.md.")
-@click.option("--seed", metavar="SEED", type=click.IntRange(min=0), default=0, help="Of the random programs; else 0.")
+@click.option("--seed", metavar="SEED", type=click.IntRange(min=0), default=0, help="Of all random numbers; else 0.")
 @click.option("--with-vela", is_flag=True, help="Arm's Vela must compile every delegate (needs ethos-u-vela).")
 def certify(
     backend: str,
@@ -116,7 +116,7 @@ def certify(
         request = Request(
             backend,
             table,
-            Selection(expression, smoke),
+            Selection(expression, smoke, seed),
             workers if workers is not None else cores(),
             folder,
             () if waivers is None else load_waivers(waivers),
@@ -125,7 +125,6 @@ def certify(
             Limits(timeout, memory),
             resume,
             0 if fuzz is None else fuzz,
-            seed,
         )
         try:
             with progress(console) as shown:

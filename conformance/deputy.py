@@ -154,14 +154,14 @@ def _serve(data: Mapping[str, Any], answer: Any) -> None:
     from conformance.statement import differences, statement
     from conformance.table import load_table
 
-    job = Job(data["backend"], data["table"], tuple(data["tools"]), Limits(**data["limits"]))
+    job = Job(data["backend"], data["table"], tuple(data["tools"]), Limits(**data["limits"]), seed=data["seed"])
     table = load_table(job.table)
-    with Crew(Subject(job.backend, job.table, job.tools, job.limits)) as crew:
+    with Crew(Subject(job.backend, job.table, job.tools, job.limits, job.seed)) as crew:
         found = statement(crew.about, table, suite_sources(), environment())
         if data["made"] and (wrong := differences(found, dict(data["made"]))):
             raise UsageError(f"a worker is not as the machine that started the run: {wrong}")
         answer({"lines": []})
-        case = known_cases(job.table).case
+        case = known_cases(job.table, job.seed).case
         for line in sys.stdin:
             answer({"lines": [to_line(result) for result in crew.run_named(json.loads(line), case, 1)]})
 

@@ -185,6 +185,7 @@ def _stated(certificate: Certificate) -> dict[str, str]:
         "verdict": "certified" if certificate.certified else "not certified",
         "counts": counts,
         "selection": str(certificate.selection) or "all cases",
+        "seed": str(certificate.selection.seed),
         **waivers,
     }
 

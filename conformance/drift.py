@@ -90,11 +90,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Drift:
-    """The drift of one run: every case, in the order of the results."""
+    """The drift of one run: every case, in the order of the results. seed: of their random numbers."""
 
     backend: str
     table: Table
     entries: tuple[Entry, ...]
+    seed: int = 0
 
     @property
     def found(self) -> tuple[Entry, ...]:
@@ -141,9 +142,9 @@ class Drift:
         }
 
 
-def drift(backend: str, table: Table, results: Iterable[CaseResult]) -> Drift:
-    """What the results of a run say about its backend and its table."""
-    return Drift(backend, table, tuple(_entry(table, result) for result in results))
+def drift(backend: str, table: Table, results: Iterable[CaseResult], seed: int = 0) -> Drift:
+    """What the results of a run say about its backend and its table. seed: of the cases' random numbers."""
+    return Drift(backend, table, tuple(_entry(table, result) for result in results), seed)
 
 
 def drift_text(found: Drift) -> str:

@@ -30,7 +30,7 @@ def read_drift(path: Path) -> Drift:
             table.row(results[-1].row)
         except (ResultError, TableError) as error:
             raise PackageError(f"{path}: {RESULTS} line {number}: {error}") from error
-    return drift(str(certificate.backend["spec"]), table, results)
+    return drift(str(certificate.backend["spec"]), table, results, certificate.selection.seed)
 
 
 def _table(text: str) -> Table:

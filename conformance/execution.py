@@ -40,7 +40,7 @@ class Job:
     """What a worker needs to know: a backend (name or module:attribute), a table (name or path), blob checks' names.
 
     made: what results must be made with, see `statement`; nothing is compared when it is empty. run: tells two runs
-    apart, so that no worker answers with what it loaded for an earlier one.
+    apart, so that no worker answers with what it loaded for an earlier one. seed: of the cases' random numbers.
     """
 
     backend: str
@@ -49,13 +49,14 @@ class Job:
     limits: Limits = LIMITS
     made: tuple[tuple[str, str], ...] = ()
     run: str = ""
+    seed: int = 0
 
 
 @lru_cache(maxsize=1)
 def _context(job: Job) -> tuple[Backend, Table, dict[str, Case]]:
     torch.set_num_threads(1)
     table = load_table(job.table)
-    context = load_backend(job.backend), table, {case.id: case for case in all_cases(table)}
+    context = load_backend(job.backend), table, known_cases(job.table, job.seed).cases
     # What is loaded by now stays until the end, so the collector need not look at it: 10 % less time per case.
     gc.freeze()
     return context
@@ -68,9 +69,9 @@ def run_chunk(job: Job, ids: Chunk) -> list[CaseResult]:
 
 
 @lru_cache(maxsize=1)
-def known_cases(table: str) -> Known:
-    """The cases of a table and its random programs. No backend is loaded for that."""
-    return Known(all_cases(load_table(table)))
+def known_cases(table: str, seed: int = 0) -> Known:
+    """The cases of a table, their random numbers of some seed, and its random programs. Loads no backend."""
+    return Known(all_cases(load_table(table)), seed)
 
 
 # ------------------------------------------------------------------------------------ where cases run
@@ -102,8 +103,8 @@ def run_all(job: Job, ids: Sequence[str], workers: int, pool: Pool | None = None
     fails, and the others go on. Raises UsageError when no process starts.
     """
     if pool is None:
-        with Crew(Subject(job.backend, job.table, job.tools, job.limits)) as crew:
-            yield from crew.run_named(ids, known_cases(job.table).case, workers)
+        with Crew(Subject(job.backend, job.table, job.tools, job.limits, job.seed)) as crew:
+            yield from crew.run_named(ids, known_cases(job.table, job.seed).case, workers)
         return
     with pool.open(job) as executor:
         yield from run_on(executor, pool, job, ids)
@@ -125,7 +126,7 @@ def run_on(executor: Executor, pool: Pool, job: Job, ids: Sequence[str]) -> Iter
             elif len(chunk) > 1:  # one at a time, so that a dead worker names its case
                 queue.extend((name,) for name in chunk)
             else:
-                yield failed(known_cases(job.table).case(chunk[0]), "crash", DEATH)
+                yield failed(known_cases(job.table, job.seed).case(chunk[0]), "crash", DEATH)
 
 
 def _chunks(ids: Sequence[str], workers: int) -> Iterator[Chunk]:

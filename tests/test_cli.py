@@ -170,7 +170,7 @@ def test_a_look_at_some_cases_leaves_the_certificate_alone(tmp_path: Path, monke
         "assay-fake_backend.drifts-part",
     ]
     certificate = json.loads((tmp_path / "assay-fake_backend.drifts" / CERTIFICATE).read_text())
-    assert certificate["selection"] == {"expression": None, "smoke": False}
+    assert certificate["selection"] == {"expression": None, "smoke": False, "seed": 0}
 
 
 def test_the_command_of_a_failure_repeats_it(tmp_path: Path) -> None:

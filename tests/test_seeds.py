@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+from pathlib import Path
+
 import pytest
 import torch
+from test_fuzz import Told
 
+from conformance.assay import Request, assay
 from conformance.cases import cases_for
+from conformance.certificate import Selection
 from conformance.certify import run_case
+from conformance.package import RESULTS
 from conformance.programs import materialise
 from conformance.seeds import reseeded
 from conformance.table import load_table
+from conformance.verification import verify
 from partitioners.ethosu import ethos_u55, ethos_u85
 from partitioners.exir import Backend
 from partitioners.neutron import backend as neutron
@@ -18,6 +27,7 @@ from partitioners.xnnpack import backend as xnnpack
 BACKENDS = (neutron, xnnpack, ethos_u55, ethos_u85)
 SEEDS = range(1, 6)
 SHARE = 60  # of the cases, one in so many for each seed, another one each time; `assay certify --seed` runs all
+TODAY = datetime.date(2026, 1, 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -40,3 +50,26 @@ def test_only_random_numbers_change() -> None:
             kinds.add((before.fill.kind, same))
             assert same or before.fill.kind == "random"
     assert {("random", False), ("list", True)} <= kinds
+
+
+def test_a_run_of_another_seed_is_one_of_other_programs(tmp_path: Path) -> None:
+    programs = dict[int, dict[str, str]]()
+    for seed in (0, 3):
+        folder = tmp_path / str(seed)
+        asked = Request("fake_backend:backend", None, Selection(seed=seed), 2, folder)
+        report = assay(asked, Told(), lambda: TODAY)
+        assert report.certificate.certified and report.certificate.selection.seed == seed
+        assert verify(folder, TODAY).certified
+        lines = [json.loads(line) for line in (folder / RESULTS).read_text().splitlines()]
+        programs[seed] = {line["case"]: line["program"] for line in lines}
+        assert (f"| of seed {seed} |" in (folder / "report.md").read_text()) == bool(seed)
+    assert programs[0].keys() == programs[3].keys()
+    other = [name for name in programs[0] if programs[0][name] != programs[3][name]]
+    assert len(other) > len(programs[0]) / 2
+
+
+def test_a_failure_of_another_seed_is_shown_with_its_seed(tmp_path: Path) -> None:
+    asked = Request("fake_backend:dies", None, Selection("neg and baseline", seed=3), 1, tmp_path / "out")
+    report = assay(asked, Told(), lambda: TODAY)
+    assert report.failures and all(" --seed 3" in failure.command for failure in report.failures)
+    assert not verify(tmp_path / "out", TODAY).problems

@@ -32,6 +32,7 @@ from conformance.fuzz.sketch import (
 )
 from conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
 from conformance.programs import MAX_POOL_WITH_INDICES
+from conformance.seeds import reseeded
 
 SINGLE = 1 / 3  # share of programs of one graph
 PARTS = 6  # graphs in a program, at most
@@ -42,15 +43,16 @@ Item = TypeVar("Item")
 
 
 class Known:
-    """A table's cases by id, and its random programs by name."""
+    """A table's cases by id, their random numbers of some seed, and its random programs by name."""
 
-    def __init__(self, cases: Sequence[Case]) -> None:
-        self.cases = {case.id: case for case in cases}
+    def __init__(self, cases: Sequence[Case], seed: int = 0) -> None:
+        self._cases = tuple(cases)
+        self.cases = {case.id: reseeded(case, seed) for case in cases}
 
     @cached_property
     def programs(self) -> Programs:
         """The random programs."""
-        return Programs(tuple(self.cases.values()))
+        return Programs(self._cases)
 
     def case(self, name: str) -> Case:
         """Raises KeyError for an id that no case has."""

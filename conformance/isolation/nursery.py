@@ -39,12 +39,16 @@ FILES = 3  # that go to a runner with its socket
 
 @dataclass(frozen=True)
 class Subject:
-    """What runners are forked for: a backend's spec, a table (None: the backend's own), the names of blob checks."""
+    """What runners are forked for: a backend's spec, a table (None: the backend's own), the names of blob checks.
+
+    seed: of the cases' random numbers.
+    """
 
     backend: str
     table: str | None
     tools: tuple[str, ...]
     limits: Limits
+    seed: int = 0
 
 
 def fork(action: Callable[[], object]) -> int:
@@ -102,7 +106,7 @@ class _Nursery:
         told = about(self.subject.backend, self.subject.tools)
         self.wire.send({LOADED: vars(told)})
         table = load_table(self.subject.table or told.table)
-        known = Known(all_cases(table))
+        known = Known(all_cases(table), self.subject.seed)
         backend = load_backend(self.subject.backend)
         return runner.Work(backend, table, known, self.subject.tools, self.subject.limits)
 

@@ -99,6 +99,8 @@ def summary(console: Console, report: Report, folder: Path) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if certificate.selection.seed:
+        console.print(f"random numbers of seed {certificate.selection.seed}", highlight=False)
     if certificate.fuzz is not None:
         fuzz = certificate.fuzz
         console.print(

@@ -118,7 +118,7 @@ def make_report(
         common(codes, matrix),
         tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status == "fail"),
         find(results, {case.id: case for case in cases}, waived, table.rescale),
-        drift(str(certificate.backend["spec"]), table, results),
+        drift(str(certificate.backend["spec"]), table, results, certificate.selection.seed),
         tuple(programs),
         path,
     )
@@ -127,6 +127,7 @@ def make_report(
 def command(certificate: Certificate, case: str, path: str = "") -> str:
     """The shell command that runs one case again."""
     words = ["assay", "certify", str(certificate.backend["spec"]), "-k", case, "-n", "1"]
+    words += ["--seed", str(certificate.selection.seed)] if certificate.selection.seed else []
     words += [f"--with-{tool}" for tool in certificate.backend["tools"]]
     table = certificate.table.get("path")
     line = shlex.join([*words, "--table", str(table)] if table else words)

@@ -11,6 +11,7 @@ from conformance.errors import UsageError
 from conformance.graph import Case
 from conformance.repro.script import TARGETS, script
 from conformance.results import program_sha256
+from conformance.seeds import reseeded
 from conformance.selection import all_cases
 
 FOLDER = "repro"
@@ -60,7 +61,7 @@ def _check_backend(found: Drift) -> None:
 
 def _cases(found: Drift, entries: Sequence[Entry]) -> dict[str, Case]:
     """The cases of the results. Raises UsageError when this suite has others of these names."""
-    cases = {case.id: case for case in all_cases(found.table)}
+    cases = {case.id: reseeded(case, found.seed) for case in all_cases(found.table)}
     for entry in entries:
         name = entry.result.case
         if name not in cases or program_sha256(cases[name].graph) != entry.result.program:
