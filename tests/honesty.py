@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from graphlib import CycleError, TopologicalSorter
 
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from conformance.certify import delegates
 from conformance.exact import operands, references, step_quants, with_moved_quants
+from conformance.fuzz.observe import cycles
 from conformance.graph import Graph
 from conformance.numerics import Golden, golden, judge
 from conformance.programs import build, model_inputs
@@ -101,21 +101,6 @@ def _without(graph: Graph, steps: set[str]) -> tuple[Graph, list[int]]:
 
 
 # ------------------------------------------------------------------------------------ tags and bytes
-
-
-def cycles(program: ExportedProgram, tags: Mapping[str, str]) -> Iterator[str]:
-    """Partitions that need a result which needs one of theirs."""
-    before: dict[str, set[str]] = {}
-    for node in program.graph.nodes:
-        if node.op == "placeholder":  # a constant goes into every partition that uses it
-            continue
-        place = tags.get(node.name, node.name)
-        sources = {tags.get(source.name, source.name) for source in node.all_input_nodes if source.op != "placeholder"}
-        before.setdefault(place, set()).update(sources - {place})
-    try:
-        TopologicalSorter(before).prepare()
-    except CycleError as error:
-        yield f"partitions wait for each other: {error.args[1]}"
 
 
 def _same_again(

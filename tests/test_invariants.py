@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from honesty import cycles, lower, run
+from honesty import lower, run
 from random_graphs import random_graph
 from torch.export import ExportedProgram
 
