@@ -15,6 +15,7 @@ from honesty import lower, run
 from random_graphs import random_graph
 from torch.export import ExportedProgram
 
+from conformance.fuzz.observe import cycles
 from conformance.graph import Graph
 from conformance.numerics import golden, judge
 from conformance.programs import build, model_inputs

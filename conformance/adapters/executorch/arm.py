@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from conformance.adapters.executorch.delegation import TheirPartitioner, compiler, quiet
+from conformance.adapters.executorch.delegation import TheirPartitioner, compiler
 from conformance.adapters.executorch.machine import Machine
+from conformance.adapters.executorch.quiet import quiet
 from conformance.errors import NotRunError
 from partitioners.exir.backend import Backend, CompileSpec
 

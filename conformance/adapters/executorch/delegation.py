@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from torch import fx
 from torch.export import ExportedProgram
 
+from conformance.adapters.executorch.idle import idle
+from conformance.adapters.executorch.quiet import quiet
 from conformance.adapters.executorch.unwritten import unwritten
 from partitioners.exir import BackendDetails, CompileSpec, DelegationSpec, Partitioner, PartitionResult
 from partitioners.exir.backend import PreprocessResult
@@ -22,14 +22,6 @@ import_module("tqdm").tqdm.monitor_interval = 0  # the progress bars of ExecuTor
 Compile = Callable[[ExportedProgram, list[Any]], bytes]
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """ExecuTorch uses parts of itself, of torch and of Python that are deprecated."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 class TheirPartitioner(Partitioner):
     """Asks a partitioner of ExecuTorch about a copy of the program, and writes its tags and notes on the program."""
 
@@ -39,7 +31,7 @@ class TheirPartitioner(Partitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Its tags. Raises ContractError when it changes anything else."""
-        with quiet(), unwritten():
+        with quiet(), unwritten(), idle():
             result = self.theirs.partition(executorch_program(exported_program))
             check_unchanged(executorch_program(exported_program), result.tagged_exported_program)
         _copy_marks(result.tagged_exported_program.graph, exported_program.graph)
@@ -68,7 +60,7 @@ def compiler(backend_id: str, compile_: Compile) -> type[BackendDetails]:
         from executorch.exir.backend.compile_spec_schema import CompileSpec as TheirSpec
 
         specs = [TheirSpec(spec.key, spec.value) for spec in compile_specs]
-        with quiet(), unwritten():
+        with quiet(), unwritten(), idle():
             return PreprocessResult(compile_(executorch_program(edge_program), specs))
 
     return type(backend_id, (_Compiler,), {"preprocess": staticmethod(preprocess)})

@@ -15,8 +15,9 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from conformance.adapters.executorch.delegation import TheirPartitioner, compiler, quiet
+from conformance.adapters.executorch.delegation import TheirPartitioner, compiler
 from conformance.adapters.executorch.machine import Machine
+from conformance.adapters.executorch.quiet import quiet
 from partitioners.exir import edge_program
 from partitioners.exir.backend import Backend, CompileSpec
 from partitioners.exir.interop import executorch_program

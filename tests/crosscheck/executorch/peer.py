@@ -12,7 +12,7 @@ from typing import Any
 from torch import fx
 from torch.export import ExportedProgram
 
-from conformance.adapters.executorch.delegation import quiet
+from conformance.adapters.executorch.quiet import quiet
 from conformance.adapters.executorch.xnn import partitioner as peer_partitioner
 from conformance.tagging import tags_of
 from partitioners.exir.interop import executorch_program as peer_program

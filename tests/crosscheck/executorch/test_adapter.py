@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 pytest.importorskip("executorch", reason="the adapter needs the extra `executorch`")
 pytest.importorskip("torchao", reason="ExecuTorch's XNNPACK backend needs it")
@@ -77,3 +78,32 @@ def test_a_certificate_of_the_usual_form(tmp_path: Path) -> None:
     assert certificate["backend"]["name"] == "executorch:xnnpack"
     assert certificate["environment"]["executorch"] and certificate["counts"]["fail"] == 0
     assert verify(tmp_path / "out", datetime.date.today()).problems == ()
+
+
+def test_passes_are_set_up_when_they_run() -> None:
+    from conformance.adapters.executorch.idle import idle
+    from conformance.adapters.executorch.quiet import quiet
+
+    with quiet():
+        from executorch.exir.pass_base import ExportPass
+
+    class Doubled(ExportPass):  # type: ignore[misc]  # executorch may be missing
+        def call_operator(self, op, args, kwargs, meta):  # type: ignore[no-untyped-def]  # as in the class above it
+            result = super().call_operator(op, args, kwargs, meta)
+            return super().call_operator(torch.ops.aten.add.Tensor, (result, result), {}, meta)
+
+    class Given(ExportPass):  # type: ignore[misc]  # the same
+        def __init__(self) -> None:
+            super().__init__()
+            self.node_debug_str = "mine"
+
+    usual = ExportPass()
+    with idle():
+        late, given = Doubled(), Given()
+    assert "tracer" in vars(usual) and "tracer" in vars(ExportPass()) and "tracer" not in vars(late)
+    module = torch.export.export(torch.nn.ReLU(), (torch.ones(3),)).graph_module
+    x = torch.tensor([-1.0, 2.0, 3.0])
+    assert torch.equal(late(module).graph_module(x)[0], 2 * x.relu())
+    assert given.tracer is given.tracer and given.node_debug_str == "mine"
+    with pytest.raises(AttributeError, match="'Given' object has no attribute 'nothing'"):
+        given.nothing  # noqa: B018  (reading is the test)
