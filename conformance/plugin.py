@@ -8,7 +8,7 @@ or the one of `--assay-backend`. With `--smoke` there are the cases of `assay ce
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from conformance.graph import Case
+from conformance.memory import many_records
 from conformance.selection import smoke
 from conformance.table import Row, Table, load_table
 
@@ -101,6 +102,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         _parametrize(metafunc, "assay_row", [(each, row, row.name) for each in chosen for row in each.table.rows])
     else:
         metafunc.parametrize("assay_target", chosen, ids=[each.name for each in chosen])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    with many_records():
+        return (yield)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

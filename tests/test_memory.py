@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from dataclasses import dataclass
 
+import pytest
 import torch
 from torch import Tensor
 
 from conformance.edge_writer import EdgeWriter
 from conformance.graph import Fill, Graph, Value
-from conformance.memory import remember
+from conformance.memory import many_records, remember
 from conformance.programs import materialise
 from conformance.results import program_sha256
 from reference.affine import float32
@@ -63,3 +65,16 @@ def test_whole_numbers_and_reals_give_results_of_different_types() -> None:
         return value
 
     assert [written(number).dtype for number in (1, 1.0, 1)] == [torch.int64, torch.float32, torch.int64]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_is_as_it_was_afterwards(enabled: bool) -> None:
+    before = gc.isenabled()
+    try:
+        gc.enable() if enabled else gc.disable()
+        with pytest.raises(KeyError), many_records():
+            assert not gc.isenabled()
+            raise KeyError
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable() if before else gc.disable()
