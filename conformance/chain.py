@@ -123,7 +123,7 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
         return NUMBER_TYPES[named] if isinstance(named, str) else named
     if step.op in DEQUANTIZE or not given:
         return torch.float32
-    joined = reduce(torch.promote_types, given)
+    joined = given[0] if step.op in golden.LOOKED_UP else reduce(torch.promote_types, given)
     real = any(isinstance(argument, float) for argument in step.args)
     return torch.promote_types(joined, torch.float32) if real and not joined.is_floating_point else joined
 

@@ -10,12 +10,13 @@ from reference.golden.bounded import ZERO, Bounded, GoldenError, values
 from reference.golden.float32 import FORMATS, quantise_float32, run_float, run_float32
 from reference.golden.grid import Codes, chosen_at_run_time, dequantised, groupwise, legal_codes, quantised
 from reference.golden.operators import OPERATORS, run
-from reference.golden.selection import TRUTHS
+from reference.golden.selection import LOOKED_UP, TRUTHS
 from reference.golden.slack import Slack, device, excess, on_grid, reciprocal_scale
 from reference.golden.slack_tosa import TABLES, rounded_operands
 
 __all__ = [
     "FORMATS",
+    "LOOKED_UP",
     "OPERATORS",
     "TABLES",
     "TRUTHS",

@@ -147,15 +147,27 @@ def summed(op: str) -> Rule:
 def looked_up(op: str) -> Rule:
     """Elements of the first operand at whole-number indices, or put there; an index of its shape is a mask."""
     function = aten(op)
-    at = 2 if op in ("aten.gather.default", "aten.index_select.default") else 1
+    along = op in ("aten.gather.default", "aten.index_select.default")
 
     def run(*arguments: Any, **options: Any) -> Bounded:
-        found = [_indices(item, arguments[0]) if index == at else item for index, item in enumerate(arguments)]
+        found = list(arguments)
+        at = 2 if along else 1
+        found[at] = found[at].value.to(torch.int64) if along else _indices(found[at], found[0])
+        if op == "aten.index_put.default":
+            _check_once(op, found)
         value = function(*values(found), **options)
         exact = all(x.exact for x in operands(arguments))
         return Bounded(value) if exact else Bounded(value, function(*errors(found), **options))
 
     return run
+
+
+def _check_once(op: str, found: Sequence[Any]) -> None:
+    """Raises GoldenError when two numbers are put in the same place: torch leaves open which of them stays."""
+    x, indices, accumulate = found[0].value, found[1], bool(found[3]) if len(found) > 3 else False
+    places = torch.arange(x.numel()).reshape(x.shape)[tuple(slice(None) if i is None else i for i in indices)]
+    if not accumulate and len(set(places.flatten().tolist())) < places.numel():
+        raise GoldenError(f"{op}: found a place with more than one number, expected one for each")
 
 
 def _indices(argument: Any, x: Bounded) -> Any:
@@ -236,20 +248,21 @@ _CONSTANT = (
     "aten.linspace.default",
     "aten.scalar_tensor.default",
 )
-_LOOKED_UP = (
+LOOKED_UP = (
     "aten.embedding.default",
     "aten.gather.default",
     "aten.index.Tensor",
     "aten.index_put.default",
     "aten.index_select.default",
 )
+"""Operators on numbers and indices; the result has the type of the numbers."""
 
 TABLE: Mapping[str, Rule] = MappingProxyType(
     {
         **_comparisons(),
         **{op: whole(op) for op in _WHOLE},
         **{op: constant(op) for op in _CONSTANT},
-        **{op: looked_up(op) for op in _LOOKED_UP},
+        **{op: looked_up(op) for op in LOOKED_UP},
         **dict.fromkeys(("aten.any.default", "aten.any.dim", "aten.any.dims"), any_),
         "aten.logical_and.default": logical(torch.logical_and),
         "aten.logical_not.default": logical(torch.logical_not),

@@ -75,7 +75,7 @@ def slack(op: str, given: Given, result: Bounded, step: float, *, wide: bool) ->
     if op in SMALLER_SCALE:
         return 0.0 if len(set(scales)) == 1 else 0.5 * min(scales) / step
     if op in TABLES:
-        return _between(op, given, found[0], step) if wide else 0.0
+        return _between(op, given, found[0], step) if wide and _has_table(given) else 0.0
     found_slack: Slack = result.magnitude / step * RELATIVE_WIDE if wide and op in PRODUCTS else 0.0
     if isinstance(given.get("bias"), Bounded) and given["bias"].value.numel():
         found_slack = found_slack + float(given["bias"].value.abs().max()) * _BIAS_SCALE / step
@@ -157,6 +157,12 @@ def _function(op: str, given: Given) -> Callable[[Tensor], Tensor]:
     _, *rest = given
     options = {name: _number(given[name]) for name in rest}
     return lambda numbers: aten(op)(numbers, **options)
+
+
+def _has_table(given: Given) -> bool:
+    """Whether the result depends on the first operand alone: every other one is a single number."""
+    _, *rest = given.values()
+    return all(x.value.numel() == 1 for x in operands(rest))
 
 
 def _number(argument: Any) -> Any:

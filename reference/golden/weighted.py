@@ -86,6 +86,8 @@ def weighted(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bo
     options = {name: item for name, item in kwargs.items() if name not in _IGNORED}
     if op == "aten.mean.dim":
         args = args[:3]  # the fourth is the dtype
+    if op == "aten.as_strided_copy.default":  # strides are those of numbers that lie one behind the other
+        args = (_dense(args[0]), *args[1:])
     outputs = _tuple(op, function(*values(args), **values(options)))
     found = operands(args)
     if all(x.exact for x in found):
@@ -97,6 +99,11 @@ def weighted(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bo
     if op == "aten.max_pool2d_with_indices.default":
         bounds = (bounds[0], torch.full_like(bounds[0], torch.inf))
     return tuple(Bounded(y, bound) for y, bound in zip(outputs, bounds, strict=True))
+
+
+def _dense(x: Bounded) -> Bounded:
+    value = x.value.contiguous()
+    return Bounded(value) if x.exact else Bounded(value, x.spread().contiguous(), x.scale, x.axis)
 
 
 def _tuple(op: str, result: Any) -> tuple[Tensor, ...]:

@@ -1,0 +1,47 @@
+"""What random programs brought up in the float golden: indices, strides, tables of several numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance.chain import result_type
+from conformance.graph import Ref, Step
+from reference import golden
+from reference.golden import Bounded, GoldenError
+from reference.golden.slack_tosa import slack
+
+
+def test_an_index_of_the_shape_of_the_numbers_is_no_mask() -> None:
+    x, places = torch.arange(6.0, dtype=torch.float64).reshape(2, 3), torch.tensor([[2, 0, 1], [1, 1, 0]])
+    (found,) = golden.run("aten.gather.default", (Bounded(x), 1, Bounded(places.to(torch.float64))), {})
+    assert torch.equal(found.value, torch.gather(x, 1, places))
+
+
+def test_numbers_that_are_looked_up_keep_their_type() -> None:
+    step = Step("s", "aten.index.Tensor", (Ref("x"), (Ref("i"),)))
+    assert result_type(step, [torch.uint8, torch.int32]) == torch.uint8
+
+
+def test_two_numbers_in_one_place_are_refused() -> None:
+    x, v = (Bounded(torch.zeros(size, dtype=torch.float64)) for size in (3, 2))
+    twice = [Bounded(torch.tensor([1.0, -2.0], dtype=torch.float64))]
+    with pytest.raises(GoldenError, match="a place with more than one number"):
+        golden.run("aten.index_put.default", (x, twice, v), {})
+    (summed,) = golden.run("aten.index_put.default", (x, twice, v, True), {})
+    assert torch.equal(summed.value, x.value)
+
+
+def test_strides_are_those_of_dense_numbers() -> None:
+    x = Bounded(torch.ones(1, dtype=torch.float64).expand(2, 3), torch.ones((), dtype=torch.float64))
+    (found,) = golden.run("aten.as_strided_copy.default", (x, [2, 3], [3, 1]), {})
+    assert torch.equal(found.value, torch.ones(2, 3)) and torch.equal(found.error, torch.ones(2, 3))
+
+
+@pytest.mark.parametrize(("count", "counts"), [(1, True), (3, False)])
+def test_there_is_no_table_for_several_numbers(count: int, counts: bool) -> None:
+    x = Bounded(torch.linspace(-1, 1, 3, dtype=torch.float64), scale=2.0**-12)
+    other = Bounded(torch.full((count,), 0.3, dtype=torch.float64), scale=2.0**-12)
+    given = {"self": x, "other": other, "rounding_mode": "floor"}
+    found = slack("aten.div.Tensor_mode", given, Bounded(torch.floor(x.value / 0.3)), 2.0**-8, wide=True)
+    assert bool(torch.as_tensor(found).any()) == counts
