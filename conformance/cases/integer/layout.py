@@ -146,12 +146,14 @@ def cat_cases(precision: str, limits: Limits) -> list[Draft]:
 
 
 def slice_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
-    """Start and end stand in their places."""
+    """Start and end stand in their places, with something between them."""
     u = subject.use(precision)
     limits.value("step", ())
     yield limit("range_arguments", "all", model(replace(u, args=(X, 3, 1, 4, 2))))
     yield limit("range_arguments", "without_step", model(replace(u, args=(X, 3, 1, 4))))
     yield limit("step", "2", model(replace(u, args=(X, 2, 0, 4, 2))))
+    yield limit("not_empty", "one", model(replace(u, args=(X, 3, 1, 2))))
+    yield outside("not_empty", "nothing", model(replace(u, args=(X, 3, 2, 2))))
     yield outside("range_arguments", "only_axis", model(replace(u, args=(X, 1))))
     yield outside("range_arguments", "without_end", model(replace(u, args=(X, 3, 1))))
 

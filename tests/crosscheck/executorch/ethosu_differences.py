@@ -74,6 +74,7 @@ def wide(found: Sequence[int], most: int) -> bool:
 
 EXAMPLES: dict[str, tuple[str, Write]] = {
     "uint8 at the input": (U85, lambda b: b.op(ABS, b.input(1, 4, q=(0.05, 128, 0, 255, torch.uint8)))),
+    "a slice of nothing": (U85, lambda b: b.op("aten.slice_copy.Tensor", b.input(1, 4), 1, 2, 2)),
     "the largest of int32": (
         U85,
         lambda b: b.item(b.call("aten.max_pool2d_with_indices.default", b.integers(1, 2, 4, 4), [2, 2]), 0),
@@ -164,6 +165,7 @@ LISTED: tuple[Difference, ...] = (
         "RESCALE needs positive scales, and no operator on int16 has a zero point.",
         "int16 with a zero point",
     ),
+    Difference("not_empty", "A slice of nothing; TOSA has no tensors without elements.", "a slice of nothing"),
     Difference("mixed_dtype", "An operator computes on int8 or on int16, and gives the same.", "int8 added to int16"),
     Difference(
         "quantized_outputs",
