@@ -159,3 +159,13 @@ def test_outputs_that_torch_computes_otherwise_are_written_out() -> None:
     assert _near(torch.tensor([1.0]), torch.tensor([1.1], dtype=torch.float64), 0.5)
     step = Step("y", "aten.abs.default", (Ref("x"),))
     assert "torch.ops.aten.abs.default(x)" in model_source(CaseGraph((Value("x", (2,), None),), (step,), (Ref("y"),)))
+
+
+def test_integers_are_expected_to_the_last_bit() -> None:
+    backend = "executorch:ethos-u55"
+    table = load_table(TABLES[backend])
+    name = "aten.__rshift__.Scalar/integers/integer_operands/at_limit/int32"
+    case = next(case for case in all_cases(table) if case.id == name)
+    failure = Failure("gate1", "out[0,0,0,1] = 0, expected -1 (exact)")
+    wrong = replace(opposite(case, failure), verdict="accept", failures=(failure,), status="fail")
+    assert "limits = [0]  #" in script_of(drift(backend, table, [wrong]), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -182,12 +183,19 @@ def _expected(found: Drift, entry: Entry, case: Case) -> tuple[str, str]:
     delegated = entry.result.verdict == "accept"
     scheme = rescale if rescale in EXACT_SCHEMES else None
     run = golden(case.graph).walk(scheme, delegated)
-    exact = golden(case.graph).codes(scheme) if delegated and scheme else (None,) * len(run.bounded)
+    nothing = (None,) * len(run.bounded)
+    exact = golden(case.graph).codes(scheme) if delegated and scheme else nothing
+    reals = golden(case.graph).reals(scheme) if delegated and scheme else nothing
     answer = module(case.graph)(*model_inputs(case.graph))
     eager = list(answer) if isinstance(answer, list | tuple) else [answer]
     right, limits = list[Tensor](), list[float]()
     for index, bounded in enumerate(run.bounded):
         legal, quant = run.codes[index], run.quants[index]
+        real = reals[index]
+        if real is not None:
+            right.append(real)
+            limits.append(0.0)
+            continue
         if legal is None or quant is None:
             right.append(bounded.value)
             limits.append(float(bounded.error.max()) if bounded.error.numel() else 0.0)
@@ -196,7 +204,7 @@ def _expected(found: Drift, entry: Entry, case: Case) -> tuple[str, str]:
         known = exact[index]
         right.append(((legal.nearest if known is None else known).double() - quant.zero_point) * affine.scale)
         limits.append((0.5 if known is not None else 1.5) * affine.scale)
-    text = f"[{', '.join(f'{limit:.3g}' for limit in limits)}]"
+    text = f"[{', '.join(f'{limit:.3g}' if math.isfinite(limit) else 'torch.inf' for limit in limits)}]"
     if all(map(_near, eager, right, limits)):
         return "model(*inputs)" if len(eager) > 1 else "(model(*inputs),)", text
     return f"({', '.join(literal(x.to(y.dtype)) for x, y in zip(right, eager, strict=True))},)", text
