@@ -153,6 +153,24 @@ def test_other_formats(format_: str, tmp_path: Path) -> None:
     assert judged((tmp_path / "x", tmp_path / "x"))[0] == 0
 
 
+def by_torch(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
+    """The outputs of an exported program, read back by torch."""
+    program = torch.export.load(str(model)).module()
+    found = program(*map(torch.from_numpy, inputs))
+    return [x.numpy() for x in (found if isinstance(found, list | tuple) else [found])]
+
+
+@pytest.mark.parametrize("backend", [BACKEND, "partitioners.xnnpack:backend", "partitioners.ethosu:ethos_u85"])
+def test_exported_programs_are_read_by_torch(backend: str, tmp_path: Path) -> None:
+    """A few operators of each backend: what torch makes of the files is within the gates."""
+    expression = "operator/accept/baseline and (relu or linear or avg_pool or cat or mul)"
+    assert assay("export", backend, tmp_path / "x", "--format", "pt2", "-k", expression)[0] == 0
+    assert len(read_manifest(tmp_path / "x").cases) >= 4
+    run_all(tmp_path / "x", tmp_path / "y", by_torch)
+    code, text, failures = judged((tmp_path / "x", tmp_path / "y"))
+    assert (code, failures) == (0, {}), text
+
+
 def test_only_tflite_compilers_make_tflite(tmp_path: Path) -> None:
     code, _ = assay("export", "fake_backend:backend", tmp_path / "x", "--format", "tflite", "-k", "baseline")
     assert code == 0
