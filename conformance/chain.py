@@ -111,6 +111,12 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHI
     )
 
 
+_CONVERTS = frozenset(
+    f"aten.{name}" for name in ("constant_pad_nd.default", "hardtanh.default", "masked_fill.Scalar", "pad.default")
+)
+"""Operators that take their numbers to the type of the tensor, where others take the tensor to that of the numbers."""
+
+
 def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
     """The number type that a step computes in and returns, unless its result is quantised."""
     options = dict(step.kwargs)
@@ -124,7 +130,7 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
     if step.op in DEQUANTIZE or not given:
         return torch.float32
     joined = given[0] if step.op in golden.LOOKED_UP else reduce(torch.promote_types, given)
-    real = any(isinstance(argument, float) for argument in step.args)
+    real = step.op not in _CONVERTS and any(isinstance(argument, float) for argument in step.args)
     return torch.promote_types(joined, torch.float32) if real and not joined.is_floating_point else joined
 
 

@@ -7,6 +7,7 @@ import torch
 
 from conformance.chain import result_type
 from conformance.graph import Ref, Step
+from partitioners.exir.ops import edge_op
 from reference import golden
 from reference.golden import Bounded, GoldenError
 from reference.golden.slack_tosa import slack
@@ -21,6 +22,19 @@ def test_an_index_of_the_shape_of_the_numbers_is_no_mask() -> None:
 def test_numbers_that_are_looked_up_keep_their_type() -> None:
     step = Step("s", "aten.index.Tensor", (Ref("x"), (Ref("i"),)))
     assert result_type(step, [torch.uint8, torch.int32]) == torch.uint8
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "expected"),
+    [
+        ("aten.hardtanh.default", (-1.0, 1.0), torch.int8),
+        ("aten.constant_pad_nd.default", ([1, 1], 1.0), torch.int8),
+        ("aten.clamp.default", (-1.0, 1.0), torch.float32),
+    ],
+)
+def test_numbers_beside_integers(op: str, args: tuple[object, ...], expected: torch.dtype) -> None:
+    assert result_type(Step("s", op, (Ref("x"), *args)), [torch.int8]) == expected
+    assert edge_op(op)._op(torch.zeros(2, dtype=torch.int8), *args).dtype == expected
 
 
 def test_two_numbers_in_one_place_are_refused() -> None:
