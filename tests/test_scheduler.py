@@ -27,7 +27,7 @@ from conformance.environment import suite_sources
 from conformance.errors import UsageError
 from conformance.execution import Job
 from conformance.isolation import Limits
-from conformance.package import CERTIFICATE, JOURNAL, RESULTS
+from conformance.package import CERTIFICATE, FUZZ, JOURNAL, RESULTS
 from conformance.results import CaseResult
 
 ROOT = Path(__file__).parent.parent
@@ -194,6 +194,16 @@ def test_a_case_is_isolated_on_a_worker(single: Cluster, tmp_path: Path, name: s
     here, there = (run(tmp_path / str(bool(where)), where, None, **asked) / RESULTS for where in (None, single))
     assert there.read_bytes() == here.read_bytes()
     assert failure in there.read_text()
+
+
+def test_random_numbers_and_programs_are_the_same_on_a_worker(single: Cluster, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"backend": "fake_backend:drifts", "selection": Selection("baseline", seed=4), "fuzz": 12}
+    here, there = (run(tmp_path / str(bool(where)), where, None, **asked) for where in (None, single))
+    for name in (RESULTS, FUZZ):
+        assert (there / name).read_bytes() == (here / name).read_bytes()
+    assert '"status":"fail"' in (here / FUZZ).read_text()
+    usual = run(tmp_path / "usual", None, None, **{**asked, "selection": Selection("baseline")})
+    assert (usual / RESULTS).read_bytes() != (here / RESULTS).read_bytes()
 
 
 def test_a_worker_with_another_library_is_refused(tmp_path: Path) -> None:
