@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from conformance.certificate import Certificate, CertificateError, read_certificate
+from conformance.certificate import Certificate, CertificateError, Fuzz, read_certificate
 from conformance.contents import read_contents
 from conformance.errors import UsageError
 from conformance.package import CERTIFICATE, RESULTS, sha256
@@ -186,8 +186,14 @@ def _stated(certificate: Certificate) -> dict[str, str]:
         "counts": counts,
         "selection": str(certificate.selection) or "all cases",
         "seed": str(certificate.selection.seed),
+        "random programs": _programs(certificate.fuzz),
         **waivers,
     }
+
+
+def _programs(fuzz: Fuzz | None) -> str:
+    """What the certificates say of them; equal digests are equal results."""
+    return "none" if fuzz is None else f"{fuzz.programs}, {fuzz.fail} fail, {fuzz.sha256[:12]}"
 
 
 def _made_with(certificate: Certificate) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from test_package import NEG, run
 
+from conformance.certificate import Fuzz
 from conformance.cli import main
 from conformance.contents import read_folder
 from conformance.difference import KINDS, Run, compare, read_run
@@ -95,6 +96,16 @@ def test_what_a_run_was_made_with_does_not_make_it_different(folders: Path) -> N
     after = replace(before, certificate=replace(before.certificate, environment=environment, made="2027-01-01"))
     found = compare(before, after)
     assert found.same and [what for what, _, _ in found.made_with] == ["made on", "torch"]
+
+
+def test_seeds_and_random_programs_are_compared(folders: Path) -> None:
+    before = read_run(folders / "backend")
+    selection = replace(before.certificate.selection, seed=3)
+    fuzz = Fuzz(20, 3, 1, "0" * 64)
+    after = replace(before, certificate=replace(before.certificate, selection=selection, fuzz=fuzz))
+    found = compare(before, after)
+    text = list(lines(found))
+    assert not found.same and "  seed: 0 -> 3" in text and "  random programs: none -> 20, 1 fail, 000000000000" in text
 
 
 def test_a_comparison_of_nothing_is_refused(folders: Path, tmp_path: Path) -> None:
