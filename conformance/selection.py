@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from conformance.cases import cases_for, families
 from conformance.errors import UsageError
 from conformance.graph import Case
-from conformance.memory import many_records
 from conformance.table import Table
 
 Predicate = Callable[[str], bool]
@@ -27,8 +26,7 @@ def all_cases(table: Table) -> tuple[Case, ...]:
     Raises SelectionError for an operator that the suite has no cases for, LimitError for a constraint or a value.
     """
     try:
-        with many_records():
-            return cases_for(table)
+        return cases_for(table)
     except KeyError as error:
         known = ", ".join(sorted(families(table)))
         raise SelectionError(f"table {table.name}@{table.version}: no cases for {error}; known: {known}") from error

@@ -23,13 +23,14 @@ from conformance.fuzz.observe import observe
 from conformance.fuzz.programs import Programs
 from conformance.fuzz.reductions import reductions
 from conformance.fuzz.sketch import count, kinds
-from conformance.graph import Graph
+from conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
 from conformance.package import CERTIFICATE, FUZZ, FUZZ_JOURNAL, JOURNAL, RESULTS, PackageError
 from conformance.report.data import Report
 from conformance.results import CaseResult, to_line
 from conformance.selection import SelectionError, all_cases
 from conformance.table import load_table
 from conformance.verification import verify
+from partitioners.ethosu import ethos_u85
 from partitioners.exir import Backend, PartitionResult
 from partitioners.exir.partitioner import DELEGATION_TAG
 from partitioners.neutron import NeutronPartitioner
@@ -255,6 +256,23 @@ def test_other_programs_do_not_go_on(tmp_path: Path) -> None:
     (out / FUZZ_JOURNAL).write_text(text)
     with pytest.raises(PackageError, match="leave out --resume to run again"):
         run(out, resume=True)
+
+
+def test_codes_may_leave_where_an_operator_is_defined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """erf of a little is a little in torch, and code 0 on the device, which has no logarithm."""
+    q, x = Quant(0.05, 3), Value("x", (1, 4), Quant(0.05, 3), Fill(seed=836967071))
+    steps = (
+        Step("a", "aten.remainder.Scalar", (Ref("x"), 1.5), (), q),
+        Step("b", "aten.erf.default", (Ref("a"),), (), Quant(1 / 120, 0)),
+        Step("c", "aten.log10.default", (Ref("b"),), (), q),
+    )
+    name = str(Name(0, 0))
+    case = Case(name, steps[-1].op, "fuzz", "random", "unspecified", None, Graph((x,), steps, (Ref("c"),)), "")
+    table = load_table(ethos_u85.table)
+    assert result_of(case, None, lambda seen: observe(case, ethos_u85, table, seen)).failures == ()
+    monkeypatch.setattr("conformance.fuzz.observe._has_golden", lambda *_: True)
+    (failure,) = result_of(case, None, lambda seen: observe(case, ethos_u85, table, seen)).failures
+    assert "GoldenError: aten.log10.default: found numbers from 0 " in failure.message
 
 
 def test_a_failing_program_is_made_small(tmp_path: Path) -> None:

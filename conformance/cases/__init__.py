@@ -28,6 +28,7 @@ from conformance.cases.limits import LimitError, Limits
 from conformance.cases.make import OPERATOR, SUBJECT, Draft, model
 from conformance.cases.shared import sizes
 from conformance.graph import Case
+from conformance.memory import many_records
 from conformance.table import INTEGER_PRECISIONS, Row, Table
 
 Family = Callable[[Limits], list[Draft]]
@@ -102,6 +103,7 @@ def families(table: Table) -> Mapping[str, Family]:
     return SUITES.get(table.name, INT8)
 
 
+@many_records()
 def cases_for(table: Table) -> tuple[Case, ...]:
     """Every case of a table, row by row. Boundaries stand where the row's constraints put them.
 
