@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from conformance.cases import cases_for, families
+from conformance.cases import cases_for, operators
 from conformance.errors import UsageError
 from conformance.graph import Case
 from conformance.table import Table
@@ -28,7 +28,7 @@ def all_cases(table: Table) -> tuple[Case, ...]:
     try:
         return cases_for(table)
     except KeyError as error:
-        known = ", ".join(sorted(families(table)))
+        known = ", ".join(sorted(operators(table.row(error.args[0]))))
         raise SelectionError(f"table {table.name}@{table.version}: no cases for {error}; known: {known}") from error
 
 

@@ -21,6 +21,7 @@ from conformance.certify import run_case
 from conformance.cli import main
 from conformance.coverage import coverage, failures
 from conformance.graph import Case, Ref
+from conformance.selection import SelectionError, all_cases
 from conformance.table import FOLDER, Table, load_table
 from conformance.tagging import prepare, tag
 from partitioners.exir import Backend
@@ -273,10 +274,27 @@ def test_a_value_that_no_cases_can_follow_is_one_clear_error(fault: str, tmp_pat
 
 def test_a_value_that_a_suite_never_reads_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     row = NEUTRON.row("aten.constant_pad_nd.default")
-    deaf = {row.name: lambda limits: conformance.cases.INT8[row.name](Limits())}
-    monkeypatch.setattr(conformance.cases, "SUITES", {"neutron": deaf})
+    hearing = conformance.cases.INT8[row.name]
+    monkeypatch.setattr(conformance.cases, "INT8", {row.name: lambda limits: hearing(Limits())})
     with pytest.raises(LimitError, match="max_rank: the suite makes its cases of this row without regard to the value"):
         cases_for(replace(NEUTRON, rows=(row,)))
+
+
+@pytest.mark.parametrize(
+    ("table", "known", "unknown"),
+    [
+        ("neutron@1.3", "aten.prelu.default", "aten.where.self"),
+        ("xnnpack@1.5", "aten.bmm.default", "aten.where.self"),
+        ("ethos_u85@1.5", "aten.where.self", "aten.prelu.default"),
+    ],
+)
+def test_an_operator_without_cases_names_those_that_have_some(table: str, known: str, unknown: str) -> None:
+    """Those that have some in the number types of the row."""
+    real = load_table(table)
+    strange = replace(real, rows=(replace(real.rows[0], name="aten.frobnicate.default"),))
+    with pytest.raises(SelectionError, match=re.escape("no cases for 'aten.frobnicate.default'; known: ")) as raised:
+        all_cases(strange)
+    assert known in str(raised.value) and unknown not in str(raised.value)
 
 
 def test_the_command_line_prints_the_error_in_one_line(tmp_path: Path) -> None:

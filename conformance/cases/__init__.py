@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 
@@ -94,13 +94,6 @@ _FAMILIES: Mapping[str, Family] = {
 
 
 INT8: Mapping[str, Family] = MappingProxyType({row: _int8(row, family) for row, family in _FAMILIES.items()})
-# Tables whose rows mean something else than the int8 ones, by the table's name.
-SUITES: Mapping[str, Mapping[str, Family]] = MappingProxyType({})
-
-
-def families(table: Table) -> Mapping[str, Family]:
-    """What the table's cases come from, by row: the table's own suite, else the int8 one."""
-    return SUITES.get(table.name, INT8)
 
 
 @many_records()
@@ -119,6 +112,13 @@ def cases_for(table: Table) -> tuple[Case, ...]:
     return cases
 
 
+def operators(row: Row) -> Iterable[str]:
+    """The operators that there are cases for in the number types of this row."""
+    if not row.precisions:
+        return INT8
+    return integer.FAMILIES if set(INTEGER_PRECISIONS) & set(row.precisions) else typed.FAMILIES
+
+
 def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
     """What case functions may know of a row, in one of its precisions."""
     where = f"{table.name}@{table.version}: {row.name}{f' ({precision})' if precision else ''}"
@@ -135,7 +135,7 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
-        for draft in _known(limits, families(table)[row.name](limits)):
+        for draft in _known(limits, INT8[row.name](limits)):
             yield _case(row, draft)
 
 

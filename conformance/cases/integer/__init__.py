@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from conformance.cases.integer import (
     binary,
+    convolution,
     functions,
     images,
     layout,
@@ -16,19 +17,20 @@ from conformance.cases.integer import (
     reductions,
     selection,
 )
+from conformance.cases.integer.common import Family
 from conformance.cases.integer.spelling import INT8, INT16, INTEGERS, PER_CHANNEL
 from conformance.cases.limits import Limits
 from conformance.cases.make import Draft
 from conformance.cases.typed import thinned
 from conformance.table import Row
 
-Family = Callable[[str, Limits], list[Draft]]
 PRECISIONS = (INT8, INT8 + PER_CHANNEL, INT16, INT16 + PER_CHANNEL, INTEGERS)
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         **functions.FAMILIES,
         **binary.FAMILIES,
         **limits.FAMILIES,
+        **convolution.FAMILIES,
         **products.FAMILIES,
         **layout.FAMILIES,
         **images.FAMILIES,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from conformance.cases.integer.common import Subject, everywhere, ratio_limits
+from conformance.cases.integer.common import Family, Subject, everywhere, ratio_limits
 from conformance.cases.integer.spelling import INTEGERS, codes_quant, integers, is_wide, other_type, spelled
 from conformance.cases.limits import Limits
 from conformance.cases.make import (
@@ -158,7 +158,6 @@ def extreme_cases(binary: Binary, precision: str, limits: Limits) -> list[Draft]
     return drafts
 
 
-Family = Callable[[str, Limits], list[Draft]]
 FAMILIES: Mapping[str, Family] = {
     "aten.add.Tensor": partial(sum_cases, Binary("aten.add.Tensor")),
     "aten.sub.Tensor": partial(sum_cases, Binary("aten.sub.Tensor")),

@@ -33,6 +33,9 @@ from conformance.cases.typed.spelling import opened
 from conformance.checks import Refuses
 from conformance.graph import Fill, Graph, Quant, Value
 
+Family = Callable[[str, Limits], list[Draft]]
+"""Makes a row's cases in one precision, with what the table says of its limits."""
+
 SIZES = (1, 2, 1, 3, 1, 2, 1, 2)
 BITS, ZEROS = (1.0, 0.0, 0.0, 1.0, 1.0), (0.0,)
 NEGATING = ("aten.neg.default",)

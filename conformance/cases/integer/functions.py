@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.common import FILLS, Subject, everywhere, requantised
+from conformance.cases.integer.common import FILLS, Family, Subject, everywhere, requantised
 from conformance.cases.integer.spelling import INT16, is_wide
 from conformance.cases.limits import Limits
 from conformance.cases.make import (
@@ -234,7 +234,6 @@ def div_cases(precision: str, limits: Limits) -> list[Draft]:
     return [*number_cases(function, floor, precision, limits), *renamed]
 
 
-Family = Callable[[str, Limits], list[Draft]]
 FAMILIES: Mapping[str, Family] = {
     **{name: partial(cases, function) for name, function in FUNCTIONS.items()},
     **{name: partial(number_cases, *row) for name, row in OF_TWO.items()},

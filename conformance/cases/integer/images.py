@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.common import Subject, everywhere, moved_ratios, rescaled
+from conformance.cases.integer.common import Family, Subject, everywhere, moved_ratios, rescaled
 from conformance.cases.integer.spelling import integers
 from conformance.cases.limits import Limits
 from conformance.cases.make import (
@@ -261,7 +261,6 @@ def resize_cases(op: str, precision: str, limits: Limits) -> list[Draft]:
     return drafts
 
 
-Family = Callable[[str, Limits], list[Draft]]
 FAMILIES: Mapping[str, Family] = {
     AVERAGE: average_cases,
     ADAPTIVE: adaptive_cases,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.common import Subject, everywhere, moved_ratios, rescaled
+from conformance.cases.integer.common import Family, Subject, everywhere, moved_ratios, rescaled
 from conformance.cases.integer.spelling import IMAGE, INTEGERS, as_integers, based, codes_quant, spelled
 from conformance.cases.limits import Limits
 from conformance.cases.make import (
@@ -107,8 +107,6 @@ def with_limits(row: Movement, more: Callable[[Subject, str, Limits], Iterator[D
     """A movement with limits of its own."""
     return lambda precision, limits: [*cases(row, precision, limits), *more(row.subject(precision), precision, limits)]
 
-
-Family = Callable[[str, Limits], list[Draft]]
 
 # ------------------------------------------------------------------------------------ cat
 

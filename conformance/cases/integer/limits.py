@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from conformance.cases.integer.binary import SHAPES
-from conformance.cases.integer.common import Subject, everywhere, moved_ratios, ratio_limits, rescaled
+from conformance.cases.integer.common import Family, Subject, everywhere, moved_ratios, ratio_limits, rescaled
 from conformance.cases.integer.functions import POSITIVE, all_codes
 from conformance.cases.integer.spelling import INTEGERS, codes_quant, integers, is_wide
 from conformance.cases.limits import Limits
@@ -110,7 +110,6 @@ def clamp_tensor_cases(precision: str, limits: Limits) -> list[Draft]:
     ]
 
 
-Family = Callable[[str, Limits], list[Draft]]
 HARDTANH = (("default", ()), ("relu6", (0.0, 6.0)), ("whole_numbers", (-2, 3)), ("off_the_grid", (-1.23, 1.23)))
 FAMILIES: Mapping[str, Family] = {
     "aten.abs.default": partial(cases, Unary("aten.abs.default")),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from conformance.cases.integer.binary import Binary, scaled
 from conformance.cases.integer.binary import cases as binary_cases
-from conformance.cases.integer.common import Subject, everywhere, ratio_limits
+from conformance.cases.integer.common import Family, Subject, everywhere, ratio_limits
 from conformance.cases.integer.spelling import IMAGE, INTEGERS, flags, integers, is_wide, numbers
 from conformance.cases.limits import Limits
 from conformance.cases.make import Draft, Q, Use, X, accepted, inside, limit, model, outside, use, valued
@@ -177,7 +177,6 @@ def conversion_cases(precision: str, limits: Limits) -> list[Draft]:
 # ------------------------------------------------------------------------------------ rows
 
 WIDTHS = ("int32", "int8", "int16", "bool")
-Family = Callable[[str, Limits], list[Draft]]
 
 
 def _bits(name: str, **settings: Any) -> tuple[str, Family]:

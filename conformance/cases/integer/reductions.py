@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from conformance.cases.integer.common import (
+    Family,
     Subject,
     additional_checks,
     everywhere,
@@ -243,7 +244,6 @@ def argmax_limits(limits: Limits) -> Iterator[Draft]:
     yield outside("max_elements", str(places + 256), _argmax((1, 3, 256, places // 256 + 1), 1))
 
 
-Family = Callable[[str, Limits], list[Draft]]
 FAMILIES: Mapping[str, Family] = {
     "aten.amax.default": partial(extreme_cases, "aten.amax.default"),
     "aten.amin.default": partial(extreme_cases, "aten.amin.default"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from conformance.cases.integer.common import (
+    Family,
     Subject,
     additional_checks,
     everywhere,
@@ -286,7 +287,6 @@ def _requantised(graph: Graph, q: Any) -> Graph:
     return replace(graph, steps=(replace(made, quant=q), *rest))
 
 
-Family = Callable[[str, Limits], list[Draft]]
 FULL = (
     ("zero", ((1, 3, 1, 1), 0.0)),
     ("negative", ((5,), -0.75)),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from conformance.cases.limits import Limits
 from conformance.cases.make import SUBJECT, Draft
 from conformance.cases.typed import binary, convert, convolution, elementwise, image, layout, products
+from conformance.cases.typed.common import Family
 from conformance.graph import Case
 from conformance.table import Row
-
-Family = Callable[[str, Limits], list[Draft]]
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {

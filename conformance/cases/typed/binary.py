@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,7 +23,7 @@ from conformance.cases.make import (
     valued,
 )
 from conformance.cases.shared import SCATTERED, named
-from conformance.cases.typed.common import FLOAT, FLOAT_STATIC, Subject, everywhere
+from conformance.cases.typed.common import FLOAT, FLOAT_STATIC, Family, Subject, everywhere
 from conformance.cases.typed.contexts import then_hardtanh, then_relu, with_activation
 from conformance.cases.typed.elementwise import POSITIVE, TELLING
 from conformance.cases.typed.spelling import IMAGE, is_static, real, result
@@ -198,7 +198,6 @@ def alpha_cases(binary: Binary, precision: str, limits: Limits) -> list[Draft]:
     return [*drafts, *ratios(binary, limits)] if is_static(precision) else drafts
 
 
-Family = Callable[[str, Limits], list[Draft]]
 FAMILIES: Mapping[str, Family] = {
     "aten.add.Tensor": partial(alpha_cases, Binary("aten.add.Tensor", "AddConfig", FLOAT_STATIC)),
     "aten.sub.Tensor": partial(alpha_cases, Binary("aten.sub.Tensor", "SubConfig", FLOAT_STATIC)),

@@ -30,6 +30,9 @@ from conformance.cases.typed import contexts as surroundings
 from conformance.cases.typed.spelling import FLOATS, IMAGE, activations, is_static, opened, retyped, with_x
 from conformance.graph import Fill, Graph, Quant, Ref, Step
 
+Family = Callable[[str, Limits], list[Draft]]
+"""Makes a row's cases in one precision, with what the table says of its limits."""
+
 PRECISIONS = ("FP32", "STATIC_QUANT", "DYNAMIC_QUANT")
 FLOAT = ("FP32",)
 FLOAT_STATIC = ("FP32", "STATIC_QUANT")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from conformance.cases.make import (
     valued,
 )
 from conformance.cases.shared import SCATTERED
-from conformance.cases.typed.common import Subject, alone, with_options
+from conformance.cases.typed.common import Family, Subject, alone, with_options
 from conformance.cases.typed.elementwise import TELLING
 from conformance.cases.typed.spelling import real
 from conformance.graph import Fill, Graph, Ref, Step, Value
@@ -153,5 +153,4 @@ def _and_back(u: Use) -> Graph:
     return Graph(graph.values, (*graph.steps, back), (Ref("back"),))
 
 
-Family = Callable[[str, Limits], list[Draft]]
 FAMILIES: Mapping[str, Family] = {QUANTIZE: quantize_cases, DEQUANTIZE: dequantize_cases}

@@ -21,8 +21,8 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.typed.common import PRECISIONS, Subject
-from conformance.cases.typed.products import B, Family, W, shared, with_weights
+from conformance.cases.typed.common import PRECISIONS, Family, Subject
+from conformance.cases.typed.products import B, W, shared, with_weights
 from conformance.cases.typed.spelling import FLOATS, floats, is_static, real, result, run_time, weights
 from conformance.graph import Fill, Graph, Ref, Step, Value
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from conformance.cases.limits import Limits
 from conformance.cases.make import Draft, Use, accepted, limit, model, outside, placed, quant, sizes_of, valued
 from conformance.cases.shared import SCATTERED, ZERO_POINTS, named
-from conformance.cases.typed.common import FLOAT, FLOAT_STATIC, Subject, everywhere, option_spellings
+from conformance.cases.typed.common import FLOAT, FLOAT_STATIC, Family, Subject, everywhere, option_spellings
 from conformance.cases.typed.spelling import IMAGE, is_static, real, use, with_x
 from conformance.graph import Fill, Quant, Ref, Step
 
@@ -218,7 +218,6 @@ def relu_cases(precision: str, limits: Limits) -> list[Draft]:
     return [*cases(unary, precision, limits), *option_spellings(unary.subject, precision)]
 
 
-Family = Callable[[str, Limits], list[Draft]]
 FAMILIES: Mapping[str, Family] = {name: partial(cases, row) for name, row in PLAIN.items()} | {
     "aten.clamp.default": clamp_cases,
     "aten.elu.default": elu_cases,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from conformance.cases.make import (
     valued,
 )
 from conformance.cases.shared import SCATTERED, named
-from conformance.cases.typed.common import FLOAT_STATIC, Subject, everywhere
+from conformance.cases.typed.common import FLOAT_STATIC, Family, Subject, everywhere
 from conformance.cases.typed.layout import moved, same_qparams
 from conformance.cases.typed.spelling import IMAGE, is_static, opened, real, result, use, with_x
 from conformance.graph import Fill, Ref
@@ -331,7 +331,6 @@ def _bmm(precision: str, shape: tuple[int, ...], columns: int) -> Use:
     return Use(BMM, values, (X, Ref("y")), result(precision))
 
 
-Family = Callable[[str, Limits], list[Draft]]
 FAMILIES: Mapping[str, Family] = {
     AVG_POOL: avg_pool_cases,
     MAX_POOL: max_pool_cases,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from conformance.cases.make import (
     valued,
 )
 from conformance.cases.shared import ZERO_POINTS, one_hots
-from conformance.cases.typed.common import FLOAT_STATIC, Subject, everywhere
+from conformance.cases.typed.common import FLOAT_STATIC, Family, Subject, everywhere
 from conformance.cases.typed.spelling import IMAGE, is_static, opened, real, result, use
 from conformance.graph import Fill, Quant, Ref, Value
 
@@ -251,7 +251,6 @@ def _sliced(precision: str, *arguments: Any) -> Use:
     return use(SLICE, real("x", IMAGE, precision), precision, *arguments)
 
 
-Family = Callable[[str, Limits], list[Draft]]
 FAMILIES: Mapping[str, Family] = {
     TO_COPY: to_copy_cases,
     CAT: cat_cases,

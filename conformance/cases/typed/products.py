@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from conformance.cases.make import (
     weight_quant,
 )
 from conformance.cases.shared import ZERO_POINTS, one_hots
-from conformance.cases.typed.common import PRECISIONS, Subject, everywhere, option_spellings, with_options
+from conformance.cases.typed.common import PRECISIONS, Family, Subject, everywhere, option_spellings, with_options
 from conformance.cases.typed.contexts import fused, then_hardtanh, then_relu, with_activation
 from conformance.cases.typed.elementwise import TELLING
 from conformance.cases.typed.spelling import (
@@ -328,5 +328,4 @@ def open_weights(u: Use) -> Iterator[Draft]:
         yield with_options(accepted(f"forced_open_{name}", graph), option)
 
 
-Family = Callable[[str, Limits], list[Draft]]
 FAMILIES: Mapping[str, Family] = {LINEAR: linear_cases}
