@@ -6,13 +6,14 @@ Run from the repository:
 
 Each size is a run of `assay certify --fuzz` in a process of its own, with one case of the table beside it. Printed are
 the time for a program (start-up, which loads torch and makes the cases, is measured by a run of one program and
-taken off) and the largest memory of the process of the run and of any of its workers; then the ratios of the last
-size to the first.
+taken off), the largest memory of the process of the run and of any of its workers, and how many programs fail; then
+the ratios of the last size to the first. With `--keep FOLDER` the results of each size stay there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -27,11 +28,12 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass
 class Measured:
-    """seconds: by the clock on the wall. own, workers: the largest memory of one, in KiB."""
+    """seconds: by the clock on the wall. own, workers: the largest memory of one, in KiB. fail: failing programs."""
 
     seconds: float = 0.0
     own: int = 0
     workers: int = 0
+    fail: int = 0
 
 
 def children(process: int) -> list[int]:
@@ -60,11 +62,12 @@ def watch(process: int, measured: Measured, ended: threading.Event) -> None:
         measured.workers = max([measured.workers, *map(memory, children(process))])
 
 
-def run(backend: str, programs: int, workers: int, seed: int) -> Measured:
-    """One run."""
+def run(backend: str, programs: int, workers: int, seed: int, keep: Path | None = None) -> Measured:
+    """One run. Its results stay in the folder `keep`, where one is given."""
     measured, ended = Measured(), threading.Event()
     with tempfile.TemporaryDirectory() as folder:
-        words = ["certify", backend, "-k", "aten.abs and baseline", "-n", str(workers), "--out", f"{folder}/out"]
+        out = keep / str(programs) if keep else Path(folder, "out")
+        words = ["certify", backend, "-k", "aten.abs and baseline", "-n", str(workers), "--out", str(out)]
         words += ["--fuzz", str(programs), "--seed", str(seed)]
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
         before = time.perf_counter()
@@ -78,8 +81,9 @@ def run(backend: str, programs: int, workers: int, seed: int) -> Measured:
         code = process.wait()
         ended.set()
         thread.join()
-        if code != 1 or not Path(folder, "out", "certificate.json").exists():
+        if code != 1 or not (out / "certificate.json").exists():
             raise SystemExit(f"the run ended with exit code {code}")
+        measured.fail = json.loads((out / "certificate.json").read_text())["fuzz"]["fail"]
     measured.seconds = time.perf_counter() - before
     return measured
 
@@ -90,17 +94,18 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sizes", type=int, nargs="+", default=[2_000, 20_000])
+    parser.add_argument("--keep", type=Path, help="a folder for the results")
     options = parser.parse_args()
     start = run(options.backend, 1, options.workers, options.seed)
     found = []
     for size in options.sizes:
-        measured = run(options.backend, size, options.workers, options.seed)
+        measured = run(options.backend, size, options.workers, options.seed, options.keep)
         each = (measured.seconds - start.seconds) / (size - 1)
         found.append((each, measured))
         print(
             f"{size:6} programs: {1e3 * each:.2f} ms each, "
             f"most {measured.own / 1024:.0f} MiB in the run, "
-            f"{measured.workers / 1024:.0f} MiB in a worker"
+            f"{measured.workers / 1024:.0f} MiB in a worker, {measured.fail} failing"
         )
     (first, few), (last, many) = found[0], found[-1]
     print(
