@@ -7,7 +7,9 @@ Run from the repository:
 Each size is a run of `assay certify --fuzz` in a process of its own, with one case of the table beside it. Printed are
 the time for a program (start-up, which loads torch and makes the cases, is measured by a run of one program and
 taken off), the largest memory of the process of the run and of any of its workers, and how many programs fail; then
-the ratios of the last size to the first. With `--keep FOLDER` the results of each size stay there.
+the ratios of the last size to the first.
+Processor time is what ratios are of, as other work on the machine does not stretch it. With `--keep FOLDER` the results
+of each size stay there.
 """
 
 from __future__ import annotations
@@ -28,9 +30,13 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass
 class Measured:
-    """seconds: by the clock on the wall. own, workers: the largest memory of one, in KiB. fail: failing programs."""
+    """seconds, processor: by the clock on the wall, and of all processors.
+
+    own, workers: the largest memory of one process, in KiB. fail: failing programs.
+    """
 
     seconds: float = 0.0
+    processor: float = 0.0
     own: int = 0
     workers: int = 0
     fail: int = 0
@@ -55,11 +61,24 @@ def memory(process: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
 
 
+def spent(process: int) -> float:
+    """The processor time that a process has had so far, in seconds."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def watch(process: int, measured: Measured, ended: threading.Event) -> None:
     """Look at all processes until the run ends."""
+    times: dict[int, float] = {}
     while not ended.wait(0.2):
+        below = children(process)
         measured.own = max(measured.own, memory(process))
-        measured.workers = max([measured.workers, *map(memory, children(process))])
+        measured.workers = max([measured.workers, *map(memory, below)])
+        times.update({one: time for one in (process, *below) if (time := spent(one))})
+    measured.processor = sum(times.values())
 
 
 def run(backend: str, programs: int, workers: int, seed: int, keep: Path | None = None) -> Measured:
@@ -100,16 +119,17 @@ def main() -> None:
     found = []
     for size in options.sizes:
         measured = run(options.backend, size, options.workers, options.seed, options.keep)
-        each = (measured.seconds - start.seconds) / (size - 1)
+        each = (measured.processor - start.processor) / (size - 1)
+        wall = (measured.seconds - start.seconds) / (size - 1)
         found.append((each, measured))
         print(
-            f"{size:6} programs: {1e3 * each:.2f} ms each, "
+            f"{size:6} programs: {1e3 * wall:.2f} ms each, {1e3 * each:.2f} ms of processor time, "
             f"most {measured.own / 1024:.0f} MiB in the run, "
             f"{measured.workers / 1024:.0f} MiB in a worker, {measured.fail} failing"
         )
     (first, few), (last, many) = found[0], found[-1]
     print(
-        f"ratios: time {last / first:.2f}, memory of the run {many.own / few.own:.2f}, "
+        f"ratios: processor time {last / first:.2f}, memory of the run {many.own / few.own:.2f}, "
         f"of a worker {many.workers / few.workers:.2f}"
     )
 
