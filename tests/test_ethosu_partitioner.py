@@ -185,35 +185,6 @@ def test_a_list_is_no_compile_spec() -> None:
         EthosUPartitioner(EthosUCompileSpec(U55).to_list())  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("target", "count"), [(U55, 10), ("ethos-u65-256", 10), (U85, 12)])
-def test_how_many_operators_are_kept_whole(target: str, count: int) -> None:
-    operators, _ = EthosUPartitioner(EthosUCompileSpec(target)).ops_to_not_decompose(program())
-    assert len(operators) == len(set(operators)) == count
-
-
-def kept(write: object, op: str) -> bool:
-    b = Builder()
-    result = write(b)  # type: ignore[operator]
-    found = b.program(result)
-    _, keep = EthosUPartitioner(EthosUCompileSpec(U55)).ops_to_not_decompose(found)
-    assert keep is not None
-    return keep(next(n for n in found.graph.nodes if target_name(n.target) == op))
-
-
-def test_the_filter_keeps_what_is_quantised() -> None:
-    linear = "aten.linear.default"
-    silu = "aten.silu.default"
-    assert kept(lambda b: b.op(linear, b.input(2, 4), b.weight(3, 4)), linear)
-    assert not kept(lambda b: b.op(linear, b.raw_input(2, 4), b.weight(3, 4)), linear)
-    assert not kept(lambda b: b.call(linear, b.input(2, 4), b.weight(3, 4)), linear)
-    relu = lambda b: b.op("aten.relu.default", b.call(linear, b.input(2, 4), b.weight(3, 4)))  # noqa: E731
-    assert kept(relu, linear)
-    assert kept(lambda b: b.op(silu, b.input(4)), silu)
-    assert not kept(lambda b: b.call(silu, b.raw_input(4)), silu)
-    assert kept(lambda b: b.call("aten.logit.default", b.raw_input(4)), "aten.logit.default")
-    assert not kept(lambda b: b.call(ABS, b.input(4)), ABS)
-
-
 # ------------------------------------------------------------------------------------ cycles
 
 

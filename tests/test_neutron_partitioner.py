@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ from torch import fx
 from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
 
+from conformance.certify import delegates
+from partitioners.exir import run_program
 from partitioners.exir.ops import target_name
 from partitioners.exir.partitioner import DELEGATION_TAG
 from partitioners.exir.program import copy_program
 from partitioners.exir.qdq import QParams, qparams
+from partitioners.exir.transform_and_lower import to_edge_transform_and_lower
 from partitioners.neutron.clusters import find_clusters
 from partitioners.neutron.compile_spec import generate_neutron_compile_spec
 from partitioners.neutron.partitioner import NeutronPartitioner
@@ -214,34 +218,77 @@ def test_data_comes_from_the_post_quantization_state_dict() -> None:
 # ------------------------------------------------------------------------------------ preserved operators
 
 
-def prelu_graph(shape: tuple[int, ...]) -> torch.export.ExportedProgram:
-    """A float model with prelu, in the ATen dialect."""
-    return torch.export.export(torch.nn.PReLU(shape[1]), (torch.zeros(shape),))
+CODES = (0.05, 0, -128, 127, torch.int8)
 
 
-@pytest.mark.parametrize(("shape", "kept"), [((1, 8, 64, 64), True), ((1, 8, 64, 65), False)])
-def test_operators_are_preserved_where_they_can_run(shape: tuple[int, ...], kept: bool) -> None:
-    program = prelu_graph(shape)
-    ops, keep = NeutronPartitioner(preserve_ops=[torch.ops.aten.prelu.default]).ops_to_not_decompose(program)
-    assert ops == [torch.ops.aten.prelu.default]
+class PReLU(torch.nn.Module):
+    """prelu on codes, or on float numbers."""
+
+    def __init__(self, channels: int, quantised: bool) -> None:
+        super().__init__()
+        self.quantised = quantised
+        self.slopes = torch.full((channels,), 5, dtype=torch.int8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        slopes = torch.ops.quantized_decomposed.dequantize_per_tensor.default(self.slopes, *CODES)
+        return self.coded(torch.ops.aten.prelu(self.coded(x), slopes))
+
+    def coded(self, x: torch.Tensor) -> torch.Tensor:
+        """Through codes, if it is the quantised one."""
+        if not self.quantised:
+            return x
+        codes = torch.ops.quantized_decomposed.quantize_per_tensor.default(x, *CODES)
+        real: torch.Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor.default(codes, *CODES)
+        return real
+
+
+def prelu_graph(shape: tuple[int, ...], quantised: bool = True) -> torch.export.ExportedProgram:
+    """A model with prelu, in the ATen dialect."""
+    return torch.export.export(PReLU(shape[1], quantised), (torch.zeros(shape),))
+
+
+def preserving(**options: Any) -> NeutronPartitioner:
+    return NeutronPartitioner(preserve_ops=[torch.ops.aten.prelu.default], **options)
+
+
+def kept(partitioner: NeutronPartitioner, program: torch.export.ExportedProgram) -> list[str]:
+    keep = partitioner.ops_to_not_decompose(program)[1]
     assert keep is not None
-    assert [n.name for n in program.graph.nodes if keep(n)] == (["prelu"] if kept else [])
+    return [n.name for n in program.graph.nodes if keep(n)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "quantised", "expected"),
+    [((1, 8, 64, 64), True, ["prelu"]), ((1, 8, 64, 65), True, []), ((1, 8, 64, 64), False, [])],
+)
+def test_operators_are_preserved_where_they_can_run(
+    shape: tuple[int, ...], quantised: bool, expected: list[str]
+) -> None:
+    program = prelu_graph(shape, quantised)
+    assert preserving().ops_to_not_decompose(program)[0] == [torch.ops.aten.prelu.default]
+    assert kept(preserving(), program) == expected
+    # What is not kept runs outside of delegates, where nothing has it whole.
+    lowered = to_edge_transform_and_lower(program, partitioner=[preserving()])
+    x = torch.linspace(-1, 1, math.prod(shape)).reshape(shape)
+    assert torch.equal(run_program(lowered.exported_program(), (x,))[0], program.module()(x))
+
+
+def test_what_is_excluded_is_not_preserved() -> None:
+    program = prelu_graph((1, 8, 4, 4))
+    spec = generate_neutron_compile_spec("imxrt700", operators_not_to_delegate=["aten::prelu"])
+    assert kept(preserving(compile_spec=spec), program) == []
+    lowered = to_edge_transform_and_lower(program, partitioner=[preserving(compile_spec=spec)])
+    assert not list(delegates(lowered.exported_program()))
 
 
 def test_the_additional_condition_is_asked() -> None:
-    program = prelu_graph((1, 8, 4, 4))
-    partitioner = NeutronPartitioner(preserve_ops=[torch.ops.aten.prelu.default], check_op_support=lambda node: False)
-    keep = partitioner.ops_to_not_decompose(program)[1]
-    assert keep is not None
-    assert not any(keep(n) for n in program.graph.nodes)
+    assert kept(preserving(check_op_support=lambda node: False), prelu_graph((1, 8, 4, 4))) == []
 
 
 def test_nothing_is_preserved_by_default() -> None:
     program = prelu_graph((1, 8, 4, 4))
-    ops, keep = NeutronPartitioner().ops_to_not_decompose(program)
-    assert ops == []
-    assert keep is not None
-    assert not any(keep(n) for n in program.graph.nodes)
+    assert NeutronPartitioner().ops_to_not_decompose(program)[0] == []
+    assert kept(NeutronPartitioner(), program) == []
 
 
 # ------------------------------------------------------------------------------------ clusters

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from partitioners.ethosu.support.rules import node_rejections
 from partitioners.exir.backend import Rejection
 from partitioners.exir.constants import constant_values, tag_constant_data
 from partitioners.exir.nodes import operand
-from partitioners.exir.ops import GETITEM, target_name
+from partitioners.exir.ops import GETITEM, target_name, to_edge_op
 from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from partitioners.exir.reach import Reach
 from partitioners.exir.rules import rejection
@@ -69,16 +70,28 @@ class EthosUPartitioner(Partitioner):
         self._custom[target_name(op)] = op
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
-        """The operators that are delegated whole, and a filter that keeps the nodes that are quantised so."""
-        custom = frozenset(self._custom)
+        """The operators that are delegated whole, and a filter that keeps those nodes that are quantised and taken.
+
+        What `partition` refuses is not kept, as nothing could run it then: `additional_checks` are asked as well.
+        """
+        custom, constants = frozenset(self._custom), constant_values(ep)
+        known: dict[fx.Graph, Reasons] = {}
+
+        def keep(node: fx.Node) -> bool:
+            if not is_preserved(node, custom):
+                return False
+            if node not in known.get(node.graph, {}):
+                known[node.graph] = self._own_reasons(node.graph, constants)
+            return not known[node.graph][node]
+
         operators = preserved_operators(self.compile_spec.tosa_spec.is_u55_subset)
-        return [*operators, *self._custom.values()], lambda node: is_preserved(node, custom)
+        return [*operators, *self._custom.values()], keep
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag what can be delegated; constants get the tag of their users. Changes nothing else."""
         logger.info("Partitioning for %s: %s", BACKEND_ID, self.compile_spec.tosa_spec)
         module, graph = exported_program.graph_module, exported_program.graph
-        reasons = self._own_reasons(exported_program)
+        reasons = self._own_reasons(graph, constant_values(exported_program))
         partitions = _settled(module, frozenset(node for node, found in reasons.items() if not found), reasons)
         for tag, nodes in partitions.items():
             for node in nodes:
@@ -92,15 +105,15 @@ class EthosUPartitioner(Partitioner):
         """The reasons of the last `partition` as a table of at most 80 columns, grouped by reason."""
         return rejection_report(self.rejections)
 
-    def _own_reasons(self, program: ExportedProgram) -> Reasons:
-        context = Context(self.compile_spec.tosa_spec.is_u55_subset, constant_values(program))
-        modules = dict(program.graph_module.named_modules())
+    def _own_reasons(self, graph: fx.Graph, constants: Mapping[str, torch.Tensor | None]) -> Reasons:
+        context = Context(self.compile_spec.tosa_spec.is_u55_subset, constants)
+        modules = dict(graph.owning_module.named_modules()) if graph.owning_module is not None else {}
         reasons: Reasons = {}
-        for node in program.graph.nodes:
+        for node in graph.nodes:
             if node.op == "call_function":
                 custom = target_name(node.target) in self._custom
                 reasons[node] = () if custom else self._all_rejections(node, context, modules)
-        return with_int64_inside(program.graph, reasons)
+        return with_int64_inside(graph, reasons)
 
     def _all_rejections(
         self, node: fx.Node, context: Context, modules: Mapping[str, torch.nn.Module]
@@ -108,7 +121,8 @@ class EthosUPartitioner(Partitioner):
         found = node_rejections(node, context)
         if any(one.code in UNDECIDED for one in found):
             return found
-        refusing = (c for c in self.additional_checks if not c.is_node_supported(modules, node))
+        with _in_edge_dialect(node):
+            refusing = [check for check in self.additional_checks if not check.is_node_supported(modules, node)]
         text = sentence("additional_check")
         return found + tuple(rejection(node, "additional_check", type(check).__name__, text) for check in refusing)
 
@@ -132,6 +146,18 @@ class _Supported(OperatorSupportBase):
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
         """Whether the node is one of them."""
         return node in self.nodes
+
+
+@contextmanager
+def _in_edge_dialect(node: fx.Node) -> Iterator[None]:
+    """The node as its edge operator, for which `additional_checks` are written, also where nothing is taken apart."""
+    target = node.target
+    if isinstance(target, OpOverload):
+        node.target = to_edge_op(target)
+    try:
+        yield
+    finally:
+        node.target = target
 
 
 def _settled(module: fx.GraphModule, supported: Nodes, reasons: Reasons) -> dict[str, Nodes]:

@@ -14,7 +14,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from partitioners.exir.backend import CompileSpec, Rejection
 from partitioners.exir.constants import constant_values, tag_constant_data
 from partitioners.exir.nodes import operand
-from partitioners.exir.ops import GETITEM, target_name
+from partitioners.exir.ops import GETITEM, node_name, target_name
 from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from partitioners.exir.qdq import is_compute
 from partitioners.exir.rules import rejection
@@ -22,7 +22,7 @@ from partitioners.neutron.clusters import Cluster
 from partitioners.neutron.compile_spec import NOT_TO_DELEGATE, generate_neutron_compile_spec, spec_value
 from partitioners.neutron.options import CustomDelegationOptions
 from partitioners.neutron.support.rule import Context
-from partitioners.neutron.support.rules import RULES, node_rejections, operator_rejections
+from partitioners.neutron.support.rules import RULES, node_rejections
 from partitioners.neutron.support.stage import stage_rejections
 from partitioners.neutron.support.weights import WEIGHT_POSITION, through_permute
 from partitioners.neutron.target import NeutronTargetSpec
@@ -86,15 +86,19 @@ class NeutronPartitioner(Partitioner):
         return PartitionResult(exported_program, dict.fromkeys(tags, self.delegation_spec))
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
-        """`preserve_ops`, and a filter that keeps those nodes whose operator's own rules hold."""
-        constants = constant_values(ep, self.post_quantization_state_dict)
+        """`preserve_ops`, and a filter that keeps those nodes that can be delegated: nothing else runs them whole."""
+        constants, patterns = constant_values(ep, self.post_quantization_state_dict), self._not_to_delegate()
         names = {target_name(op) for op in self.preserve_ops}
 
         def keep(node: fx.Node) -> bool:
-            if node.op != "call_function" or target_name(node.target) not in names & RULES.keys():
+            name = target_name(node.target)
+            if node.op != "call_function" or name not in names & RULES.keys():
                 return False
-            supported = not operator_rejections(node, self._graph_context(node.graph, constants))
-            return supported and (self.check_op_support is None or self.check_op_support(node))
+            if any(pattern in node_name(name) for pattern in patterns):
+                return False
+            if node_rejections(node, self._graph_context(node.graph, constants)):
+                return False
+            return self.check_op_support is None or self.check_op_support(node)
 
         return list(self.preserve_ops), keep
 

@@ -39,7 +39,7 @@ def judging(change: Callable[[Found], Found], *patches: Patch) -> Backend:
     def changed(right: Callable[..., Found]) -> Callable[..., Found]:
         return lambda *arguments: change(right(*arguments))
 
-    names = ("node_rejections", "operator_rejections", "stage_rejections")
+    names = ("node_rejections", "stage_rejections")
 
     class Judging(NeutronPartitioner):
         def partition(self, exported_program: torch.export.ExportedProgram) -> PartitionResult:

@@ -41,12 +41,7 @@ def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
     found = _broken(node, context, (*COMMON, static_shape))
     if any(rejected.code == static_shape.code for rejected in found):
         return found
-    return found + operator_rejections(node, context) + _broken(node, context, (rescale,))
-
-
-def operator_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
-    """The reasons that the operator's own rules give, whatever stands around the node."""
-    return _broken(node, context, RULES.get(target_name(node.target), ()))
+    return found + _broken(node, context, (*RULES[name], rescale))
 
 
 def _rewritten(node: fx.Node, name: str, context: Context) -> tuple[Rejection, ...]:
