@@ -85,6 +85,19 @@ def size(graph: Graph) -> int:
     return sum(count(value.shape) for value in graph.values)
 
 
+def test_other_sizes_may_leave_fewer_results() -> None:
+    """A split of fewer numbers has fewer pieces: what another operator takes of them may be gone."""
+    x, piece = Value("x", (4, 2), None), Ref("pieces", 1)
+    steps = (
+        Step("pieces", "aten.split_copy.Tensor", (Ref("x"), 2)),
+        Step("subject", "aten.abs.default", (piece,)),
+    )
+    graph = Graph((x,), steps, (Ref("subject"),))
+    assert kinds(graph) is not None
+    assert kinds(replace(graph, values=(replace(x, shape=(2, 2)),))) is None
+    assert parse(programs("neutron@1.3").case("fuzz/21/023398").id).number == 23398  # which was drawn so
+
+
 def test_reductions_are_smaller_and_end() -> None:
     graph = programs("neutron@1.3").case("fuzz/0/3").graph
     rounds = 0

@@ -52,7 +52,10 @@ def further(values: Sequence[Value], steps: Sequence[Step], known: Mapping[Ref, 
     if any(count(value.shape) > MOST for value in values):
         return None
     for step in steps:
-        results = _results(step.op, _with_kinds(step.args, found), step.kwargs)
+        try:
+            results = _results(step.op, _with_kinds(step.args, found), step.kwargs)
+        except KeyError:  # a result that the step before has no longer: a split of fewer numbers, into fewer pieces
+            return None
         if results is None:
             return None
         for index, (shape, dtype) in enumerate(results):
