@@ -31,14 +31,15 @@ from conformance.results import (
 )
 from conformance.table import Table
 from conformance.tagging import NO_WORK, STEP, Recorder, Tags, prepare, tagging_of
-from partitioners.exir import Backend, CompileSpec, LoweredBackendModule, Runtime, run_program, to_backend
+from conformance.untrusted import Elsewhere, Watched, same
+from partitioners.exir import Backend, LoweredBackendModule, run_program, to_backend
 from partitioners.exir.ops import CALL_DELEGATE, DEQUANTIZE, DEQUANTIZE_DYNAMIC, GETITEM, QUANTIZE, target_name
 
 COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.default"})
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 
-class Watch(Protocol):
+class Watch(Elsewhere, Protocol):
     """Follows a case from outside, where cases run in a process of their own."""
 
     def entered(self, stage: str) -> None: ...
@@ -156,7 +157,7 @@ def _observe(case: Case, backend: Backend, table: Table, tools: Sequence[str], s
     seen.enter("partition")
     lowered, tags = _lower(case, backend, table, program, seen)
     seen.enter("run")
-    outputs = run_lowered(backend, lowered, inputs, seen)
+    outputs = run_lowered(backend, lowered, inputs, seen, elsewhere=is_baseline(case))
     seen.enter("judge")
     sources.check(seen)
     if seen.watch is not None:  # the golden is not computed under settings that the backend chose
@@ -176,6 +177,11 @@ def _observe(case: Case, backend: Backend, table: Table, tools: Sequence[str], s
             if refusal:
                 seen.fail("tool", f"{tool}: {refusal}")
     seen.finish("delegates", "mutation", "determinism", "empty", *(["tool"] if tools else []))
+
+
+def is_baseline(case: Case) -> bool:
+    """Whether the case is its row's first, whose blobs also run where nothing was compiled."""
+    return case.side == "accept" and case.id.endswith("/baseline")
 
 
 def _lower(
@@ -288,64 +294,28 @@ class Sources:
 
     def check(self, seen: Observation) -> None:
         """Put back what was written."""
-        changed = [pair for pair in zip(self.tensors, self.before, strict=True) if not _same(*pair)]
+        changed = [pair for pair in zip(self.tensors, self.before, strict=True) if not same(*pair)]
         for tensor, before in changed:
             tensor.copy_(before)
         if changed:
             seen.fail("mutation", "the backend changed the constants of the program that it was given")
 
 
-def _same(a: Tensor, b: Tensor) -> bool:
-    """Equal, where NaN equals NaN."""
-    return torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.nan_to_num(), b.nan_to_num()))
-
-
-def _alike(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
-    """Whether two answers are the same, as far as they are tensors; what is none fails anyhow."""
-    return len(some) == len(others) and all(
-        type(a) is type(b) and (not isinstance(a, Tensor) or (a.dtype == b.dtype and _same(a, b)))
-        for a, b in zip(some, others, strict=True)
-    )
-
-
-@dataclass
-class _Watched:
-    """A runtime that is not trusted: notes when it changes its inputs, or answers the same question differently."""
-
-    inner: Runtime
-    changed: bool = False
-    wavering: bool = False
-
-    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
-        return self.inner.load(processed_bytes, compile_specs)
-
-    def execute(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
-        given = [tensor.clone() for tensor in inputs]
-        outputs = self._once(handle, inputs, given)
-        kept = [x.clone() if isinstance(x, Tensor) else x for x in outputs]
-        again = self._once(handle, inputs, given)
-        self.wavering |= not _alike(kept, again)
-        return kept
-
-    def _once(self, handle: Any, inputs: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
-        outputs = self.inner.execute(handle, inputs)
-        for before, after in zip(given, inputs, strict=True):
-            if not _same(before, after):
-                self.changed = True
-                after.copy_(before)  # other cases, and this one's golden, have the same tensors
-        return list(outputs)
-
-
 def run_lowered(
-    backend: Backend, lowered: ExportedProgram, inputs: Sequence[Tensor], seen: Observation
+    backend: Backend, lowered: ExportedProgram, inputs: Sequence[Tensor], seen: Observation, elsewhere: bool = False
 ) -> list[Tensor]:
-    """Run the whole program: delegates on the backend's runtime, which must not write its inputs, the rest in torch."""
-    runtime = _Watched(backend.runtime)
+    """Run the whole program: delegates on the backend's runtime, which must not write its inputs, the rest in torch.
+
+    elsewhere: delegates also run in a process that has nothing but their blobs, where there is one.
+    """
+    runtime = Watched(backend.runtime, seen.watch if elsewhere else None)
     outputs: list[Tensor] = run_program(lowered, inputs, {d.backend_id: runtime for d in delegates(lowered)})
     if runtime.changed:
         seen.fail("mutation", "the runtime changed the tensors that it was given")
     if runtime.wavering:
         seen.fail("determinism", "the same blob gave other outputs the second time")
+    if runtime.bound:
+        seen.fail("determinism", f"the blob {runtime.bound}")
     return outputs
 
 

@@ -210,6 +210,52 @@ dies_second = running(lambda: ctypes.string_at(0) if next(_deaths) == 2 else Non
 logging_backend = running(_log)
 
 
+_COMPILED: dict[bytes, bytes] = {}
+
+
+class Remembers(fake_backend.FakeBackend):
+    """Keeps what it compiles of neg where only this process has it; the blob is no more than a name for it."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        result = fake_backend.FakeBackend.preprocess(edge_program, compile_specs)
+        if NEG.encode() not in result.processed_bytes:
+            return result
+        name = b"0" * len(_COMPILED)
+        _COMPILED[name] = result.processed_bytes
+        return PreprocessResult(b"neg")
+
+
+Remembers.__name__ = "FakeBackend"
+
+
+def remembering(read: Callable[[FakeRuntime, bytes], Any]) -> Backend:
+    """A backend with that compiler, whose runtime reads the blobs of neg so."""
+
+    class Runtime(FakeRuntime):
+        def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
+            known = processed_bytes != b"neg"
+            return super().load(processed_bytes, compile_specs) if known else read(self, processed_bytes)
+
+    return replace(fake_backend.backend, details=Remembers, runtime=Runtime())
+
+
+def _guess(runtime: FakeRuntime, blob: bytes) -> Any:
+    found = FakeRuntime.load(runtime, next(iter(_COMPILED.values()), b'{"op": "", "x": [1.0, 0], "y": [1.0, 0]}'), ())
+    return found if _COMPILED else lambda codes: found(codes) + 1
+
+
+def _or_die(runtime: FakeRuntime, blob: bytes) -> Any:
+    if not _COMPILED:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return FakeRuntime.load(runtime, _COMPILED[b""], ())
+
+
+remembers = remembering(lambda runtime, blob: FakeRuntime.load(runtime, _COMPILED[b""], ()))
+guesses = remembering(_guess)
+dies_elsewhere = remembering(_or_die)
+
+
 def scrawling(details: type[BackendDetails]) -> type[BackendDetails]:
     """A compiler that writes on the constants that it is given when it is done."""
 

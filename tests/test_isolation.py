@@ -55,6 +55,7 @@ WRONG = (
     "(quantized_decomposed_quantize_per_tensor_default_1): found {}, expected int8[1, 8, 8, 8] "
     "(in _check_outputs, run.py)"
 )
+ELSEWHERE = "determinism: the blob"
 VERDICTS = {
     "segfaults": "crash: run: the process died (SIGSEGV)",
     "aborts": "crash: run: the process died (SIGABRT)",
@@ -95,6 +96,10 @@ VERDICTS = {
     "wrong_dtype": WRONG.format("int16[1, 8, 8, 8]"),
     "no_tensor": WRONG.format("NoneType"),
     "moody": "determinism: the same blob gave other outputs the second time",
+    "remembers": f"{ELSEWHERE} does not run in a process that did not compile it: KeyError: b'' (in <lambda>, "
+    "hostile_backends.py)",
+    "guesses": f"{ELSEWHERE} gives other outputs in a process that did not compile it",
+    "dies_elsewhere": f"{ELSEWHERE} does not run in a process that did not compile it: which died",
     "scribbles": "mutation: the runtime changed the tensors that it was given",
 }
 
@@ -114,6 +119,12 @@ def test_what_is_allowed_is_no_failure(name: str) -> None:
 def test_two_runners_give_the_same_results(name: str) -> None:
     spec = f"hostile_backends:{name}"
     assert results(spec, 2) == results(spec, 1)
+
+
+def test_a_blob_that_kills_where_nothing_was_compiled_does_so_for_its_case_alone() -> None:
+    baseline = "aten.abs.default/operator/accept/baseline"
+    found = results("hostile_backends:dies_elsewhere", ids=(NEG, baseline))
+    assert found[baseline] == sound()[baseline]
 
 
 def test_nothing_is_left_running() -> None:

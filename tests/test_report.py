@@ -199,7 +199,10 @@ def failed(verdict: str, expect: str, *checks: str, lsb: float | None = None, **
         (failed("accept", "accept", "gate1", lsb=2), "Wrong numbers"),
         (failed("accept", "accept", "gate3", lsb=0), "Numbers that the float golden excludes"),
         (failed("accept", "accept", "outputs"), "Outputs of another count"),
-        (failed("accept", "accept", "determinism"), "Other tags or bytes the second time"),
+        (
+            failed("accept", "accept", "determinism"),
+            "Other tags, bytes or outputs the second time, or in another process",
+        ),
         (failed("accept", "accept", "mutation", "gate1", lsb=9), "The runtime changes its inputs"),
         (failed("accept", "accept", "empty"), "A partition that computes nothing"),
     ],

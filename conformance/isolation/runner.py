@@ -17,6 +17,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from torch import Tensor
+
 from conformance.certify import describe, failed, result_of, run_case, without_addresses
 from conformance.fuzz.names import is_program
 from conformance.fuzz.observe import observe
@@ -25,9 +27,10 @@ from conformance.graph import Case
 from conformance.isolation import leaks
 from conformance.isolation.limits import Limits, adopt_orphans, die_with_parent, is_out_of_memory, limit_memory
 from conformance.isolation.state import State
+from conformance.isolation.stranger import Stranger, fork
 from conformance.results import CaseResult, Failure, to_line
 from conformance.table import Table
-from partitioners.exir import Backend
+from partitioners.exir import Backend, CompileSpec
 
 GOOD, LAST = "+", "-"
 STAGE = 64  # bytes that hold the name of the stage
@@ -61,6 +64,7 @@ class Watch:
     board: int
     state: State
     out_of_memory: str
+    stranger: Stranger
 
     def entered(self, stage: str) -> None:
         """The case is in this stage now."""
@@ -74,15 +78,20 @@ class Watch:
         """What to say when an error comes from the limit of memory."""
         return self.out_of_memory if is_out_of_memory(error) else None
 
+    def elsewhere(self, blob: bytes, specs: Sequence[CompileSpec], inputs: Sequence[Tensor]) -> tuple[str, str | None]:
+        """A digest of what the blob gives in a process that never compiled anything, or why there is none."""
+        return self.stranger.run(blob, specs, inputs)
+
 
 def serve(end: socket.socket, descriptors: Descriptors, work: Work) -> None:
     """Run the cases whose ids arrive, line by line, until the other end closes."""
     _settle(descriptors)
-    watch = Watch(descriptors[0], State.now(), work.limits.too_much)
+    stranger = fork(work.backend.runtime, describe)
+    watch = Watch(descriptors[0], State.now(), work.limits.too_much, stranger)
     with end, end.makefile("r", encoding="utf-8", newline="\n") as names:
         for name in names:
             result = _watched(work.known.case(name.strip()), work, watch, descriptors)
-            spoiled = any(failure.check in CONTAMINATING for failure in result.failures)
+            spoiled = stranger.dead or any(failure.check in CONTAMINATING for failure in result.failures)
             end.sendall(f"{LAST if spoiled else GOOD}{to_line(result)}\n".encode())
             if spoiled:
                 return
@@ -120,7 +129,7 @@ def _watched(case: Case, work: Work, watch: Watch, descriptors: Descriptors) -> 
     watch.entered("end")
     found = [
         *(Failure("state", change) for change in watch.changes()),
-        *_left(work.backend.processes, threads),
+        *_left(work.backend.processes, threads, watch.stranger.process),
         *_printed(descriptors),
     ]
     known = set(result.failures)
@@ -128,10 +137,10 @@ def _watched(case: Case, work: Work, watch: Watch, descriptors: Descriptors) -> 
     return replace(result, failures=(*result.failures, *fresh), status="fail") if fresh else result
 
 
-def _left(allowed: int, threads: frozenset[int]) -> list[Failure]:
+def _left(allowed: int, threads: frozenset[int], stranger: int) -> list[Failure]:
     """Processes and threads that the case started and did not end."""
     found = []
-    processes = leaks.left(leaks.children, frozenset(), allowed)
+    processes = leaks.left(leaks.children, frozenset({stranger}), allowed)
     if processes:
         found.append(Failure("leak", f"left child processes running: {len(processes)}, expected {allowed}"))
     running = leaks.left(leaks.threads, threads)

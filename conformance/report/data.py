@@ -36,7 +36,7 @@ CHECKS = {
     "state": "settings of the process are left as they were",
     "leak": "no process or thread is left running",
     "noise": "nothing is printed",
-    "determinism": "the same input gives the same tags and bytes",
+    "determinism": "the same input gives the same tags and bytes, the same bytes the same outputs, wherever they run",
     "empty": "a partition that computes nothing",
     "tool": "a further compiler takes what was compiled (--with-vela)",
     "mutation": "inputs are left as they were",

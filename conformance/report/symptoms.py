@@ -89,8 +89,8 @@ _OTHER = {
     "empty": Symptom("A partition that computes nothing", "how the partitioner drops such partitions", traits=True),
     "tool": Symptom("Refused by a further compiler", "limits of the hardware in the partitioner", traits=True),
     "determinism": Symptom(
-        "Other tags or bytes the second time",
-        "sets, dictionaries or counters whose order or value outlives a call",
+        "Other tags, bytes or outputs the second time, or in another process",
+        "sets, dictionaries or counters whose order or value outlives a call; what the runtime needs besides the blob",
         traits=True,
     ),
 }
