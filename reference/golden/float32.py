@@ -103,8 +103,11 @@ def _misplaced(x: Bounded, form: Format) -> Tensor:
 
 
 def quantise_float32(result: Bounded, step: float) -> Tensor:
-    """Slack in steps of x * (1 / scale) in float32: the product, the reciprocal and the scale itself."""
-    return result.value.abs() * (4 * UNIT / step)
+    """Slack in steps of x * (1 / scale) in float32: the product, the reciprocal and the scale itself.
+
+    Of the largest x within the bound, which may be at a tie where the value itself is zero.
+    """
+    return result.magnitude * (4 * UNIT / step)
 
 
 def _terms(op: str, args: Sequence[Any]) -> int:

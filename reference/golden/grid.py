@@ -105,7 +105,7 @@ def legal_codes(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -
     """All codes that rounding anything within b's error and the slack can give. Nearest: ties to even."""
     step = y.scale32
     steps = b.value / step + y.zero_point
-    nearest = steps.round().clamp_(y.qmin, y.qmax)
+    nearest = steps.round().clamp_(y.qmin, y.qmax).add_(0.0)  # a code has no -0.0, by which another operator may divide
     if on_grid and b.exact:
         return Codes(nearest, nearest, nearest)
     reach = b.error / step + (0.0 if on_grid else slack)

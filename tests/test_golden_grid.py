@@ -1,0 +1,30 @@
+"""Codes that an output may hold: at zero, and at the ends of a bound."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from reference.affine import Affine
+from reference.golden import legal_codes, quantise_float32
+from reference.golden.bounded import Bounded
+
+
+def real(value: float, error: float = 0.0) -> Bounded:
+    tensor = torch.tensor([value], dtype=torch.float64)
+    return Bounded(tensor, torch.tensor([error], dtype=torch.float64)) if error else Bounded(tensor)
+
+
+def test_a_code_has_no_negative_zero() -> None:
+    """A small negative number becomes code 0, and 1 divided by what that stands for is positive."""
+    y = Affine(2.5, 0)
+    value = legal_codes(real(-0.5), y, 0.0).real(y).value
+    assert value.item() == 0.0 and math.copysign(1.0, value.item()) == 1.0
+
+
+def test_float32_may_round_a_tie_at_the_end_of_a_bound_either_way() -> None:
+    """0 +- 0.25 in steps of 0.1: 2.5 steps, which float32 rounds to 2 or to 3."""
+    y, x = Affine(0.1, 100), real(0.0, 0.25)
+    codes = legal_codes(x, y, quantise_float32(x, y.scale32))
+    assert (codes.low.item(), codes.nearest.item(), codes.high.item()) == (97, 100, 103)
