@@ -10,8 +10,11 @@ from typing import Any
 import torch
 from torch import fx
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
+from torch._subclasses import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from partitioners.exir.backend import CompileSpec, Runtime
 from partitioners.exir.errors import ExirError
@@ -19,7 +22,7 @@ from partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPl
 from partitioners.exir.execution.emit import emit
 from partitioners.exir.execution.serial import serialised
 from partitioners.exir.execution.writer import to_execution
-from partitioners.exir.program import EdgeProgram, argument, keep_name, output_values
+from partitioners.exir.program import EdgeProgram, argument, flat_program, keep_name, output_values
 from partitioners.exir.pte.model import Program
 from partitioners.exir.run import run_delegate
 
@@ -40,7 +43,8 @@ class LoweredBackendModule(torch.nn.Module):
         data_store_output: Any = None,
     ) -> None:
         super().__init__()
-        self._original_module = edge_program
+        # Torch calls it when it traces a call of the delegate, which takes and returns values side by side.
+        self._original_module = flat_program(edge_program)
         self._backend_id = backend_id
         self._processed_bytes = processed_bytes
         self._compile_specs = compile_specs
@@ -70,7 +74,7 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def original_module(self) -> ExportedProgram:
-        """The edge program that was compiled."""
+        """The edge program that was compiled, as a function of positional inputs that returns a tuple."""
         return self._original_module
 
     def handle(self, runtime: Runtime) -> Any:
@@ -83,7 +87,13 @@ class LoweredBackendModule(torch.nn.Module):
         return handle
 
     def forward(self, *args: Any) -> list[Any]:
-        """Run the blob on the backend's registered runtime, or the original program if there is none."""
+        """Run the blob on the backend's registered runtime, or the original program if there is none.
+
+        Within an export the call stays one call, of a delegate with the original program's kinds of outputs.
+        """
+        if _is_traced(args):
+            outputs: list[Any] = list(executorch_call_delegate(self, *args))
+            return outputs
         return run_delegate(self, args, where=self._backend_id)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LoweredBackendModule:
@@ -170,6 +180,12 @@ class LoweredBackendModule(torch.nn.Module):
         placeholder.meta["val"] = node.meta["val"]
         keep_name(placeholder, node.name)
         return placeholder
+
+
+def _is_traced(args: Sequence[Any]) -> bool:
+    """Whether the arguments stand for values of a later run: a device has nothing to compute then."""
+    symbolic = (FakeTensor, FunctionalTensor, torch.SymInt, torch.SymFloat, torch.SymBool, fx.Proxy)
+    return torch.compiler.is_compiling() or get_proxy_mode() is not None or any(isinstance(a, symbolic) for a in args)
 
 
 def call_delegate(

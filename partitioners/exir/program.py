@@ -171,6 +171,19 @@ def renamed_call_graph(program: ExportedProgram, signature: ExportGraphSignature
     return flat
 
 
+def flat_program(program: ExportedProgram) -> ExportedProgram:
+    """The program as a function of positional inputs that returns a tuple: itself if it is one, else a copy."""
+    signature = program.module_call_graph[0].signature if program.module_call_graph else None
+    flat = call_graph(program.graph_signature)
+    wanted = flat[0].signature
+    assert wanted is not None  # call_graph writes one
+    if signature is not None and (signature.in_spec, signature.out_spec) == (wanted.in_spec, wanted.out_spec):
+        return program
+    twin = copy_program(program, verify=False)
+    twin._module_call_graph, twin._example_inputs = flat, None
+    return twin
+
+
 def argument(value: object) -> ArgumentSpec:
     """The signature's record for one graph input or output."""
     if not isinstance(value, fx.Node):
