@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 
 from conformance.errors import UsageError
 from conformance.inspect_program import described, load_program, read_file
+from conformance.npy import NpyError, npy_arrays
 from partitioners.exir.backend import Backend
 from partitioners.exir.errors import ExirError
 from partitioners.exir.pte.model import EValue, Plan, Tensor
@@ -21,6 +21,8 @@ from partitioners.exir.pte.run import load
 WIDE = 10  # random integers wider than 8 bits are below: many index something
 
 RANDOM_LIMIT = 2**31  # bytes of one input
+
+SEED_LIMIT = 2**64 - 1  # the largest that torch's generator takes
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ def _inputs(request: Request, plan: Plan) -> list[Any]:
     if request.seed is not None:
         if request.inputs:
             raise UsageError("--random and --inputs: expected one of them")
+        if request.seed > SEED_LIMIT:
+            raise UsageError(f"--random: the seed is {request.seed}, expected at most {SEED_LIMIT}")
         generator = torch.Generator().manual_seed(request.seed)
         return [_random(value, generator) for value in wanted]
     arrays = [array for path in request.inputs for array in _arrays(path)]
@@ -68,12 +72,11 @@ def _inputs(request: Request, plan: Plan) -> list[Any]:
 def _arrays(path: Path) -> list[np.ndarray[Any, Any]]:
     """The arrays of an .npy file, or those of an .npz file in its order."""
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return [found]
-        with found:
-            return [found[name] for name in found.files]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        return npy_arrays(path.read_bytes())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"{path}: not an .npy or .npz file that can be read: {reason}") from error
+    except NpyError as error:
         raise UsageError(f"{path}: not an .npy or .npz file of plain arrays: {error}") from error
 
 
@@ -83,7 +86,7 @@ def _converted(array: np.ndarray[Any, Any], value: EValue) -> Any:
         return array.item() if array.ndim == 0 else array
     try:
         tensor = torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise UsageError(f"an input has type {array.dtype}, expected {described(value)}") from error
     return tensor.to(torch.bfloat16) if (tensor.dtype, value.dtype) == (torch.float32, torch.bfloat16) else tensor
 
@@ -111,11 +114,13 @@ def rows(outputs: Sequence[Any]) -> list[tuple[str, ...]]:
 def _type(output: Any) -> str:
     if isinstance(output, torch.Tensor):
         return f"{str(output.dtype).removeprefix('torch.')}{list(output.shape)}"
-    return type(output).__name__
+    return "None" if output is None else type(output).__name__
 
 
 def _content(output: Any) -> str:
     """The range of a tensor and its first elements."""
+    if output is None:
+        return "no output"
     if not isinstance(output, torch.Tensor):
         return repr(output)
     if not output.numel():
@@ -130,8 +135,11 @@ def _content(output: Any) -> str:
 
 
 def _save(path: Path, outputs: Sequence[Any]) -> None:
-    """An .npz file of output_0, output_1, ...; bfloat16 as float32, which holds it exactly."""
-    arrays = {f"output_{index}": _array(each, index) for index, each in enumerate(outputs)}
+    """An .npz file of output_0, output_1, ... but for those that are None.
+
+    Numbers in bfloat16 become float32, which holds them exactly.
+    """
+    arrays = {f"output_{index}": _array(each, index) for index, each in enumerate(outputs) if each is not None}
     try:
         with path.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes the first of them for a flag

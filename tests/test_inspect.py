@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,20 @@ def test_inputs_can_come_from_several_files(model: Model, tmp_path: Path) -> Non
     assert code == 0 and "2 to 2" in text
 
 
+def test_inputs_of_other_byte_orders_are_converted(model: Model, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", ONES.astype(">f4"), ONES)
+    code, text = assay("run", model(added()), "--inputs", tmp_path / "in.npz")
+    assert code == 0 and "2 to 2" in text
+
+
+def test_outputs_that_are_none_are_printed_and_not_saved(model: Model, tmp_path: Path) -> None:
+    program, out = model(with_constants()), tmp_path / "out.npz"
+    code, text = assay("run", program, "--method", "answers", "--out", out)
+    assert code == 0 and "None" in text
+    with np.load(out) as found:
+        assert found.files == ["output_0", "output_1", "output_2", "output_3"] and found["output_2"] == "text"
+
+
 def test_random_inputs_are_the_same_for_a_seed(model: Model) -> None:
     texts = [assay("run", model(counting()), "--random", seed)[1] for seed in ("1", "1", "2")]
     assert texts[0] == texts[1] != texts[2]
@@ -156,6 +171,13 @@ def test_delegates_run_on_the_runtime_of_their_backend(model: Model) -> None:
         (("run", "add.pte", "--inputs", "x.npy", "--inputs", "text.npy"), "an input has type <U1, expected float32[2"),
         (("run", "add.pte", "--inputs", "x.npy", "--inputs", "short.npy"), "input 1: wrong input: found float32[3]"),
         (("run", "add.pte", "--random", "0", "--out", "no/out.npz"), "no/out.npz: cannot be written: No such file"),
+        (
+            ("run", "add.pte", "--inputs", "text.npz"),
+            "text.npz: not an .npy or .npz file of plain arrays: holds 'a.txt'",
+        ),
+        (("run", "add.pte", "--inputs", "deep.npy"), "deep.npy: not an .npy or .npz file of plain arrays: not an .npy"),
+        (("run", "add.pte", "--inputs", "vast.npy"), "0 bytes, but sizes [100000000000000] of float32"),
+        (("run", "add.pte", "--random", "99999999999999999999"), "--random: the seed is 99999999999999999999, expect"),
         (("run", "npu.pte", "--random", "0"), "no runtime for its backend: found 'Npu', expected one of ["),
         (("run", "huge.pte", "--random", "0"), "--random: an input has 4398046511104 bytes"),
     ],
@@ -171,6 +193,11 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(
     for name, array in {"x": ONES, "text": np.array(["a"]), "short": ONES[0]}.items():
         np.save(name, array)
     np.save("objects.npy", np.array([{}]), allow_pickle=True)
+    Path("deep.npy").write_bytes(b"\x93NUMPY\x01\x00\x05\x00(((((")
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (100000000000000,)}\n"
+    Path("vast.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with zipfile.ZipFile("text.npz", "w") as archive:
+        archive.writestr("a.txt", "hello")
     code, text = assay(*arguments)
     assert code == 2 and message in text, text
     assert len(text.splitlines()) == 1

@@ -60,6 +60,15 @@ def computed(exported: Path) -> Path:
     return outputs
 
 
+def goldens(folder: Path, outputs: Path) -> Path:
+    """The expected outputs of an exported folder as somebody's results, in `outputs`."""
+    for case in listed(folder):
+        for name in case["outputs"]:
+            (outputs / case["folder"] / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(folder / case["folder"] / name, outputs / case["folder"] / name)
+    return outputs
+
+
 @pytest.fixture
 def copies(exported: Path, computed: Path, tmp_path: Path) -> tuple[Path, Path]:
     """Both folders, for a test to spoil."""
@@ -150,7 +159,7 @@ def test_other_formats(format_: str, tmp_path: Path) -> None:
     for entry in manifest.cases:
         assert entry.codes == (format_ == "tflite")
         assert (tmp_path / "x" / entry.folder / entry.model).read_bytes()[at : at + len(mark)] == mark
-    assert judged((tmp_path / "x", tmp_path / "x"))[0] == 0
+    assert judged((tmp_path / "x", goldens(tmp_path / "x", tmp_path / "y")))[0] == 0
 
 
 def by_torch(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
@@ -188,9 +197,17 @@ def test_right_outputs_pass(exported: Path, computed: Path) -> None:
     assert text == [f"{count} cases, {count} pass, 0 fail"]
 
 
-def test_the_goldens_themselves_pass(exported: Path) -> None:
-    """Also in numpy's format and flat in the case's folder."""
-    assert judged((exported, exported))[0] == 0
+def test_the_goldens_themselves_pass(exported: Path, tmp_path: Path) -> None:
+    assert judged((exported, goldens(exported, tmp_path / "outputs")))[0] == 0
+
+
+def test_the_exported_folder_is_no_folder_of_results(exported: Path, tmp_path: Path) -> None:
+    """Nor is a copy of it, in which nobody knows what was computed."""
+    shutil.copytree(exported, tmp_path / "copy")
+    for outputs in (exported, exported / ".." / exported.name, tmp_path / "copy"):
+        code, text = assay("judge", exported, "--outputs", outputs, "--out", tmp_path / "judged.json")
+        assert code == 2 and "holds manifest.json" in text and len(text.splitlines()) == 1
+    assert not (tmp_path / "judged.json").exists()
 
 
 def first_output(folders: tuple[Path, Path]) -> tuple[str, Path]:
@@ -220,7 +237,7 @@ def test_one_wrong_code_is_noticed(copies: tuple[Path, Path]) -> None:
 def test_one_step_is_noticed_where_a_scheme_is_named(copies: tuple[Path, Path]) -> None:
     """The goldens have the exact codes of the table's scheme; a code beside one of them is wrong then."""
     shutil.rmtree(copies[1])
-    shutil.copytree(copies[0], copies[1])
+    goldens(*copies)
     assert judged(copies, "--rescale", "tflite_double_round")[0] == 0
     path = first_output(copies)[1].parent / "test_data_set_0" / "output_0.pb"
     array = read(path).copy()
@@ -263,10 +280,42 @@ def test_missing_truncated_and_extra_files_are_noticed(copies: tuple[Path, Path]
     assert one_failure(copies) == ("output", "there is no folder with outputs of this case")
 
 
+def test_a_file_that_numpy_chokes_on_fails_its_case_alone(copies: tuple[Path, Path]) -> None:
+    _, path = first_output(copies)
+    path.unlink()
+    path.with_suffix(".npy").write_bytes(b"\x93NUMPY\x01\x00\x05\x00(((((")
+    check, message = one_failure(copies)
+    assert check == "output" and message.startswith("output_0.npy: not an .npy file: ")
+
+
+def test_big_endian_numbers_are_numbers(copies: tuple[Path, Path]) -> None:
+    _, path = first_output(copies)
+    array = read(path)
+    path.unlink()
+    write(path.with_suffix(".npy"), array.astype(array.dtype.newbyteorder(">")))
+    assert judged(copies)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["output_00.npy", "output_1.NPY", "result.pb", "output_-1.pb"])
+def test_tensor_files_of_other_names_are_noticed(name: str, copies: tuple[Path, Path]) -> None:
+    _, path = first_output(copies)
+    path.with_name("input_0.pb").write_bytes(b"")
+    path.with_name("log.txt").write_text("done")
+    assert judged(copies)[0] == 0
+    path.with_name(name).write_bytes(b"")
+    message = f"{name} is one too many: outputs are named output_0, output_1, ..."
+    assert one_failure(copies) == ("output", message)
+
+
 def test_outputs_of_no_case_are_noticed(copies: tuple[Path, Path]) -> None:
     (copies[1] / "unknown").mkdir()
+    (copies[1] / "stray.npy").write_bytes(b"")
+    (copies[1] / "log.txt").write_text("done")
     code, _, failures = judged(copies)
-    assert code == 1 and failures["unknown"][0]["check"] == "extra"
+    assert code == 1 and {name: found[0]["check"] for name, found in failures.items()} == {
+        "unknown": "extra",
+        "stray.npy": "extra",
+    }
 
 
 # ------------------------------------------------------------------------------------ what is not believed
@@ -391,3 +440,10 @@ def test_objects_far_away_numbers_and_huge_sizes_are_not_read() -> None:
     header = b"\x93NUMPY\x01\x00F\x00{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(79) + b"\n"
     with pytest.raises(TensorFileError, match=r"Python objects|not an \.npy"):
         tensor_from(header + b"x" * 8, ".npy")
+
+
+def test_numbers_that_are_there_twice_are_not_read() -> None:
+    proto = onnx.numpy_helper.from_array(np.ones(2, np.float32))
+    proto.float_data.extend([2.0, 2.0])
+    with pytest.raises(TensorFileError, match="more than once: raw_data and float_data"):
+        tensor_from(proto.SerializeToString(), ".pb")

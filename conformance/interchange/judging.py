@@ -39,6 +39,7 @@ from conformance.selection import all_cases
 from conformance.table import FOLDER, Table, TableError, load_table
 
 PASS, FAIL = "pass", "fail"
+_INPUT = re.compile(r"input_\d+(\.pb|\.npy)")
 _OUTPUT = re.compile(r"output_(0|[1-9]\d*)(\.pb|\.npy)")
 
 
@@ -87,8 +88,7 @@ class Request:
 def judge_folder(request: Request, progress: Callable[[int, int, int], None] = lambda *_: None) -> Report:
     """Judge every case of an exported folder. Raises UsageError when there is nothing to judge by."""
     manifest = read_manifest(request.folder)
-    if not request.outputs.is_dir():
-        raise UsageError(f"--outputs {request.outputs}: no such folder")
+    _check_outputs(request.outputs)
     _check_arithmetic(request.arithmetic)
     table = _table(request.folder, manifest)
     cases = {case.id: case for case in Selection(manifest.selection).of(all_cases(table))}
@@ -101,6 +101,17 @@ def judge_folder(request: Request, progress: Callable[[int, int, int], None] = l
     found += _extra(request.outputs, {entry.folder for entry in manifest.cases}, cases)
     text = (request.folder / MANIFEST).read_bytes()
     return Report(manifest, digest(text), request.arithmetic or "as exported", tuple(found))
+
+
+def _check_outputs(outputs: Path) -> None:
+    """Raises UsageError for no folder, and for an exported one: its outputs are those that are expected."""
+    if not outputs.is_dir():
+        raise UsageError(f"--outputs {outputs}: no such folder")
+    if (outputs / MANIFEST).exists():
+        raise UsageError(
+            f"--outputs {outputs}: holds {MANIFEST}, so its outputs are the expected ones of 'assay export'; "
+            "expected a folder of what was computed"
+        )
 
 
 def _check_arithmetic(name: str | None) -> None:
@@ -144,6 +155,13 @@ def _extra(outputs: Path, known: set[str], cases: Mapping[str, Case]) -> Iterato
     for path in sorted(outputs.iterdir()):
         if path.is_dir() and path.name not in known:
             yield _failed(path.name, "extra", "outputs of a case that the exported folder does not hold")
+        elif _is_tensor(path):
+            yield _failed(path.name, "extra", "a tensor file outside of every case's folder")
+
+
+def _is_tensor(path: Path) -> bool:
+    """Whether a name is a tensor file's; a folder of a known case may have any name."""
+    return path.suffix.lower() in KINDS and not path.is_dir()
 
 
 def _failed(case: str, check: str, message: str) -> Judgement:
@@ -229,6 +247,8 @@ def _outputs(folder: Path, count: int) -> list[Tensor]:
     named: dict[int, Path] = {}
     for path in (path for place in places if place.is_dir() for path in sorted(place.iterdir())):
         match = _OUTPUT.fullmatch(path.name)
+        if match is None and _is_tensor(path) and not _INPUT.fullmatch(path.name):
+            raise TensorFileError(f"{path.name} is one too many: outputs are named output_0, output_1, ...")
         if match is None:
             continue
         index = int(match[1])

@@ -13,8 +13,12 @@ from onnx import TensorProto, numpy_helper
 from torch import Tensor
 
 from conformance.interchange.onnx_writer import TYPES, Array, numpy_type
+from conformance.npy import NpyError, npy_array
 
 KINDS = (".pb", ".npy")
+RAW = "raw_data"
+FIELDS = (RAW, "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+"""Where a TensorProto can have its numbers."""
 _BY_NUMBER = {number: dtype for dtype, (number, _) in TYPES.items()}
 _BY_NUMPY = {np.dtype(kind): dtype for dtype, (_, kind) in TYPES.items()}
 
@@ -45,7 +49,10 @@ def read_tensor(path: Path) -> Tensor:
 
 def tensor_from(data: bytes, kind: str) -> Tensor:
     """The tensor in a file's bytes. Raises TensorFileError."""
-    array = _from_proto(data) if kind == ".pb" else _from_npy(data)
+    try:
+        array = _from_proto(data) if kind == ".pb" else npy_array(data)
+    except NpyError as error:
+        raise TensorFileError(str(error)) from error
     dtype = _BY_NUMPY.get(array.dtype)
     if dtype is None:
         raise TensorFileError(f"numbers of type {array.dtype}, which no output has")
@@ -62,11 +69,19 @@ def _from_proto(data: bytes) -> Array:
         raise TensorFileError("its numbers are in another file")
     if proto.data_type not in _BY_NUMBER:
         raise TensorFileError(f"numbers of ONNX type {proto.data_type}, which no output has")
+    _check_once(proto)
     _check_size(proto)
     try:
         return np.asarray(numpy_helper.to_array(proto))
     except (ValueError, TypeError) as error:
         raise TensorFileError(f"not a whole tensor: {error}") from error
+
+
+def _check_once(proto: TensorProto) -> None:
+    """Numbers in one field only: which of several counts is for a reader to choose."""
+    found = [field for field in FIELDS if (proto.HasField(field) if field == RAW else len(getattr(proto, field)))]
+    if len(found) > 1:
+        raise TensorFileError(f"its numbers are there more than once: {' and '.join(found)}")
 
 
 def _check_size(proto: TensorProto) -> None:
@@ -76,24 +91,6 @@ def _check_size(proto: TensorProto) -> None:
         raise TensorFileError(f"sizes {sizes}")
     listed = max(len(proto.float_data), len(proto.int32_data), len(proto.int64_data), len(proto.double_data))
     width = np.dtype(TYPES[_BY_NUMBER[proto.data_type]][1]).itemsize
-    found = len(proto.raw_data) // width if proto.HasField("raw_data") else listed
-    if found != prod(sizes) or (proto.HasField("raw_data") and len(proto.raw_data) % width):
+    found = len(proto.raw_data) // width if proto.HasField(RAW) else listed
+    if found != prod(sizes) or (proto.HasField(RAW) and len(proto.raw_data) % width):
         raise TensorFileError(f"{found} numbers, but sizes {sizes}: cut short, or not whole")
-
-
-def _from_npy(data: bytes) -> Array:
-    file = io.BytesIO(data)
-    try:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
-        if dtype.hasobject:
-            raise TensorFileError("holds Python objects, which are not read")
-        if prod(shape) * dtype.itemsize != len(data) - file.tell():
-            raise TensorFileError(f"{len(data) - file.tell()} bytes, but sizes {list(shape)} of {dtype}: cut short")
-        file.seek(0)
-        return np.asarray(np.load(file, allow_pickle=False))
-    except (ValueError, EOFError, TypeError, SyntaxError) as error:
-        if isinstance(error, TensorFileError):
-            raise
-        raise TensorFileError(f"not an .npy file: {' '.join(str(error).split())}") from error
