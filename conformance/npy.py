@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import re
 import tokenize
 import warnings
 import zipfile
@@ -63,7 +64,12 @@ def npy_array(data: bytes) -> Array:
     except _MALFORMED as error:
         if isinstance(error, NpyError):
             raise
-        raise NpyError(f"not an .npy file: {' '.join(str(error).split()) or type(error).__name__}") from error
+        raise NpyError(f"not an .npy file: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Numpy's words in one line, without the addresses that Python's parser puts there."""
+    return re.sub(r" at 0x\w+", "", " ".join(str(error).split())) or type(error).__name__
 
 
 def _header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
@@ -101,7 +107,7 @@ def _members(data: bytes) -> Iterator[Array]:
     except _BAD_ARCHIVE as error:
         if isinstance(error, NpyError):
             raise
-        raise NpyError(f"not an .npz file: {' '.join(str(error).split()) or type(error).__name__}") from error
+        raise NpyError(f"not an .npz file: {_reason(error)}") from error
 
 
 def _member(name: str, data: bytes) -> Array:

@@ -78,7 +78,7 @@ def test_every_byte_order_and_layout_is_read(kind: str) -> None:
 def test_malformed_headers_are_one_error(header: str, version: int) -> None:
     with pytest.raises(NpyError) as error:
         npy_array(headed(header, version))
-    assert len(str(error.value).splitlines()) == 1
+    assert len(str(error.value).splitlines()) == 1 and "0x" not in str(error.value)
 
 
 def test_sizes_are_compared_with_the_file_before_anything_is_allocated() -> None:
