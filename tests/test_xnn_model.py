@@ -460,11 +460,11 @@ def test_random_bytes_behind_a_right_header_are_refused() -> None:
 
 
 def test_outputs_follow_the_inputs_sizes() -> None:
-    """Shapes in a blob are bounds: less is computed, more and nothing are refused."""
+    """Less and more than the blob's shapes are computed, nothing and what does not fit are refused."""
     program = RUNTIME.load(write(dynamic(weights("qcint8", 3, 32), bias("fp32", 3), rows=8)))
-    for rows in (1, 5, 8):
+    for rows in (1, 5, 8, 9, 1000):
         (output,) = RUNTIME.execute(program, [torch.ones(rows, 32)])
         assert output.shape == (rows, 3)
-    for shape in ((9, 32), (0, 32), (8, 31), (8, 1, 32)):
-        with pytest.raises(InputError, match=r"expected torch.float32 within|input channels is 31"):
+    for shape in ((0, 32), (8, 31), (8, 1, 32)):
+        with pytest.raises(InputError, match=r"expected torch.float32 of rank 2|input channels is 31"):
             RUNTIME.execute(program, [torch.ones(shape)])

@@ -152,9 +152,8 @@ def test_inputs_and_outputs_are_not_shared() -> None:
     [
         ((), "device inputs: found 0, expected 1"),
         ((torch.zeros(2, 5, dtype=torch.float64),), r"found torch.float64 \[2, 5\], expected torch.float32"),
-        ((torch.zeros(3, 5),), r"found torch.float32 \[3, 5\], expected torch.float32 within \[2, 5\]"),
-        ((torch.zeros(5),), "within"),
-        ((torch.zeros(0, 5),), "within"),
+        ((torch.zeros(5),), r"found torch.float32 \[5\], expected torch.float32 of rank 2, sizes 1 or more"),
+        ((torch.zeros(0, 5),), "sizes 1 or more"),
     ],
 )
 def test_inputs_that_do_not_fit(inputs: tuple[torch.Tensor, ...], message: str) -> None:

@@ -113,11 +113,23 @@ def _graph_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> dict[fx.No
     for node, value in zip(users, inputs, strict=True):
         if not _fits(value, node.meta["val"]):
             raise InputError("wrong input", found=describe(value), expected=describe(node.meta["val"]), where=node.name)
+        if isinstance(value, torch.Tensor):
+            _check_limits(value, node.meta["val"], node.name)
     values: dict[fx.Node, Any] = dict(zip(users, inputs, strict=True))
     for node, spec in zip(placeholders, specs, strict=True):
         if spec.kind != InputKind.USER_INPUT:
             values[node] = constant_value(program, spec)
     return values
+
+
+def _check_limits(value: torch.Tensor, expected: torch.Tensor, name: str) -> None:
+    """Refuse sizes that the program bounds and that are larger: a delegate need not know the program's limits."""
+    for axis, (size, limit) in enumerate(zip(value.shape, expected.shape, strict=True)):
+        if isinstance(limit, int):
+            continue
+        most = limit.node.shape_env.bound_sympy(limit.node.expr).upper
+        if size > most:
+            raise InputError(f"size of axis {axis} over its limit", found=str(size), expected=f"to {most}", where=name)
 
 
 def constant_value(program: ExportedProgram, spec: InputSpec) -> Any:

@@ -1,11 +1,12 @@
 """The simulated XNNPACK delegate: loads a delegate blob and runs it with XNNPACK's arithmetic.
 
-The shapes in a blob are upper bounds: every run infers all shapes from those of its inputs.
+The shapes in a blob are those that a run without other sizes has: every run infers all shapes from those of its
+inputs, smaller or larger, within the device's memory. What the program allows is the program's matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -16,7 +17,7 @@ from partitioners.exir.backend import CompileSpec
 from partitioners.exir.flatbuffer import FormatError
 from partitioners.xnnpack import xnn_format
 from partitioners.xnnpack.device.operators import prepare
-from partitioners.xnnpack.device.site import NUMBERS, DeviceError, Kernel, Site, tensor_of
+from partitioners.xnnpack.device.site import NUMBERS, DeviceError, Kernel, Site, check_windows, tensor_of
 from partitioners.xnnpack.xnn_model import ABSENT, XModel, XNode, XValue
 from partitioners.xnnpack.xnn_shapes import output_shape
 from reference.xnnpack.output import OnCodes
@@ -36,7 +37,10 @@ class InputError(ValueError):
 
 @dataclass(frozen=True)
 class Port:
-    """One argument: its value, and whether its torch tensor is [N, C, H, W] of channels-last memory, or a scalar."""
+    """One argument: its value, and whether its torch tensor is [N, C, H, W] of channels-last memory, or a scalar.
+
+    `bounds` is the blob's shape; of an open size, the program's limit or the size that it was exported with.
+    """
 
     value: int
     dtype: torch.dtype
@@ -88,8 +92,8 @@ class XnnpackRuntime:
     def execute(self, handle: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Run a program on tensors that stay as they are; the outputs are fresh.
 
-        Raises InputError for another number of inputs, another dtype, a shape over its bounds, and for shapes
-        that do not fit together.
+        Raises InputError for another number of inputs, another dtype or rank, for shapes that do not fit together,
+        and for more than the device's memory.
         """
         return run_program(handle, inputs)
 
@@ -102,9 +106,7 @@ def load_model(model: XModel) -> Program:
 
 def prepared(model: XModel) -> Program:
     """A program of a checked model. Raises DeviceError for what the device cannot run."""
-    total = sum(prod(value.shape) for value in model.values)
-    if total > MEMORY_LIMIT:
-        raise DeviceError("number of elements of all values", total, f"at most {MEMORY_LIMIT}", "model")
+    _check_memory(value.shape for value in model.values)
     calls = _on_steps(model, [_call(model, position, node) for position, node in enumerate(model.nodes)])
     used = {index for call in calls for index in call.arguments} | set(model.outputs)
     return Program(
@@ -136,17 +138,26 @@ def run_program(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.
     return [_returned(port, _of(values, port.value)) for port in program.outputs]
 
 
+def _check_memory(shapes: Iterable[Shape]) -> None:
+    total = sum(prod(shape) for shape in shapes)
+    if total > MEMORY_LIMIT:
+        raise DeviceError("number of elements of all values", total, f"at most {MEMORY_LIMIT}", "model")
+
+
 def _check_shapes(program: Program, values: Sequence[torch.Tensor | None]) -> None:
-    """Raise InputError unless all shapes follow from those of the inputs."""
+    """Raise InputError unless all shapes follow from those of the inputs, and the device has memory for them."""
     shapes = {index: value.shape for index, value in enumerate(program.values)}
     for port in program.inputs:
         shapes[port.value] = tuple(_of(values, port.value).shape)
-    for call in program.calls:
-        try:
-            shapes[call.result] = output_shape(call.node, [shapes[index] for index in call.operands])
-        except FormatError as error:
-            given = [list(shapes[port.value]) for port in program.inputs]
-            raise InputError(f"device input shapes {given}: {error}") from error
+    try:
+        for call in program.calls:
+            operands = [shapes[index] for index in call.operands]
+            shapes[call.result] = output_shape(call.node, operands)
+            check_windows(call.node, operands[0], shapes[call.result], call.node.op)
+        _check_memory(shapes.values())
+    except FormatError as error:
+        given = [list(shapes[port.value]) for port in program.inputs]
+        raise InputError(f"device input shapes {given}: {error}") from error
 
 
 def _call(model: XModel, position: int, node: XNode) -> Call:
@@ -203,11 +214,10 @@ def _accepted(port: Port, tensor: torch.Tensor, position: int) -> torch.Tensor:
         tensor = tensor.permute(_TO_NHWC)
     elif port.is_scalar and not shape:
         tensor = tensor.reshape(1)
-    fits = len(tensor.shape) == len(port.bounds) and all(
-        1 <= n <= most for n, most in zip(tensor.shape, port.bounds, strict=True)
-    )
+    fits = len(tensor.shape) == len(port.bounds) and all(tensor.shape)
     if tensor.dtype != port.dtype or not fits:
-        found, expected = f"{tensor.dtype} {list(shape)}", f"{port.dtype} within {list(port.bounds)}"
+        # No largest size: as XNNPACK, the device makes room for larger tensors than the blob was written for.
+        found, expected = f"{tensor.dtype} {list(shape)}", f"{port.dtype} of rank {len(port.bounds)}, sizes 1 or more"
         raise InputError(f"device input {position}: found {found}, expected {expected}")
     return tensor.contiguous()
 

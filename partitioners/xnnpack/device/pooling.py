@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from partitioners.xnnpack.device.site import SIDE_LIMIT, Kernel, Site, Step, in_float32, limited
 from partitioners.xnnpack.xnn_model import ALIGN_CORNERS, KEEP_DIMS
 from reference.int8.accumulate import Pair
@@ -25,9 +23,9 @@ def max_pool(site: Site) -> Step:
 
 
 def _window(site: Site) -> Pair:
-    height, width = kernel = site.pair("pooling")
+    kernel = site.pair("pooling")
     site.require(max(kernel) <= SIDE_LIMIT, "window", list(kernel), f"at most {SIDE_LIMIT} on each side")
-    site.windows(prod(site.y.shape), height * width)
+    site.windows()
     return kernel
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 import torch
 
@@ -126,6 +124,5 @@ def _window(
     """Stride, dilation, padding and groups, within what the device can gather."""
     kernel = site.pair("kernel")
     site.require(max(kernel) <= SIDE_LIMIT, "window", list(kernel), f"at most {SIDE_LIMIT} on each side")
-    batch, height, width, _ = site.y.shape
-    site.windows(batch * height * width, prod(kernel) * site.x.shape[3])
+    site.windows()
     return site.pair("subsampling"), site.pair("dilation"), site.padding(), site.option("groups")

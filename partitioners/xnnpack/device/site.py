@@ -6,9 +6,9 @@ together. Here are only the device's own limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from typing import Any, Final
 
 import numpy as np
@@ -122,9 +122,24 @@ class Site:
             return tuple(float(scale) for scale in quant.scales)
         raise DeviceError("weight quantisation", type(quant).__name__, "per tensor or per channel", self.where)
 
-    def windows(self, cells: int, taps: int) -> None:
+    def windows(self) -> None:
         """Refuse windows that would not fit the device's memory."""
-        self.require(cells * taps <= 4 * ELEMENT_LIMIT, "values in windows", cells * taps, f"to {4 * ELEMENT_LIMIT}")
+        check_windows(self.node, self.x.shape, self.y.shape, self.where)
+
+
+def check_windows(node: XNode, x: Sequence[int], y: Sequence[int], where: str) -> None:
+    """Raise DeviceError where the windows of a pool or convolution, NHWC x to y, would not fit the device's memory."""
+    found = _gathered(node, x, y)
+    if found > 4 * ELEMENT_LIMIT:
+        raise DeviceError("values in windows", found, f"to {4 * ELEMENT_LIMIT}", where)
+
+
+def _gathered(node: XNode, x: Sequence[int], y: Sequence[int]) -> int:
+    """The values that the windows of an operator hold, all places together; 0 for an operator without windows."""
+    o = node.options
+    if "pooling_height" in o:
+        return prod(y) * o["pooling_height"] * o["pooling_width"]
+    return prod(y[:3]) * o["kernel_height"] * o["kernel_width"] * x[3] if "kernel_height" in o else 0
 
 
 def tensor_of(data: Array, dtype: str) -> torch.Tensor:
