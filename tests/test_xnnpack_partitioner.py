@@ -26,6 +26,7 @@ from partitioners.xnnpack import (
     backend,
 )
 from partitioners.xnnpack import configs as configurations
+from partitioners.xnnpack.config import PartitionerConfig
 from partitioners.xnnpack.configs import ALL_CONFIGS, AbsConfig, LinearConfig, ReLUConfig
 from partitioners.xnnpack.partitioner import OPTIONS, by_target
 
@@ -128,6 +129,9 @@ class _OtherAbs(AbsConfig):
         ("AbsConfig", TypeError, "configs is 'AbsConfig', expected a list of classes"),
         (AbsConfig, TypeError, "configs is <class .*AbsConfig'>, expected a list of classes"),
         ([int], TypeError, "configs has <class 'int'>"),
+        (3, TypeError, "configs is 3, expected a list of classes"),
+        (0, TypeError, "configs is 0, expected a list of classes"),
+        ([PartitionerConfig], TypeError, "configs has <class .*PartitionerConfig'>, expected classes"),
     ],
 )
 def test_other_configs_are_errors(configs: Any, error: type[Exception], message: str) -> None:
@@ -339,29 +343,6 @@ def test_the_option_leaves_quantised_products_alone() -> None:
         [step("product", "linear", "x", "w", quant=Q)],
     )
     assert taken(open_codes, force_non_static_weights_for_f32_linear=True) == {"product": False}
-
-
-def test_bfloat16_products() -> None:
-    values = [
-        real(name, *shape, dtype="bfloat16", constant=name != "x") for name, shape in (("x", (2, 4)), ("w", (3, 4)))
-    ]
-    product = graph(values, [step("product", "linear", "x", "w")])
-    other = graph(values[:1], [step("other", "abs", "x")])
-    assert taken(product) == {"product": False} and taken(product, enable_bf16=True) == {"product": True}
-    assert taken(other) == taken(other, enable_bf16=True) == {"other": False}
-
-
-def test_verbose_logs_delegates_and_reasons(caplog: pytest.LogCaptureFixture) -> None:
-    """A user sees it with logging.basicConfig(); without `verbose` nothing is said."""
-    partitioned(CHAIN, configs=[ReLUConfig])
-    assert [record for record in caplog.records if record.name.startswith("partitioners")] == []
-    partitioned(CHAIN, configs=[ReLUConfig], verbose=True)
-    said = [record.getMessage() for record in caplog.records if record.name == "partitioners.xnnpack.partitioner"]
-    assert said == [
-        "tag0: aten_relu_default",
-        "aten_abs_default (aten.abs.default) [configs]: the operator's config must be one of configs; "
-        "found AbsConfig is not selected",
-    ]
 
 
 # ------------------------------------------------------------------------------------------------ other classes

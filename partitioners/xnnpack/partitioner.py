@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import fx
@@ -52,11 +53,12 @@ class XnnpackPartitioner(Partitioner):
     configs: the operators to delegate, as config classes (see `partitioners.xnnpack.configs`); default: all.
     config_precisions: delegate only operators whose config supports one of these; default: all.
     per_op_mode: one delegate for every operator, with what belongs to it.
-    verbose: log the delegates and the reasons of rejections, at the level DEBUG of this module's logger.
+    verbose: log the delegates and the reasons of rejections, at the level DEBUG of this module's logger; on stderr
+      where the program has set up no logging.
     force_non_static_weights_for_f32_linear: float matrix products may take weight and bias as inputs.
-    enable_bf16: matrix products may be bfloat16.
+    enable_bf16: matrix products may be bfloat16; convolutions may not.
 
-    Raises TypeError for other options and ValueError for two configs of one operator.
+    Raises TypeError for other options and values, and ValueError for two configs of one operator.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class XnnpackPartitioner(Partitioner):
         )
         if verbose:
             LOGGER.setLevel(logging.DEBUG)
-        self.configs = by_target(configs or ALL_CONFIGS)
+        self.configs = by_target(ALL_CONFIGS if configs is None else configs) or by_target(ALL_CONFIGS)
         self.delegation_spec = DelegationSpec(BACKEND_ID, [])
         self.rejections: list[Rejection] = []
 
@@ -94,7 +96,8 @@ class XnnpackPartitioner(Partitioner):
         tagged = frozenset(node for nodes in partitions.values() for node in reach.members(nodes))
         self.rejections = list(ordered_rejections(graph, reasons, tagged))
         if self.options.verbose:
-            self._log(reach, partitions)
+            with audible(LOGGER):
+                self._log(reach, partitions)
         return PartitionResult(exported_program, tags)
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
@@ -188,13 +191,31 @@ def private_rejections(site: Site, reasons: Reasons) -> tuple[Rejection, ...]:
     return ()
 
 
-def by_target(configs: Sequence[type[PartitionerConfig]]) -> dict[str, PartitionerConfig]:
+@contextmanager
+def audible(logger: logging.Logger) -> Iterator[None]:
+    """Let a logger's messages through to stderr where nobody else has set up a handler for them.
+
+    The handler is taken away again, so that there is one message only when the program sets up logging later.
+    """
+    if logger.hasHandlers():
+        yield
+        return
+    handler = logging.StreamHandler()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def by_target(configs: Iterable[type[PartitionerConfig]]) -> dict[str, PartitionerConfig]:
     """One config object per operator. Raises TypeError for what is no config, ValueError for two of one operator."""
-    if isinstance(configs, (str, type)):
+    if isinstance(configs, (str, type)) or not isinstance(configs, Iterable):
         raise TypeError(f"configs is {configs!r}, expected a list of classes from partitioners.xnnpack.configs")
     found: dict[str, PartitionerConfig] = {}
     for config in configs:
-        if not (isinstance(config, type) and issubclass(config, PartitionerConfig)):
+        # The class that all configs are made of has no operator.
+        if not (isinstance(config, type) and issubclass(config, PartitionerConfig) and hasattr(config, "target")):
             raise TypeError(f"configs has {config!r}, expected classes from partitioners.xnnpack.configs")
         if config.target in found:
             other = type(found[config.target]).__name__

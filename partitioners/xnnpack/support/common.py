@@ -10,8 +10,10 @@ from torch import fx
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 from partitioners.exir.nodes import operand, size_text, value
+from partitioners.exir.ops import target_name
 from partitioners.exir.qdq import QParams, is_dequantize, is_quantize, qparams
 from partitioners.exir.rules import rule
+from partitioners.xnnpack.products import CONVOLUTION
 from partitioners.xnnpack.site import Rule, Site
 
 MAX_RANK = 6
@@ -40,7 +42,7 @@ def is_open(size: object) -> bool:
 def dtype(node: fx.Node, site: Site) -> str | None:
     """tensors must be float32 or float16, all inputs of one operator the same, and quantised ones int8"""
     allowed = {torch.float32, torch.float16}
-    if site.program.options.enable_bf16 and site.places is not None:
+    if takes_bfloat16(node, site):
         allowed.add(torch.bfloat16)
     found = [(member, tensor.dtype) for member, tensor in tensors(node)]
     for member, type_ in found:
@@ -48,6 +50,16 @@ def dtype(node: fx.Node, site: Site) -> str | None:
             return f"{member.name} is {type_text(type_)}"
     types = list(dict.fromkeys(type_text(type_) for _, type_ in found[:-1]))
     return f"inputs are {' and '.join(types)}" if len(types) > 1 else code_dtype.check(node, site)
+
+
+def takes_bfloat16(node: fx.Node, site: Site) -> bool:
+    """Whether the option is on and the operator a matrix product: convolutions have no kernel in bfloat16.
+
+    Its kernels add a bias in float32, which a bias in bfloat16 becomes if it is a constant.
+    """
+    if not site.program.options.enable_bf16 or site.product is None or target_name(node.target) == CONVOLUTION:
+        return False
+    return site.product.bias is None or site.program.is_constant(site.product.bias)
 
 
 @rule("code_dtype")
