@@ -1,4 +1,4 @@
-"""Options of the XNNPACK partitioner: bfloat16, and what it says while it works."""
+"""Options of the XNNPACK partitioner: bfloat16; and what it says, while it works and afterwards."""
 
 from __future__ import annotations
 
@@ -76,3 +76,22 @@ def test_verbose_is_seen_once_whether_logging_is_set_up_or_not(capsys: pytest.Ca
         assert capsys.readouterr().err == "tag0: aten_abs_default aten_relu_default\n"
     finally:
         root.handlers = handlers
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims", "codes"),
+    [
+        ((2, 3, 4), [-1, -2], ["rank"]),
+        ((2, 3, 4), [1, 2], ["rank"]),
+        ((1, 2, 3, 4, 5), [-2, -1], ["rank"]),
+        ((2, 3, 4), [0, 1], ["rank", "dims"]),
+        ((2, 3, 4, 5), [-1, 2], []),
+        ((2, 3, 4, 5), [1, 2], ["dims"]),
+        ((2,), [-1], ["rank", "dims"]),
+    ],
+)
+def test_reasons_of_a_mean_are_those_that_do_not_hold(
+    shape: tuple[int, ...], dims: list[int], codes: list[str]
+) -> None:
+    model = graph([real("x", *shape)], [step("y", "mean.dim", "x", dims, True)])
+    assert [reason.code for reason in partitioned(model).rejections] == codes

@@ -80,8 +80,10 @@ def mean_dims(node: fx.Node, site: Site) -> str | None:
     """the reduced dimensions must be [-2, -1], in either order"""
     found = argument(node, 1, "dim")
     dims = [found] if isinstance(found, int) else list(found or range(rank(operand(node))))
-    counted = sorted(non_negative(dim, rank(operand(node))) for dim in dims)
-    return None if counted == [2, 3] and rank(operand(node)) == 4 else f"dimensions {dims}"
+    dimensions = rank(operand(node))
+    counted = sorted(non_negative(dim, dimensions) for dim in dims)
+    # The last two of any rank: that there must be four dimensions is a rule of its own.
+    return None if dims and counted == [dimensions - 2, dimensions - 1] else f"dimensions {dims}"
 
 
 @rule("dims")
