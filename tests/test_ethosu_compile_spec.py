@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from partitioners.ethosu.compile_spec import DebugMode, EthosUCompileSpec, PipelineConfig, VelaExternalBlockPlacements
@@ -94,12 +97,56 @@ def test_everything_is_written() -> None:
     ]
     assert found["external_block_placements"] == '{"cmd_data":"c"}'
     assert '"softmax": "STABLE"' in found["transform_pipeline_config"]
-    assert found["target"] == "Ethos-U55-128"
+    assert found["target"] == "ethos-u55-128"
+    assert "--accelerator-config=ethos-u55-128" in found["compile_flags"].split()
 
 
 def test_a_debug_mode_needs_a_folder() -> None:
     with pytest.raises(ValueError, match="dump_intermediate_artifacts_to"):
         EthosUCompileSpec("ethos-u55-128").dump_debug_info(DebugMode.JSON).to_list()
+
+
+def test_upper_case_in_lists_of_others_becomes_lower_case() -> None:
+    found = EthosUCompileSpec("ethos-u55-128").to_list()
+    written = [CompileSpec(one.key, one.value.replace(b"ethos-u55", b"Ethos-U55")) for one in found]
+    assert written != found and EthosUCompileSpec.from_list(written).to_list() == found
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"extra_flags": "--verbose-all"}, TypeError, "extra_flags is '--verbose-all', expected a list of texts"),
+        ({"extra_flags": [3]}, TypeError, r"extra_flags is \[3\], expected a list"),
+        ({"extra_flags": 0}, TypeError, "extra_flags is 0, expected a list"),
+        ({"extra_flags": ["--one", ""]}, ValueError, "extra_flags is .*, expected no empty flags"),
+        ({"system_config": ""}, ValueError, "system_config is '', expected a name .*'Ethos_U55_High_End_Embedded'"),
+        ({"system_config": 3}, TypeError, "system_config is 3, expected str or None"),
+        ({"memory_mode": ""}, ValueError, "memory_mode is '', expected a name without spaces, or None"),
+        ({"memory_mode": "Sram Only"}, ValueError, "memory_mode is 'Sram Only', expected a name without spaces"),
+        ({"memory_mode": False}, TypeError, "memory_mode is False, expected str or None"),
+        ({"config_ini": ""}, ValueError, "config_ini is '', expected"),
+        ({"config_ini": 3}, TypeError, "config_ini is 3, expected str"),
+        ({"external_block_placements": {"cmd_data": "c"}}, TypeError, "expected VelaExternalBlockPlacements or None"),
+    ],
+)
+def test_wrong_values(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        EthosUCompileSpec("ethos-u55-128", **options)
+
+
+def test_wrong_values_set_later() -> None:
+    spec: Any = EthosUCompileSpec("ethos-u55-128")
+    with pytest.raises(TypeError, match=r"debug_mode is 'JSON', expected DebugMode.JSON, DebugMode.TOSA or None"):
+        spec.dump_debug_info("JSON")
+    with pytest.raises(TypeError, match="output_path is 3, expected str or PathLike or None"):
+        spec.dump_intermediate_artifacts_to(3)
+    with pytest.raises(TypeError, match="config is 'MASKED', expected a PipelineConfig"):
+        spec.set_pass_pipeline_config("MASKED")
+
+
+def test_paths_may_be_path_objects() -> None:
+    spec = EthosUCompileSpec("ethos-u55-128", config_ini=Path("mine.ini")).dump_intermediate_artifacts_to(Path("here"))
+    assert "--config=mine.ini" in texts(spec)["compile_flags"] and texts(spec)["debug_artifact_path"] == "here"
 
 
 def changed(key: str, value: bytes | None) -> list[CompileSpec]:

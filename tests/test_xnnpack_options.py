@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 from xnnpack_graphs import graph, partitioned, program, real, step
@@ -15,7 +16,7 @@ from partitioners.xnnpack.configs import ReLUConfig
 CHAIN = graph([real("x", 2, 3)], [step("first", "abs", "x"), step("second", "relu", "first")])
 
 
-def taken(model: Graph, **options: bool) -> dict[str, bool]:
+def taken(model: Graph, **options: Any) -> dict[str, bool]:
     """Which steps are delegated."""
     return {name: found is not None for name, found in partitioned(model, **options).steps.items()}
 
@@ -46,7 +47,7 @@ def test_what_is_accepted_in_bfloat16_compiles() -> None:
             for name, shape in shapes.items()
         ]
         model = graph(values, [step("product", "linear", "x", "w", "b")])
-        options = {"enable_bf16": True, "force_non_static_weights_for_f32_linear": not constant}
+        options: dict[str, Any] = {"enable_bf16": True, "force_non_static_weights_for_f32_linear": not constant}
         assert taken(model, **options) == {"product": constant}
         to_backend(program(model), XnnpackPartitioner(**options), details={"XnnpackBackend": XnnpackBackend})
 

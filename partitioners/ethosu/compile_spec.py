@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
+from os import PathLike, fspath
 from typing import Any
 
 from partitioners.ethosu.options import TosaSpec, family_of
@@ -18,6 +19,7 @@ from partitioners.exir.backend import CompileSpec
 OUTPUT_FORMAT = "vela"
 DEFAULT_INI = "Arm/vela.ini"
 BLOCKS = ("cmd_data", "weight_data")
+ACCELERATOR = "--accelerator-config="
 TRUE_TEXTS = ("1", "true", "yes")
 
 
@@ -95,13 +97,13 @@ _CHOICES = {
 class EthosUCompileSpec:
     """What a model is compiled for, and with which flags.
 
-    target: the accelerator, such as "ethos-u55-128"; kept as it is written.
+    target: the accelerator, such as "ethos-u55-128"; upper case becomes lower case, which Vela asks for.
     system_config, memory_mode: of Vela's configuration file; default: those of the target's family.
-    extra_flags: come first among Vela's flags.
+    extra_flags: a list; they come first among Vela's flags.
     config_ini: Vela's configuration file.
     external_block_placements: what Vela's commands and weights are called outside the delegate.
 
-    Raises ValueError for a target that does not exist.
+    Raises ValueError for a target that does not exist and for empty names, TypeError for values of other types.
     """
 
     def __init__(
@@ -110,20 +112,22 @@ class EthosUCompileSpec:
         system_config: str | None = None,
         memory_mode: str | None = None,
         extra_flags: Sequence[str] | None = None,
-        config_ini: str | None = DEFAULT_INI,
+        config_ini: str | PathLike[str] | None = DEFAULT_INI,
         external_block_placements: VelaExternalBlockPlacements | None = None,
     ) -> None:
         self.family = family_of(target)
-        self.target = target
+        config_ini = fspath(config_ini) if isinstance(config_ini, PathLike) else config_ini
+        self.target = target.lower()
         self.tosa_spec: TosaSpec = self.family.tosa_spec
         self.compiler_flags = [
-            *(extra_flags or ()),
-            f"--accelerator-config={target}",
-            f"--config={DEFAULT_INI if config_ini is None else config_ini}",
+            *_extra_flags(extra_flags),
+            f"{ACCELERATOR}{self.target}",
+            f"--config={_name('config_ini', config_ini, DEFAULT_INI)}",
             "--output-format=raw",
-            f"--system-config={self.family.system_config if system_config is None else system_config}",
-            f"--memory-mode={self.family.memory_mode if memory_mode is None else memory_mode}",
+            f"--system-config={_name('system_config', system_config, self.family.system_config)}",
+            f"--memory-mode={_name('memory_mode', memory_mode, self.family.memory_mode)}",
         ]
+        _require_type("external_block_placements", external_block_placements, VelaExternalBlockPlacements)
         self.external_block_placements = external_block_placements or VelaExternalBlockPlacements()
         self.path_for_intermediates: str | None = None
         self.debug_mode: DebugMode | None = None
@@ -140,13 +144,19 @@ class EthosUCompileSpec:
     def __repr__(self) -> str:
         return f"EthosUCompileSpec({self.target!r}, flags={' '.join(self.compiler_flags)!r})"
 
-    def dump_intermediate_artifacts_to(self, output_path: str | None) -> EthosUCompileSpec:
-        """Leave the report of the partitioner in that folder; None leaves nothing."""
-        self.path_for_intermediates = output_path
+    def dump_intermediate_artifacts_to(self, output_path: str | PathLike[str] | None) -> EthosUCompileSpec:
+        """Leave the report of the partitioner in that folder; None leaves nothing. Raises TypeError for no path."""
+        _require_type("output_path", output_path, (str, PathLike))
+        self.path_for_intermediates = None if output_path is None else fspath(output_path)
         return self
 
     def dump_debug_info(self, debug_mode: DebugMode | None) -> EthosUCompileSpec:
-        """Leave debug information in the folder of `dump_intermediate_artifacts_to`, which must be given, too."""
+        """Leave debug information in the folder of `dump_intermediate_artifacts_to`, which must be given, too.
+
+        Raises TypeError for what is no DebugMode.
+        """
+        if not isinstance(debug_mode, DebugMode | None):
+            raise TypeError(f"debug_mode is {debug_mode!r}, expected {', '.join(map(str, DebugMode))} or None")
         self.debug_mode = debug_mode
         return self
 
@@ -157,7 +167,9 @@ class EthosUCompileSpec:
         return self.pipeline_config
 
     def set_pass_pipeline_config(self, config: PipelineConfig) -> None:
-        """Rewrite operators that way before quantisation."""
+        """Rewrite operators that way before quantisation. Raises TypeError for what is no PipelineConfig."""
+        if not isinstance(config, PipelineConfig):
+            raise TypeError(f"config is {config!r}, expected a PipelineConfig")
         self.pipeline_config = config
 
     def set_preserve_io_quantization(self, enabled: bool) -> EthosUCompileSpec:
@@ -194,7 +206,8 @@ class EthosUCompileSpec:
         """The inverse of `to_list`. Raises ValueError for keys twice, missing or unknown, and for values of others."""
         values = _values(compile_specs)
         spec = cls(_needed(values, "target"))
-        spec.compiler_flags = _needed(values, "compile_flags").split(" ")
+        flags = _needed(values, "compile_flags").split(" ")
+        spec.compiler_flags = [flag.lower() if flag.startswith(ACCELERATOR) else flag for flag in flags]
         spec.tosa_spec = _checked_spec(TosaSpec.parse(_needed(values, "tosa_spec")), spec)
         if (found := _needed(values, "output_format")) != OUTPUT_FORMAT:
             raise ValueError(f"output_format is {found!r}, expected {OUTPUT_FORMAT!r}")
@@ -224,6 +237,32 @@ _KEYS = (
     "target",
     "external_block_placements",
 )
+
+
+def _extra_flags(flags: Sequence[str] | None) -> tuple[str, ...]:
+    if flags is None:
+        return ()
+    # A text is a sequence of its letters, none of which is a flag.
+    if not isinstance(flags, (list, tuple)) or not all(isinstance(flag, str) for flag in flags):
+        raise TypeError(f"extra_flags is {flags!r}, expected a list of texts, e.g. ['--verbose-all']")
+    if not all(flag.strip() for flag in flags):
+        raise ValueError(f"extra_flags is {flags!r}, expected no empty flags")
+    return tuple(flags)
+
+
+def _name(what: str, given: str | None, default: str) -> str:
+    """A name in one of Vela's flags, which are separated by spaces."""
+    _require_type(what, given, str)
+    if given is not None and len(given.split()) != 1:
+        raise ValueError(f"{what} is {given!r}, expected a name without spaces, or None for {default!r}")
+    return default if given is None else given
+
+
+def _require_type(what: str, found: object, types: type | tuple[type, ...]) -> None:
+    """Raise TypeError unless it is of one of the types, or None."""
+    if found is not None and not isinstance(found, types):
+        names = " or ".join(one.__name__ for one in (types if isinstance(types, tuple) else (types,)))
+        raise TypeError(f"{what} is {found!r}, expected {names} or None")
 
 
 def _bytes(value: str | bytes) -> bytes:

@@ -47,7 +47,8 @@ class EthosUPartitioner(Partitioner):
     """Tags the nodes that an Ethos-U can run. After `partition`, `rejections` says why the others stay out.
 
     compile_spec: what to compile for.
-    additional_checks: further conditions; a node must be supported by each of them.
+    additional_checks: further conditions; a node must be supported by each of them. Raises TypeError for what is no
+      sequence of objects that have `is_node_supported`.
 
     Logs a table of the reasons at level INFO; it is also in the folder of
     `compile_spec.dump_intermediate_artifacts_to`, when that is given.
@@ -61,12 +62,14 @@ class EthosUPartitioner(Partitioner):
             raise TypeError(f"compile_spec is a {type(compile_spec).__name__}, expected an EthosUCompileSpec")
         self.compile_spec = compile_spec
         self.delegation_spec = DelegationSpec(BACKEND_ID, compile_spec.to_list())
-        self.additional_checks = tuple(additional_checks or ())
+        self.additional_checks = _checks(additional_checks)
         self.rejections: list[Rejection] = []
         self._custom: dict[str, OpOverload] = {}
 
     def register_custom_partition_op(self, op: OpOverload) -> None:
-        """Delegate that operator, and keep it whole, whatever the rules say."""
+        """Delegate that operator, and keep it whole, whatever the rules say. Raises TypeError for what is none."""
+        if not isinstance(op, OpOverload):
+            raise TypeError(f"op is {op!r}, expected an operator with its overload, e.g. torch.ops.aten.sqrt.default")
         self._custom[target_name(op)] = op
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
@@ -135,6 +138,18 @@ class EthosUPartitioner(Partitioner):
         if folder:
             Path(folder).mkdir(parents=True, exist_ok=True)
             Path(folder, REPORT_FILE).write_text(f"{title}\n{table}\n", encoding="utf-8")
+
+
+def _checks(given: Sequence[OperatorSupportBase] | None) -> tuple[OperatorSupportBase, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(f"additional_checks is {given!r}, expected a list of OperatorSupportBase objects")
+    for position, check in enumerate(given):
+        # A class has the method, too, and cannot be asked.
+        if isinstance(check, type) or not callable(getattr(check, "is_node_supported", None)):
+            raise TypeError(f"additional_checks[{position}] is {check!r}, expected an OperatorSupportBase object")
+    return tuple(given)
 
 
 class _Supported(OperatorSupportBase):

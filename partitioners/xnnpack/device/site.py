@@ -138,8 +138,8 @@ def _gathered(node: XNode, x: Sequence[int], y: Sequence[int]) -> int:
     """The values that the windows of an operator hold, all places together; 0 for an operator without windows."""
     o = node.options
     if "pooling_height" in o:
-        return prod(y) * o["pooling_height"] * o["pooling_width"]
-    return prod(y[:3]) * o["kernel_height"] * o["kernel_width"] * x[3] if "kernel_height" in o else 0
+        return prod((*y, o["pooling_height"], o["pooling_width"]))
+    return prod((*y[:3], x[3], o["kernel_height"], o["kernel_width"])) if "kernel_height" in o else 0
 
 
 def tensor_of(data: Array, dtype: str) -> torch.Tensor:

@@ -180,7 +180,7 @@ def test_compile_specs_are_the_same(target: str) -> None:
         {"system_config": "a", "memory_mode": "b", "extra_flags": ["--c", "--d"], "config_ini": None},
     ]
     for given in options:
-        ours, theirs = EthosUCompileSpec(target, **given), PeerCompileSpec(target, **given)
+        ours, theirs = EthosUCompileSpec(target, **given), PeerCompileSpec(target.lower(), **given)
         assert [(s.key, s.value) for s in ours.to_list()] == [(s.key, s.value) for s in theirs._to_list()]
         again = PeerCompileSpec._from_list(ours.to_list())
         assert [(s.key, s.value) for s in again._to_list()] == [(s.key, s.value) for s in ours.to_list()]
