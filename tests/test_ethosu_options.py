@@ -35,5 +35,5 @@ def test_wrong_checks(checks: Any, message: str) -> None:
 
 @pytest.mark.parametrize("op", ["aten.sqrt.default", torch.ops.aten.sqrt, None])
 def test_what_is_registered_must_be_an_operator(op: Any) -> None:
-    with pytest.raises(TypeError, match=r"expected an operator with its overload, e.g. torch.ops.aten.sqrt.default"):
+    with pytest.raises(TypeError, match=r"expected an operator with its overload, e.g. torch.ops.aten.abs.default"):
         EthosUPartitioner(EthosUCompileSpec(U55)).register_custom_partition_op(op)

@@ -14,6 +14,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from partitioners.ethosu.options import TosaSpec, family_of
+from partitioners.exir.arguments import require_type
 from partitioners.exir.backend import CompileSpec
 
 OUTPUT_FORMAT = "vela"
@@ -127,7 +128,7 @@ class EthosUCompileSpec:
             f"--system-config={_name('system_config', system_config, self.family.system_config)}",
             f"--memory-mode={_name('memory_mode', memory_mode, self.family.memory_mode)}",
         ]
-        _require_type("external_block_placements", external_block_placements, VelaExternalBlockPlacements)
+        require_type("external_block_placements", external_block_placements, VelaExternalBlockPlacements)
         self.external_block_placements = external_block_placements or VelaExternalBlockPlacements()
         self.path_for_intermediates: str | None = None
         self.debug_mode: DebugMode | None = None
@@ -146,7 +147,7 @@ class EthosUCompileSpec:
 
     def dump_intermediate_artifacts_to(self, output_path: str | PathLike[str] | None) -> EthosUCompileSpec:
         """Leave the report of the partitioner in that folder; None leaves nothing. Raises TypeError for no path."""
-        _require_type("output_path", output_path, (str, PathLike))
+        require_type("output_path", output_path, (str, PathLike))
         self.path_for_intermediates = None if output_path is None else fspath(output_path)
         return self
 
@@ -252,17 +253,10 @@ def _extra_flags(flags: Sequence[str] | None) -> tuple[str, ...]:
 
 def _name(what: str, given: str | None, default: str) -> str:
     """A name in one of Vela's flags, which are separated by spaces."""
-    _require_type(what, given, str)
+    require_type(what, given, str)
     if given is not None and len(given.split()) != 1:
         raise ValueError(f"{what} is {given!r}, expected a name without spaces, or None for {default!r}")
     return default if given is None else given
-
-
-def _require_type(what: str, found: object, types: type | tuple[type, ...]) -> None:
-    """Raise TypeError unless it is of one of the types, or None."""
-    if found is not None and not isinstance(found, types):
-        names = " or ".join(one.__name__ for one in (types if isinstance(types, tuple) else (types,)))
-        raise TypeError(f"{what} is {found!r}, expected {names} or None")
 
 
 def _bytes(value: str | bytes) -> bytes:

@@ -28,6 +28,7 @@ from partitioners.ethosu.preservation import is_preserved, preserved_operators
 from partitioners.ethosu.report import rejection_report
 from partitioners.ethosu.support.rule import Context, sentence
 from partitioners.ethosu.support.rules import node_rejections
+from partitioners.exir.arguments import require_list, require_operator
 from partitioners.exir.backend import Rejection
 from partitioners.exir.constants import constant_values, tag_constant_data
 from partitioners.exir.nodes import operand
@@ -68,8 +69,7 @@ class EthosUPartitioner(Partitioner):
 
     def register_custom_partition_op(self, op: OpOverload) -> None:
         """Delegate that operator, and keep it whole, whatever the rules say. Raises TypeError for what is none."""
-        if not isinstance(op, OpOverload):
-            raise TypeError(f"op is {op!r}, expected an operator with its overload, e.g. torch.ops.aten.sqrt.default")
+        require_operator("op", op)
         self._custom[target_name(op)] = op
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
@@ -141,15 +141,11 @@ class EthosUPartitioner(Partitioner):
 
 
 def _checks(given: Sequence[OperatorSupportBase] | None) -> tuple[OperatorSupportBase, ...]:
-    if given is None:
-        return ()
-    if not isinstance(given, (list, tuple)):
-        raise TypeError(f"additional_checks is {given!r}, expected a list of OperatorSupportBase objects")
-    for position, check in enumerate(given):
+    for position, check in enumerate(require_list("additional_checks", given, "OperatorSupportBase objects")):
         # A class has the method, too, and cannot be asked.
         if isinstance(check, type) or not callable(getattr(check, "is_node_supported", None)):
             raise TypeError(f"additional_checks[{position}] is {check!r}, expected an OperatorSupportBase object")
-    return tuple(given)
+    return tuple(given or ())
 
 
 class _Supported(OperatorSupportBase):

@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from partitioners.exir.arguments import require_list, require_operator, require_type
 from partitioners.exir.backend import CompileSpec, Rejection
 from partitioners.exir.constants import constant_values, tag_constant_data
 from partitioners.exir.nodes import operand
@@ -43,6 +44,8 @@ class NeutronPartitioner(Partitioner):
     post_quantization_state_dict: data of constants, by name, where the program has fake tensors only.
     preserve_ops: operators to keep whole until partitioning, where the NPU can run them.
     check_op_support: an additional condition on the nodes of `preserve_ops`.
+
+    Raises TypeError for values of other types.
     """
 
     def __init__(
@@ -55,6 +58,11 @@ class NeutronPartitioner(Partitioner):
         check_op_support: Callable[[fx.Node], bool] | None = None,
     ) -> None:
         super().__init__()
+        _check_types(compile_spec, neutron_target_spec, custom_delegation_options, post_quantization_state_dict)
+        for position, op in enumerate(require_list("preserve_ops", preserve_ops, "operators")):
+            require_operator(f"preserve_ops[{position}]", op)
+        if check_op_support is not None and not callable(check_op_support):
+            raise TypeError(f"check_op_support is {check_op_support!r}, expected a function of a node or None")
         if neutron_target_spec is None:
             neutron_target_spec = NeutronTargetSpec(spec_value(compile_spec or (), "target", DEFAULT_TARGET))
         if compile_spec is None:
@@ -113,6 +121,17 @@ class NeutronPartitioner(Partitioner):
     def _graph_context(self, graph: fx.Graph, constants: Mapping[str, torch.Tensor | None]) -> Context:
         target = self.neutron_target_spec
         return Context(graph, constants, target.get_num_macs(), target.get_num_pipes(), self.custom_delegation_options)
+
+
+def _check_types(compile_spec: object, target: object, options: object, constants: object) -> None:
+    """Raise TypeError for arguments of NeutronPartitioner that are not what they are called."""
+    for position, item in enumerate(require_list("compile_spec", compile_spec, "CompileSpec objects")):
+        # ExecuTorch has a class of its own for them.
+        if not (hasattr(item, "key") and hasattr(item, "value")):
+            raise TypeError(f"compile_spec[{position}] is {item!r}, expected a CompileSpec")
+    require_type("neutron_target_spec", target, NeutronTargetSpec)
+    require_type("custom_delegation_options", options, CustomDelegationOptions)
+    require_type("post_quantization_state_dict", constants, Mapping)
 
 
 def _exclusion(node: fx.Node, patterns: Sequence[str]) -> tuple[Rejection, ...]:
