@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from conformance.table import load_table
 from partitioners.neutron.compile_spec import (
     NeutronCompileSpecBuilder,
     generate_neutron_compile_spec,
@@ -14,6 +15,8 @@ from partitioners.neutron.compile_spec import (
 )
 from partitioners.neutron.options import CustomDelegationOptions
 from partitioners.neutron.target import TARGETS, HwVersion, NeutronTarget, NeutronTargetSpec
+
+DIM_ORDER = "dim_order_ops__clone_dim_order_default"
 
 
 def pairs(**options: Any) -> list[tuple[str, bytes]]:
@@ -50,6 +53,20 @@ def test_every_field_is_written() -> None:
     assert found["fetch_constants_to_sram"] == found["dump_kernel_selection_code"] == b"True"
 
 
+def test_operators_are_spelled_as_in_the_model_or_as_in_the_table() -> None:
+    names = [" aten::abs", "aten.add.Tensor", "aten._softmax.default", "dim_order_ops._clone_dim_order.default", "relu"]
+    assert dict(pairs(operators_not_to_delegate=names))["operators_not_to_delegate"] == (
+        b"aten_abs,aten_add_tensor,aten__softmax_default,dim_order_ops__clone_dim_order_default,relu"
+    )
+
+
+def test_every_name_of_the_table_can_be_excluded() -> None:
+    names = [row.name for row in load_table("neutron@1.3").rows]
+    found = dict(pairs(operators_not_to_delegate=names))["operators_not_to_delegate"].decode().split(",")
+    others = {"aten.split.default": "aten_split", "aten.dim_order_ops._clone_dim_order.default": DIM_ORDER}
+    assert found == [others.get(name, name.replace(".", "_").lower()) for name in names]
+
+
 def test_a_list_of_flags_is_joined_by_spaces() -> None:
     assert dict(pairs(extra_flags=["--one", "--two"]))["compile_flags"] == b"--one --two"
 
@@ -81,6 +98,9 @@ def test_build_needs_options() -> None:
         ({"operators_not_to_delegate": "aten::add"}, TypeError, "expected a list of strings"),
         ({"operators_not_to_delegate": [""]}, ValueError, "expected one operator name"),
         ({"operators_not_to_delegate": ["a,b"]}, ValueError, "expected one operator name"),
+        ({"operators_not_to_delegate": ["aten.abs"]}, ValueError, "holds 'aten.abs', .* did you mean 'aten_abs'"),
+        ({"operators_not_to_delegate": ["aten::ABS"]}, ValueError, "did you mean 'aten_abs'"),
+        ({"operators_not_to_delegate": ["add", "aten::sofmax"]}, ValueError, "'aten::sofmax', which is in no operator"),
         ({"fetch_constants_to_sram": 1}, TypeError, "fetch_constants_to_sram is 1, expected True or False"),
         ({"use_neutron_for_format_conversion": "True"}, TypeError, "expected True or False"),
         ({"dump_kernel_selection_code": None}, TypeError, "expected True or False"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
-from partitioners.neutron import NeutronPartitioner
+from partitioners.exir import delegates, to_edge
+from partitioners.neutron import PASSES, CustomDelegationOptions, NeutronPartitioner, generate_neutron_compile_spec
 
 PRELU = torch.ops.aten.prelu
 
@@ -33,3 +36,50 @@ PRELU = torch.ops.aten.prelu
 def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         NeutronPartitioner(**options)
+
+
+# ------------------------------------------------------------------------------------ operators_not_to_delegate
+
+
+class Net(nn.Module):
+    """One operator between quantisations of the same parameters."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.coded(self.function(self.coded(x)))
+
+    def coded(self, x: Tensor) -> Tensor:
+        """Through codes."""
+        params = (0.0625, 0, -128, 127, torch.int8)
+        codes = torch.ops.quantized_decomposed.quantize_per_tensor.default(x, *params)
+        real: Tensor = torch.ops.quantized_decomposed.dequantize_per_tensor.default(codes, *params)
+        return real
+
+
+REWRITTEN: dict[str, Callable[[Tensor], Tensor]] = {
+    "aten::div": lambda x: x / 2.0,
+    "aten::squeeze": lambda x: x.squeeze(0),
+    "aten::unsqueeze": lambda x: x.unsqueeze(0),
+    "aten::split": lambda x: x.split(8, 2)[1],
+    "aten.split.Tensor": lambda x: x.split(8, 2)[1],
+    "aten::avg_pool1d": lambda x: nn.functional.avg_pool1d(x, 2),
+    "aten.avg_pool1d.default": lambda x: nn.functional.avg_pool1d(x, 2),
+    "aten::max_pool1d": lambda x: nn.functional.max_pool1d(x, 2),
+    "aten::relu6": nn.functional.relu6,
+}
+
+
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_operators_that_are_rewritten_are_excluded_by_their_own_name(name: str) -> None:
+    """They are others when the partitioner sees them; the document says that what is listed stays out."""
+    exported = torch.export.export(Net(REWRITTEN[name]), (torch.ones(1, 8, 16),))
+    options = CustomDelegationOptions(allow_no_op_partitions=True)
+    for names, count in ((None, 1), ([name], 0)):
+        spec = generate_neutron_compile_spec("imxrt700", operators_not_to_delegate=names)
+        partitioner = NeutronPartitioner(spec, custom_delegation_options=options)
+        lowered = to_edge(exported).transform(PASSES).to_backend(partitioner).exported_program()
+        assert len(list(delegates(lowered))) == count, partitioner.rejections
+        assert {r.code for r in partitioner.rejections if r.target.startswith("aten")} <= {"excluded"}

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from partitioners.exir.backend import CompileSpec
+from partitioners.neutron import exclusion
 from partitioners.neutron.target import NeutronTargetSpec
 
 OUTPUT_FORMAT = "tflite"
-NOT_TO_DELEGATE = "operators_not_to_delegate"
+NOT_TO_DELEGATE = exclusion.OPTION
 
 
 def spec_value(compile_spec: Iterable[CompileSpec], key: str, default: str = "") -> str:
@@ -39,16 +40,12 @@ def _flags_text(extra_flags: str | Sequence[str] | None) -> str:
 
 
 def _operators_text(operators: Sequence[str] | None) -> str:
-    """Join operator names; "aten::add" becomes "aten_add", as node names are spelled."""
+    """Join operator names, as parts of node names."""
     if operators is None:
         return ""
     if not isinstance(operators, (list, tuple)) or not all(isinstance(name, str) for name in operators):
         raise TypeError(f"{NOT_TO_DELEGATE} is {operators!r}, expected a list of strings")
-    for name in operators:
-        # An empty part would match every operator, and a comma separates the parts.
-        if not name.strip() or "," in name:
-            raise ValueError(f"{NOT_TO_DELEGATE} holds {name!r}, expected one operator name, e.g. 'aten::add'")
-    return ",".join(name.replace("::", "_") for name in operators)
+    return ",".join(map(exclusion.entry_text, operators))
 
 
 def _flag_text(name: str, value: bool) -> str:

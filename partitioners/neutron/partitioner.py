@@ -21,6 +21,7 @@ from partitioners.exir.qdq import is_compute
 from partitioners.exir.rules import rejection
 from partitioners.neutron.clusters import Cluster
 from partitioners.neutron.compile_spec import NOT_TO_DELEGATE, generate_neutron_compile_spec, spec_value
+from partitioners.neutron.exclusion import match
 from partitioners.neutron.options import CustomDelegationOptions
 from partitioners.neutron.support.rule import Context
 from partitioners.neutron.support.rules import RULES, node_rejections
@@ -135,11 +136,9 @@ def _check_types(compile_spec: object, target: object, options: object, constant
 
 
 def _exclusion(node: fx.Node, patterns: Sequence[str]) -> tuple[Rejection, ...]:
-    """The rejection of a supported operator whose node name contains one of the patterns."""
-    matching = [pattern for pattern in patterns if pattern in node.name]
-    if not matching or target_name(node.target) not in RULES:
-        return ()
-    return (rejection(node, "excluded", f"{matching[0]!r} is in {node.name!r}", EXCLUDED),)
+    """The rejection of a supported operator that one of the patterns names."""
+    found = match(node, patterns) if target_name(node.target) in RULES else None
+    return () if found is None else (rejection(node, "excluded", found, EXCLUDED),)
 
 
 class _Supported(OperatorSupportBase):

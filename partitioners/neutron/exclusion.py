@@ -1,0 +1,68 @@
+"""operators_not_to_delegate: how its entries are written, and which nodes they match."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+
+from partitioners.exir.ops import node_name, target_name
+from partitioners.neutron.support.rules import RULES
+
+OPTION = "operators_not_to_delegate"
+IN_THE_TABLE = {
+    "aten.dim_order_ops._clone_dim_order.default": "dim_order_ops._clone_dim_order.default",
+    "aten.split.default": "aten::split",
+}
+
+
+def entry_text(name: str) -> str:
+    """An entry as the compile spec holds it: part of a node name, so that "aten::add" becomes "aten_add".
+
+    An operator's whole name, as in the document's table, becomes that of its nodes: "aten.add.Tensor" becomes
+    "aten_add_tensor". Raises ValueError for an entry that can match no operator, or more than one was meant.
+    """
+    text = name.strip()
+    # An empty part would match every operator, and a comma separates the parts.
+    if not text or "," in text:
+        raise ValueError(f"{OPTION} holds {name!r}, expected one operator name, e.g. 'aten::add'")
+    names = _node_names()
+    # Two operators have other names in the document's table.
+    text = IN_THE_TABLE.get(text, text).replace("::", "_")
+    if "." in text and node_name(text) in names:
+        return node_name(text)
+    # A node's own name may end in a number: aten_add_tensor_1.
+    if not any(re.sub(r"_\d+$", "", text) in one for one in names):
+        near = node_name(text)
+        hint = f"did you mean {near!r}? " if any(near in one for one in names) else ""
+        raise ValueError(f"{OPTION} holds {name!r}, which is in no operator's name: {hint}Expected e.g. 'aten::add'")
+    return text
+
+
+@lru_cache(maxsize=1)
+def _node_names() -> frozenset[str]:
+    """What nodes of torch's operators, and of those in the support table, are called."""
+    aten = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    whole = (name.replace("::", ".") if "." in name else f"{name.replace('::', '.')}.default" for name in aten)
+    return frozenset(map(node_name, (*whole, *RULES)))
+
+
+def match(node: fx.Node, entries: Sequence[str]) -> str | None:
+    """Which entry names a node, and which of its names, as a text; None when none does."""
+    found = ((entry, name) for name in _names(node) for entry in entries if entry in name)
+    return next((f"{entry!r} is in {name!r}" for entry, name in found), None)
+
+
+def _names(node: fx.Node) -> Iterator[str]:
+    """The node's own name, then what it was made of: the model's operators, where the program still tells them."""
+    yield node.name
+    original = node.meta.get("original_aten")
+    if isinstance(original, OpOverload):
+        yield node_name(target_name(original))
+    function = node.meta.get("torch_fn")
+    if isinstance(function, tuple) and len(function) == 2:
+        yield f"aten_{str(function[1]).rpartition('.')[2]}"
