@@ -517,11 +517,16 @@ def test_used_indices_are_refused() -> None:
     assert judge(write).codes(POOL) == ["indices_unused"]
 
 
-@pytest.mark.parametrize("shapes", [[(2, 7), (2, 9)], [(2, 7)]])
-def test_force_delegate_cat(shapes: list[tuple[int, ...]]) -> None:
-    options = CustomDelegationOptions(force_delegate_cat=True)
+@pytest.mark.parametrize(
+    ("shapes", "no_op_partitions", "codes"),
+    [([(2, 7), (2, 9)], False, []), ([(2, 7)], True, []), ([(2, 7)], False, ["not_alone"])],
+)
+def test_force_delegate_cat(shapes: list[tuple[int, ...]], no_op_partitions: bool, codes: list[str]) -> None:
+    """One tensor alone is the result already: nothing to compute."""
+    options = CustomDelegationOptions(force_delegate_cat=True, allow_no_op_partitions=no_op_partitions)
     verdict = judge(cat(shapes, -1), NeutronPartitioner(custom_delegation_options=options))
-    assert "aten.cat.default" in verdict.tagged
+    assert verdict.codes("aten.cat.default") == codes
+    assert ("aten.cat.default" in verdict.tagged) == (not codes)
 
 
 def test_force_delegate_cat_keeps_the_other_rules() -> None:

@@ -25,6 +25,7 @@ from partitioners.neutron.support.weights import ADDMM, MM, WEIGHT_POSITION
 Partition = frozenset[fx.Node]
 StageCheck = Callable[[fx.Node, Partition, Context], str | None]
 DATA_ONLY = frozenset({"aten.view_copy.default", "aten.clone.default", "dim_order_ops._clone_dim_order.default"})
+CAT = "aten.cat.default"
 NEUTRAL = {"aten.add.Tensor": 0, "aten.mul.Tensor": 1}
 
 
@@ -71,9 +72,9 @@ def producer(node: fx.Node) -> fx.Node:
 
 
 def is_no_op(node: fx.Node, context: Context) -> bool:
-    """Whether the operator computes nothing: a reshape, a copy, or arithmetic with a known neutral constant."""
+    """Whether the operator computes nothing: a reshape, a copy, all of one tensor, or a known neutral constant."""
     name = target_name(node.target)
-    if name in DATA_ONLY:
+    if name in DATA_ONLY or (name == CAT and len(cat_operands(node)) == 1):
         return True
     if name not in NEUTRAL:
         return False
@@ -175,7 +176,7 @@ STAGE_RULES: Mapping[str, tuple[StageRule, ...]] = {
     "aten.relu.default": (alone_channels,),
     "aten.clamp.default": (alone_channels,),
     "aten.hardtanh.default": (alone_channels,),
-    "aten.cat.default": (dim_before_axis,),
+    CAT: (dim_before_axis,),
     "aten.clone.default": _COPY,
     "dim_order_ops._clone_dim_order.default": _COPY,
     "aten.view_copy.default": (reshaped_format,),
