@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from partitioners.exir import delegates, to_edge
-from partitioners.neutron import PASSES, CustomDelegationOptions, NeutronPartitioner, generate_neutron_compile_spec
+from partitioners.neutron import (
+    CustomDelegationOptions,
+    NeutronPartitioner,
+    NeutronTargetSpec,
+    generate_neutron_compile_spec,
+)
+from partitioners.neutron.passes import PASSES
 
 PRELU = torch.ops.aten.prelu
 
@@ -63,8 +70,8 @@ REWRITTEN: dict[str, Callable[[Tensor], Tensor]] = {
     "aten::div": lambda x: x / 2.0,
     "aten::squeeze": lambda x: x.squeeze(0),
     "aten::unsqueeze": lambda x: x.unsqueeze(0),
-    "aten::split": lambda x: x.split(8, 2)[1],
-    "aten.split.Tensor": lambda x: x.split(8, 2)[1],
+    "aten::split": lambda x: torch.split(x, 8, 2)[1],
+    "aten.split.Tensor": lambda x: torch.split(x, 8, 2)[1],
     "aten::avg_pool1d": lambda x: nn.functional.avg_pool1d(x, 2),
     "aten.avg_pool1d.default": lambda x: nn.functional.avg_pool1d(x, 2),
     "aten::max_pool1d": lambda x: nn.functional.max_pool1d(x, 2),
@@ -83,3 +90,48 @@ def test_operators_that_are_rewritten_are_excluded_by_their_own_name(name: str) 
         lowered = to_edge(exported).transform(PASSES).to_backend(partitioner).exported_program()
         assert len(list(delegates(lowered))) == count, partitioner.rejections
         assert {r.code for r in partitioner.rejections if r.target.startswith("aten")} <= {"excluded"}
+
+
+# ------------------------------------------------------------------------------------ neutron_target_info
+
+
+def call(name: str, rank: int, *limits: float) -> fx.Node:
+    """A call of that operator, whose result has that rank."""
+    _, operator, overload = name.split(".")
+    graph = fx.Graph()
+    node = graph.call_function(getattr(getattr(torch.ops.aten, operator), overload), (graph.placeholder("x"), *limits))
+    node.meta["val"] = torch.empty((1,) * rank, device="meta")
+    return node
+
+
+def test_what_a_target_fuses() -> None:
+    info = NeutronTargetSpec("imxrt700").neutron_target_info
+    fused = {
+        name: info.is_supported_fused_activation__aten(call(f"aten.{name}.default", 4))
+        for name in ("relu", "relu_", "sigmoid", "sigmoid_", "tanh", "tanh_", "leaky_relu", "abs", "hardtanh")
+    }
+    assert [name for name, found in fused.items() if not found] == ["leaky_relu", "abs", "hardtanh"]
+    limits = [(0.0, 6.0), (0.0, math.inf), (-1.0, 1.0), (0.0, 1.0)]
+    found = [info.is_supported_fused_activation__aten(call("aten.hardtanh.default", 4, *each)) for each in limits]
+    assert found == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "in_aten", "in_edge"),
+    [
+        ("aten.conv2d.default", 4, True, False),
+        ("aten.convolution.default", 4, False, True),
+        ("aten.convolution.default", 3, False, False),
+        ("aten.linear.default", 2, True, False),
+        ("aten.linear.default", 3, False, False),
+        ("aten.addmm.default", 2, True, True),
+        ("aten.mm.default", 2, True, True),
+        ("aten.bmm.default", 3, False, False),
+    ],
+)
+def test_what_takes_an_activation_along(name: str, rank: int, in_aten: bool, in_edge: bool) -> None:
+    info, node = NeutronTargetSpec("imxrt700").neutron_target_info, call(name, rank)
+    assert (info.is_fusable_conv_or_linear__aten(node), info.is_fusable_conv_or_linear__edge(node)) == (
+        in_aten,
+        in_edge,
+    )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
+from partitioners.neutron.target_info import NeutronTargetNeutronC
+
 
 class HwVersion(Enum):
     """Generation of the NPU."""
@@ -52,11 +54,12 @@ def verify_target(target: str, targets: Mapping[str, NeutronTarget] = TARGETS) -
 class NeutronTargetSpec:
     """The NPU of one SoC, by SoC id. Raises ValueError for a SoC that cannot be compiled for.
 
-    `targets` replaces the built-in list of SoCs.
+    `targets` replaces the built-in list of SoCs. `neutron_target_info` tells which operators it fuses.
     """
 
     def __init__(self, target: str, targets: Mapping[str, NeutronTarget] = TARGETS) -> None:
         self.neutron_target = verify_target(target, targets)
+        self.neutron_target_info = NeutronTargetNeutronC()
 
     def get_name(self) -> str:
         """The SoC id."""
