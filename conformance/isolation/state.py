@@ -87,6 +87,23 @@ def _leave_modes(lengths: tuple[int, int]) -> None:
         torch._C._pop_torch_function_stack()
 
 
+def _infers() -> bool:
+    return torch.is_inference_mode_enabled()
+
+
+_GUARDS: list[torch.inference_mode] = []  # that are never left: the modes that the backend did not leave are below
+
+
+def _set_inference(value: bool) -> None:
+    _GUARDS.append(torch.inference_mode(value))
+    _GUARDS[-1].__enter__()
+
+
+def _but_for_inference(read: Callable[[], bool]) -> Callable[[], bool]:
+    """A part of autograd that inference mode switches off as well, which is no change of its own."""
+    return lambda: read() or torch.is_inference_mode_enabled()
+
+
 def _printing() -> tuple[Any, ...]:
     options = torch._tensor_str.PRINT_OPTS
     return options.precision, options.threshold, options.edgeitems, options.linewidth, options.sci_mode
@@ -127,8 +144,31 @@ def _set_filters(value: Sequence[Any]) -> None:
     warnings.filters[:] = value  # type: ignore[index]  # a list, whatever its stub says
 
 
-def _set_streams(value: tuple[Any, Any]) -> None:
-    sys.stdout, sys.stderr = value
+def _streams() -> tuple[Any, ...]:
+    """The objects, and whether each is closed."""
+    pair = sys.stdout, sys.stderr
+    return (*pair, *(getattr(stream, "closed", False) for stream in pair))
+
+
+def _set_streams(value: tuple[Any, ...]) -> None:
+    sys.stdout, sys.stderr = value[:2]
+
+
+def _files() -> tuple[tuple[int, int] | None, ...]:
+    """The files that are open as 1 and 2, by device and number; None for one that is closed."""
+    return tuple(map(_file, (1, 2)))
+
+
+def _file(descriptor: int) -> tuple[int, int] | None:
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _leave(value: object) -> None:
+    """Nothing to write back: what has spoiled these files ends with this process, and nothing more is written there."""
 
 
 def _set_path(value: list[str]) -> None:
@@ -147,7 +187,13 @@ def _umask() -> int:
 NUMERIC = (
     Setting("torch's default dtype", torch.get_default_dtype, torch.set_default_dtype),
     Setting("torch's default device", torch.get_default_device, torch.set_default_device),
-    Setting("torch's grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled),
+    Setting("torch's inference mode", _infers, _set_inference),
+    Setting("torch's grad mode", _but_for_inference(torch.is_grad_enabled), torch._C._set_grad_enabled),
+    Setting(
+        "torch's gradients in forward mode",
+        _but_for_inference(torch._C._is_fwd_grad_enabled),
+        torch._C._set_fwd_grad_enabled,
+    ),
     Setting("torch's number of threads", torch.get_num_threads, torch.set_num_threads),
     Setting("torch's deterministic algorithms", _deterministic, _set_deterministic),
     Setting("torch's anomaly detection", torch.is_anomaly_enabled, torch.set_anomaly_enabled),
@@ -181,7 +227,10 @@ SETTINGS = (
     Setting("the filters of warnings", lambda: list(warnings.filters), _set_filters, shown=False, importing=True),
     Setting("environment variables", _environment, _set_environment, shown=False, importing=True),
     Setting("sys.path", lambda: list(sys.path), _set_path, shown=False, importing=True),
-    Setting("sys.stdout or sys.stderr", lambda: (sys.stdout, sys.stderr), _set_streams, shown=False),
+    Setting("sys.stdout or sys.stderr", _streams, _set_streams, shown=False),
+    Setting("the files behind stdout and stderr", _files, _leave, shown=False),
+    Setting("the function that traces Python", sys.gettrace, sys.settrace, shown=False),
+    Setting("the function that profiles Python", sys.getprofile, sys.setprofile, shown=False),
     Setting("signal handlers", _handlers, _set_handlers, shown=False, importing=True),
     Setting("the locale", _locale, lambda value: locale.setlocale(locale.LC_ALL, value)),
     Setting("the current folder", os.getcwd, os.chdir, shown=False),
