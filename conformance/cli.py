@@ -15,7 +15,7 @@ from conformance.commands.judge import judge
 from conformance.commands.mutate import mutate
 from conformance.commands.new import new
 from conformance.commands.package import package
-from conformance.commands.shared import cores, plain, usage_errors
+from conformance.commands.shared import MOST, Seconds, cores, plain, usage_errors
 
 if TYPE_CHECKING:
     from conformance.execution import Pool
@@ -73,10 +73,8 @@ def show(backend: str, operator: str, table: str | None) -> None:
 @click.option("--waivers", metavar="FILE", type=click.Path(path_type=Path), help="Known failures, see the docs.")
 @click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, like tcp://host:8786.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run of the same cases in the same folder.")
-@click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), default=120.0, help="For a case; else 120."
-)
-@click.option("--memory", metavar="MIB", type=click.IntRange(min=1), default=4096, help="For a case; else 4096.")
+@click.option("--timeout", metavar="SECONDS", type=Seconds(), default=120.0, help="For a case; else 120.")
+@click.option("--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, help="For a case; else 4096.")
 @click.option("--fuzz", metavar="N", type=click.IntRange(min=1), help="N random programs besides, see docs/fuzz.md.")
 @click.option("--seed", metavar="SEED", type=click.IntRange(min=0), default=0, help="Of all random numbers; else 0.")
 @click.option("--with-vela", is_flag=True, help="Arm's Vela must compile every delegate (needs ethos-u-vela).")

@@ -80,11 +80,13 @@ def _load(spec: str, named: str | None) -> Target:
     import torch
 
     from conformance.backends import BackendSpecError, load_backend
+    from conformance.isolation.imports import unchanged
     from conformance.selection import all_cases
 
     torch.set_num_threads(1)
     try:
-        backend = load_backend(spec)
+        with unchanged(spec):
+            backend = load_backend(spec)
         table = load_table(named or backend.table)
         return Target(backend, table, all_cases(table))
     except (BackendSpecError, ValueError) as error:

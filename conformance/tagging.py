@@ -13,7 +13,7 @@ from conformance.graph import Case
 from conformance.programs import build
 from conformance.results import Reason
 from conformance.table import Row, Table
-from partitioners.exir import Backend, Partitioner, PartitionResult, apply_passes
+from partitioners.exir import Backend, Partitioner, PartitionResult, Rejection, apply_passes
 from partitioners.exir.ops import (
     CHOOSE_QPARAMS,
     DEQUANTIZE,
@@ -111,5 +111,14 @@ def _reasons(partitioner: Partitioner, subject: tuple[fx.Node, ...]) -> tuple[Re
     if rejections is None:
         return None
     names = {node.name for node in subject}
-    found = {Reason(r.code, str(r.found), r.sentence): None for r in rejections if r.node in names}
+    found = {_reason(rejection): None for rejection in rejections if rejection.node in names}
     return tuple(found)
+
+
+def _reason(rejection: Rejection) -> Reason:
+    """A rejection as it is recorded. Raises TypeError for one that says nothing where its texts should be."""
+    for name in ("code", "sentence"):
+        value = getattr(rejection, name)
+        if not isinstance(value, str):
+            raise TypeError(f"rejection of {rejection.node}: its {name} is a {type(value).__name__}, expected a str")
+    return Reason(rejection.code, str(rejection.found), rejection.sentence)

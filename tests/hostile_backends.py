@@ -162,8 +162,24 @@ def _leave_grandchild() -> None:
     os.waitpid(child, 0)
 
 
+def _fork_and_wait() -> None:
+    """The copy returns, unknown to Python."""
+    child = ctypes.CDLL(None).fork()
+    if child:
+        os.waitpid(child, 0)
+
+
 def _leave_thread() -> None:
     threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+
+
+def _enter(mode: torch.inference_mode) -> None:
+    """For good: a mode that is forgotten is left."""
+    _MODES.append(mode)
+    mode.__enter__()
+
+
+_MODES: list[torch.inference_mode] = []
 
 
 def _log() -> None:
@@ -175,9 +191,20 @@ def _log() -> None:
 leaves_child = running(_leave_child)
 leaves_grandchild = tagging(_leave_grandchild)
 leaves_thread = running(_leave_thread)
+forks = running(os.fork)
+forks_in_c = running(ctypes.CDLL(None).fork)
+forks_and_waits = tagging(_fork_and_wait)
+forks_and_exits = running(lambda: os.fork() or sys.exit())
 keeps_child = replace(running(_leave_child), processes=2)  # each case runs neg twice
 default_dtype = tagging(lambda: torch.set_default_dtype(torch.float64))
 grad_mode = tagging(lambda: torch.set_grad_enabled(not torch.is_grad_enabled()))
+inference = running(lambda: _enter(torch.inference_mode()))
+forward_mode = running(lambda: torch._C._set_fwd_grad_enabled(False))
+traces = running(lambda: sys.settrace(lambda *_: None))
+profiles = running(lambda: sys.setprofile(lambda *_: None))
+redirects = running(lambda: os.dup2(os.open(os.devnull, os.O_WRONLY), 1))
+closes_file = tagging(lambda: os.closerange(2, 3))
+closes_stream = tagging(lambda: sys.stdout.close())
 deterministic = tagging(lambda: torch.use_deterministic_algorithms(True))
 thread_count = running(lambda: torch.set_num_threads(3))
 torch_random = running(lambda: torch.rand(1))
@@ -195,6 +222,30 @@ logs = running(lambda: os.write(2, b"W0000 a warning\n"))
 
 # ------------------------------------------------------------------------------------ wrong answers
 
+
+def _rejecting(**changes: object) -> Backend:
+    """A backend that rejects neg, with something wrong in the reason."""
+
+    class Partitioner(FakePartitioner):
+        def takes(self, node: fx.Node) -> bool:
+            if fake_backend._name(node) != NEG:
+                return super().takes(node)
+            taken = self.reject(node, "mood", "a bad one", "the mood must be good")
+            for name, value in changes.items():
+                object.__setattr__(self.rejections[-1], name, value)
+            return taken
+
+    return replace(fake_backend.backend, partitioner=Partitioner)
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+no_sentence = _rejecting(sentence=None)
+no_code = _rejecting(code=7)
+half_character = _rejecting(found="a\udc80b")
+half_said = tagging(lambda: _raise(ValueError("a\udc80b")))
 wrong_shape = returning(lambda y: y.flatten()[:1])
 wrong_dtype = returning(lambda y: y.to(torch.int16))
 no_tensor = returning(lambda y: None)

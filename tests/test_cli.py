@@ -147,6 +147,21 @@ def test_usage_errors_are_one_line_and_exit_2(
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--timeout", "nan"),
+        ("--timeout", "inf"),
+        ("--timeout", "1e300"),
+        ("--memory", "9007199254740993"),
+        ("--memory", "99999999999999999999"),
+    ],
+)
+def test_a_limit_that_the_system_cannot_keep_is_a_usage_error(option: str, value: str) -> None:
+    code, output = assay("certify", "fake_backend:backend", option, value)
+    assert code == 2 and f"Invalid value for '{option}'" in output
+
+
 def test_no_worker_is_a_usage_error() -> None:
     code, _ = assay("certify", "fake_backend:backend", "-n", "0")
     assert code == 2

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import resource
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import fake_backend
 import hostile_backends
 import pytest
 
-from conformance.backends import load_backend
+from conformance.backends import BackendSpecError, load_backend
 from conformance.cases import cases_for
 from conformance.certify import run_case
+from conformance.errors import UsageError
 from conformance.isolation import Crew, Limits, Subject
 from conformance.isolation.leaks import children
 from conformance.results import Failure, from_line, to_line
@@ -50,6 +53,10 @@ def failures(spec: str, workers: int = 1, limits: Limits = LIMITS) -> list[str]:
 
 
 STATE = "state: {} changed"
+COPIED = "leak: forked this process, and the copy went on running cases"
+MALFORMED = (
+    "crash: partition: TypeError: rejection of aten_neg_default: its {}, expected a str (in _reason, tagging.py)"
+)
 WRONG = (
     "crash: run: BackendError: executorch_call_delegate: runtime of FakeBackend returned a wrong output 0 "
     "(quantized_decomposed_quantize_per_tensor_default_1): found {}, expected int8[1, 8, 8, 8] "
@@ -76,6 +83,17 @@ VERDICTS = {
     "leaves_child": "leak: left child processes running: 2, expected 0",
     "leaves_grandchild": "leak: left child processes running: 2, expected 0",
     "leaves_thread": "leak: left threads running: 2",
+    "forks": COPIED,
+    "forks_in_c": COPIED,
+    "forks_and_waits": COPIED,
+    "forks_and_exits": COPIED,
+    "inference": STATE.format("torch's inference mode") + " to True, was False",
+    "forward_mode": STATE.format("torch's gradients in forward mode") + " to False, was True",
+    "traces": STATE.format("the function that traces Python"),
+    "profiles": STATE.format("the function that profiles Python"),
+    "redirects": STATE.format("the files behind stdout and stderr"),
+    "closes_file": STATE.format("the files behind stdout and stderr"),
+    "closes_stream": STATE.format("sys.stdout or sys.stderr"),
     "default_dtype": STATE.format("torch's default dtype") + " to torch.float64, was torch.float32",
     "grad_mode": STATE.format("torch's grad mode") + " to False, was True",
     "deterministic": STATE.format("torch's deterministic algorithms") + " to (True, False), was (False, False)",
@@ -92,6 +110,10 @@ VERDICTS = {
     "prints": "noise: wrote to stdout: 'hello from <object object at 0x...>'",
     "prints_in_c": "noise: wrote to stdout: 'hello from C'",
     "logs": "noise: wrote to stderr: 'W0000 a warning'",
+    "no_sentence": MALFORMED.format("sentence is a NoneType"),
+    "no_code": MALFORMED.format("code is a int"),
+    "half_said": "crash: partition: ValueError: a\\udc80b (in _raise, hostile_backends.py)",
+    "half_character": r"tag: reject, expected accept; mood: found a\udc80b, but the mood must be good",
     "wrong_shape": WRONG.format("int8[1]"),
     "wrong_dtype": WRONG.format("int16[1, 8, 8, 8]"),
     "no_tensor": WRONG.format("NoneType"),
@@ -125,6 +147,50 @@ def test_a_blob_that_kills_where_nothing_was_compiled_does_so_for_its_case_alone
     baseline = "aten.abs.default/operator/accept/baseline"
     found = results("hostile_backends:dies_elsewhere", ids=(NEG, baseline))
     assert found[baseline] == sound()[baseline]
+
+
+def test_too_few_open_files_are_one_clear_error() -> None:
+    """In time for the run to go on otherwise, and with what to do."""
+    used = len(list(Path("/dev/fd").iterdir()))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Crew(Subject("fake_backend:backend", None, (), LIMITS)) as crew:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 36, before[1]))
+        try:
+            with pytest.raises(
+                UsageError, match=r"^cannot start process [2-9] for cases: too few open files"
+            ) as raised:
+                list(crew.run(list(CASES.values()), 16))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    message = str(raised.value)
+    assert f"the limit is {used + 36} in all (ulimit -n): raise it, or take at most " in message and "\n" not in message
+
+
+IMPORTS = {
+    "torch.set_default_dtype(torch.float64)": "torch's default dtype changed to torch.float64, was torch.float32",
+    "torch.set_grad_enabled(False)": "torch's grad mode changed to False, was True",
+    "torch.set_num_threads(3)": "torch's number of threads changed to 3, was 1",
+    "torch.set_flush_denormal(True)": "whether tiny numbers are flushed to zero changed to True, was False",
+}
+
+
+@pytest.mark.parametrize("statement", IMPORTS)
+def test_a_backend_that_changes_settings_when_it_is_imported_is_refused(
+    statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every golden would be computed under them."""
+    (tmp_path / "meddler.py").write_text(f"import torch\n{statement}\nfrom fake_backend import backend\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    rule = "importing it changes settings that bear on numbers, and must not"
+    with pytest.raises(BackendSpecError) as raised:
+        Crew(Subject("meddler:backend", None, (), LIMITS))
+    assert str(raised.value) == f"backend 'meddler:backend': {rule}: {IMPORTS[statement]}"
+
+
+def test_a_copy_that_an_import_makes_forks_no_runners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "twins.py").write_text("import ctypes\nctypes.CDLL(None).fork()\nfrom fake_backend import backend\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert results("twins:backend") == sound()
 
 
 def test_nothing_is_left_running() -> None:

@@ -48,6 +48,7 @@ def test_survivors_decide_the_exit_code() -> None:
     assert code == 1 and "none" in json.dumps(json.loads(text)["survivors"])
 
 
-def test_a_wrong_timeout_is_a_usage_error() -> None:
-    found = CliRunner().invoke(main, ["mutate", SPEC, "--faults", FAULTS, "--timeout", "0"])
+@pytest.mark.parametrize("seconds", ["0", "nan", "inf", "1e300"])
+def test_a_wrong_timeout_is_a_usage_error(seconds: str) -> None:
+    found = CliRunner().invoke(main, ["mutate", SPEC, "--faults", FAULTS, "--timeout", seconds])
     assert found.exit_code == 2 and "--timeout" in found.output

@@ -8,7 +8,7 @@ import time
 
 import click
 
-from conformance.commands.shared import cores, usage_errors
+from conformance.commands.shared import Seconds, cores, usage_errors
 
 NOTICED, SURVIVED = 0, 1
 
@@ -31,7 +31,7 @@ NOTICED, SURVIVED = 0, 1
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
+    type=Seconds(),
     default=600.0,
     show_default=True,
     help="How long a fault may take; one that takes longer hangs, and is noticed.",
@@ -55,13 +55,15 @@ def mutate(
 
     with usage_errors():
         from conformance.backends import load_backend
+        from conformance.isolation.imports import unchanged
         from conformance.mutation.catalogue import catalogue_of, load_faults, selected
         from conformance.mutation.report import Mutation
         from conformance.mutation.report import as_json as data_of
         from conformance.mutation.run import Job, run_faults
         from conformance.mutation.text import print_report
 
-        right = load_backend(backend)
+        with unchanged(backend):
+            right = load_backend(backend)
         job = Job(backend, table or right.table, catalogue_of(right, catalogue), limit, timeout)
         faults = [fault.id for fault in selected(load_faults(backend, job.catalogue), expression)]
         start = time.perf_counter()

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
 UNUSABLE = 2
+LONGEST = 10.0**8  # seconds: three years
+MOST = 2**30  # mebibytes: a pebibyte, which the system's limits can still count in bytes
 
 
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Seconds(click.FloatRange):
+    """How long something may take: more than nothing, and no longer than the system's clocks can wait."""
+
+    def __init__(self) -> None:
+        super().__init__(0, LONGEST, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Also refuses what is not a number, which is neither too much nor too little."""
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from conformance.interchange.manifest import (
 )
 from conformance.interchange.onnx_writer import FormError
 from conformance.interchange.tensors import tensor_bytes
+from conformance.isolation.imports import unchanged
 from conformance.results import program_sha256
 from conformance.selection import SelectionError, all_cases
 from conformance.table import Table, load_table, table_path
@@ -51,7 +52,8 @@ def export(request: Request, progress: Progress = lambda *_: None) -> Manifest:
     """Write the folder, whole or not at all. Raises ManifestError when it is there already, UsageError for the rest."""
     if request.folder.exists() or request.folder.is_symlink():
         raise ManifestError(f"{request.folder}: exists already, expected a new folder")
-    backend = load_backend(request.backend)
+    with unchanged(request.backend):
+        backend = load_backend(request.backend)
     table = load_table(request.table or backend.table)
     cases = Selection(request.expression).of(all_cases(table))
     if not cases:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import socket
@@ -24,6 +25,7 @@ from conformance.results import CaseResult, Failure, ResultError, from_line
 
 CHUNK = 16  # cases that a runner has waiting, so that it never waits itself
 LOOK = 0.2  # seconds between two looks at clocks and memory
+SPARE = 16  # open files that runners leave for the rest of the run, which writes reports
 LOADING = 600.0  # seconds that a backend may take to load
 
 
@@ -125,9 +127,19 @@ class Crew:
     # -------------------------------------------------------------------------------- for _Run
 
     def hire(self) -> Hand:
-        """A new runner, which begins as soon as the nursery has forked it."""
-        ours, theirs = socket.socketpair()
-        files = nursery.files()
+        """A new runner, which begins as soon as the nursery has forked it.
+
+        Raises UsageError when this process cannot open so many files.
+        """
+        try:
+            files = nursery.files()
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise _too_many(len(self._hands), str(error.strerror)) from error
+        if 0 <= _most_files() < theirs.fileno() + SPARE:  # the system gives the lowest number that is free
+            theirs.close()
+            Hand(Wire(ours), files).close()
+            raise _too_many(len(self._hands), "too few open files would be left")
         with theirs:
             self._wire.send({RUN: True}, [theirs.fileno(), *files])
         hand = Hand(Wire(ours), files)
@@ -176,8 +188,10 @@ class Crew:
 
     def wait(self, seconds: float) -> None:
         """Until a runner or the nursery says something."""
-        ends = [self._wire.socket, *(hand.wire.socket for hand in self._hands if not hand.wire.closed)]
-        select.select(ends, [], [], seconds)
+        poll = select.poll()  # unlike select, at home with more than 1024 open files
+        for end_of in (self._wire.socket, *(hand.wire.socket for hand in self._hands if not hand.wire.closed)):
+            poll.register(end_of, select.POLLIN)
+        poll.poll(1000 * seconds)
 
     @property
     def hands(self) -> tuple[Hand, ...]:
@@ -301,6 +315,21 @@ class _Run:
     def _end(self, hand: Hand, check: str, message: str) -> None:
         hand.verdict = check, message
         self.crew.kill(hand)
+
+
+def _most_files() -> int:
+    """How many files this process may have open; negative when there is no limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return -1 if soft == resource.RLIM_INFINITY else soft
+
+
+def _too_many(workers: int, found: str) -> UsageError:
+    """What to say when there are no more files for a runner besides so many."""
+    advice = f"raise it, or take at most {workers} with -n" if workers else "raise it"
+    return UsageError(
+        f"cannot start process {workers + 1} for cases: {found}; each needs {1 + nursery.FILES} of them and the rest "
+        f"of the run {SPARE}, and the limit is {_most_files()} in all (ulimit -n): {advice}"
+    )
 
 
 def _cause(code: int) -> str:

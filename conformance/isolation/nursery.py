@@ -17,16 +17,17 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from conformance.about import about
+from conformance.about import About, about
 from conformance.backends import BackendSpecError, load_backend
 from conformance.errors import UsageError
 from conformance.fuzz.programs import Known
 from conformance.isolation import runner
+from conformance.isolation.imports import unchanged
 from conformance.isolation.leaks import children
 from conformance.isolation.limits import Limits, adopt_orphans, end
 from conformance.isolation.wire import Wire
@@ -83,6 +84,7 @@ def start(subject: Subject) -> tuple[int, Wire]:
 class _Nursery:
     wire: Wire
     subject: Subject
+    process: int = field(default_factory=os.getpid)
 
     def serve(self) -> None:
         """Load, say so, then fork runners until the run closes the connection."""
@@ -103,12 +105,21 @@ class _Nursery:
 
     def _load(self) -> runner.Work:
         torch.set_num_threads(1)
-        told = about(self.subject.backend, self.subject.tools)
+        with unchanged(self.subject.backend):
+            told = self._about()
         self.wire.send({LOADED: vars(told)})
         table = load_table(self.subject.table or told.table)
         known = Known(all_cases(table), self.subject.seed)
         backend = load_backend(self.subject.backend)
         return runner.Work(backend, table, known, self.subject.tools, self.subject.limits)
+
+    def _about(self) -> About:
+        """Loads the backend. A copy of this process that it forks, and that comes back, ends here."""
+        try:
+            return about(self.subject.backend, self.subject.tools)
+        finally:
+            if os.getpid() != self.process:
+                os._exit(1)
 
     def _fork_on_demand(self, work: runner.Work) -> None:
         runners = set[int]()
@@ -173,8 +184,16 @@ def _silence() -> None:
 
 
 def files() -> list[int]:
-    """Files without a name for a runner: its stage, its stdout and its stderr."""
-    return [_file(name) for name in ("stage", "stdout", "stderr")]
+    """Files without a name for a runner: its stage, its stdout and its stderr. Raises OSError, and then opens none."""
+    opened = list[int]()
+    try:
+        for name in ("stage", "stdout", "stderr"):
+            opened.append(_file(name))
+    except OSError:
+        for file in opened:
+            os.close(file)
+        raise
+    return opened
 
 
 def _file(name: str) -> int:

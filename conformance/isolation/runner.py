@@ -6,6 +6,7 @@ state that no other case should start from, and a new one is forked.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import io
 import logging
@@ -15,7 +16,7 @@ import socket
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -28,7 +29,8 @@ from conformance.isolation import leaks
 from conformance.isolation.limits import Limits, adopt_orphans, die_with_parent, is_out_of_memory, limit_memory
 from conformance.isolation.state import State
 from conformance.isolation.stranger import Stranger, fork
-from conformance.results import CaseResult, Failure, to_line
+from conformance.isolation.text import encoded
+from conformance.results import CaseResult, Failure
 from conformance.table import Table
 from partitioners.exir import Backend, CompileSpec
 
@@ -36,6 +38,7 @@ GOOD, LAST = "+", "-"
 STAGE = 64  # bytes that hold the name of the stage
 SHOWN = 80  # characters of what was printed
 CONTAMINATING = frozenset({"leak", "memory", "state"})
+COPIED = "forked this process, and the copy went on running cases"
 
 Descriptors = Sequence[int]  # the stage, what is printed on stdout, and on stderr
 
@@ -65,9 +68,22 @@ class Watch:
     state: State
     out_of_memory: str
     stranger: Stranger
+    process: int = field(default_factory=os.getpid)
+
+    def end_copies(self) -> None:
+        """End this process, and leave a mark for the other, if the backend forked it: it would answer in its name."""
+        if os.getpid() != self.process:
+            os.pwrite(self.board, b"x", STAGE)
+            os._exit(1)
+
+    @property
+    def copied(self) -> bool:
+        """Whether a copy of this process was ended, in this case or an earlier one."""
+        return bool(os.pread(self.board, 1, STAGE))
 
     def entered(self, stage: str) -> None:
         """The case is in this stage now."""
+        self.end_copies()
         os.pwrite(self.board, stage.encode()[:STAGE].ljust(STAGE), 0)
 
     def changes(self, numeric: bool = False) -> list[str]:
@@ -80,6 +96,7 @@ class Watch:
 
     def elsewhere(self, blob: bytes, specs: Sequence[CompileSpec], inputs: Sequence[Tensor]) -> tuple[str, str | None]:
         """A digest of what the blob gives in a process that never compiled anything, or why there is none."""
+        self.end_copies()
         return self.stranger.run(blob, specs, inputs)
 
 
@@ -92,7 +109,9 @@ def serve(end: socket.socket, descriptors: Descriptors, work: Work) -> None:
         for name in names:
             result = _watched(work.known.case(name.strip()), work, watch, descriptors)
             spoiled = stranger.dead or any(failure.check in CONTAMINATING for failure in result.failures)
-            end.sendall(f"{LAST if spoiled else GOOD}{to_line(result)}\n".encode())
+            answer = encoded(result)
+            watch.end_copies()
+            end.sendall(b"%b%b\n" % ((LAST if spoiled else GOOD).encode(), answer))
             if spoiled:
                 return
 
@@ -129,7 +148,7 @@ def _watched(case: Case, work: Work, watch: Watch, descriptors: Descriptors) -> 
     watch.entered("end")
     found = [
         *(Failure("state", change) for change in watch.changes()),
-        *_left(work.backend.processes, threads, watch.stranger.process),
+        *_left(work.backend.processes, threads, watch),
         *_printed(descriptors),
     ]
     known = set(result.failures)
@@ -137,12 +156,14 @@ def _watched(case: Case, work: Work, watch: Watch, descriptors: Descriptors) -> 
     return replace(result, failures=(*result.failures, *fresh), status="fail") if fresh else result
 
 
-def _left(allowed: int, threads: frozenset[int], stranger: int) -> list[Failure]:
-    """Processes and threads that the case started and did not end."""
+def _left(allowed: int, threads: frozenset[int], watch: Watch) -> list[Failure]:
+    """Processes and threads that the case started and did not end, and copies of this process, however they ended."""
     found = []
-    processes = leaks.left(leaks.children, frozenset({stranger}), allowed)
+    processes = leaks.left(leaks.children, frozenset({watch.stranger.process}), allowed)
     if processes:
         found.append(Failure("leak", f"left child processes running: {len(processes)}, expected {allowed}"))
+    if watch.copied:
+        found.append(Failure("leak", COPIED))
     running = leaks.left(leaks.threads, threads)
     if running:
         found.append(Failure("leak", f"left threads running: {len(running)}"))
@@ -152,7 +173,8 @@ def _left(allowed: int, threads: frozenset[int], stranger: int) -> list[Failure]
 def _printed(descriptors: Descriptors) -> list[Failure]:
     """What the case wrote to stdout and stderr; it is removed."""
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with contextlib.suppress(OSError, ValueError):  # closed, which is said elsewhere
+            stream.flush()
     _FLUSH(None)
     return [
         Failure("noise", f"wrote to {name}: {printed!r}")

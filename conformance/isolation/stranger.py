@@ -72,12 +72,15 @@ def fork(runtime: Runtime, describe: Any) -> Stranger:
 
 
 def _serve(end: socket.socket, runtime: Runtime, describe: Any) -> None:
+    process = os.getpid()
     with end, end.makefile("r", encoding="utf-8", newline="\n") as jobs:
         for line in jobs:
             try:
                 answer = {DIGEST: _run(json.loads(line), runtime)}
             except BaseException as error:  # noqa: BLE001  (a backend may raise anything; the runner says what)
                 answer = {REFUSED: describe(error)}
+            if os.getpid() != process:  # the backend forked this process, which answers for itself
+                return
             end.sendall(json.dumps(answer).encode() + b"\n")
 
 

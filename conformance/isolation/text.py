@@ -1,0 +1,27 @@
+"""Results as bytes, whatever a backend put into the texts of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.results import CaseResult, Failure, Reason, to_line
+
+
+def encoded(result: CaseResult) -> bytes:
+    """The line of a result in UTF-8, where halves of characters, which have no code there, stand as escapes."""
+    try:
+        return to_line(result).encode()
+    except UnicodeEncodeError:
+        return to_line(_escaped(result)).encode()
+
+
+def _escaped(result: CaseResult) -> CaseResult:
+    reasons = result.reasons
+    if reasons is not None:
+        reasons = tuple(Reason(_text(each.code), _text(each.found), _text(each.sentence)) for each in reasons)
+    failures = tuple(Failure(failure.check, _text(failure.message)) for failure in result.failures)
+    return replace(result, reasons=reasons, failures=failures)
+
+
+def _text(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
