@@ -28,7 +28,7 @@ from conformance.report.render import reports
 from conformance.results import CaseResult
 from conformance.selection import SelectionError, all_cases
 from conformance.statement import Statement, statement
-from conformance.table import Table, load_table, table_path
+from conformance.table import Table, held, load_table
 from conformance.waivers import Waiver
 
 DISTRIBUTION = "npu-assay"
@@ -69,9 +69,12 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     Raises BackendSpecError, TableError, SelectionError or PackageError before any case runs.
     """
     with ExitStack() as stack:
+        if request.table is not None:  # before a process is forked that reads it
+            stack.enter_context(held(request.table))
         crew = stack.enter_context(Crew(_subject(request)))
         known = crew.about
         path = request.table or known.table
+        table_file = stack.enter_context(held(path))
         table = load_table(path)
         cases = _cases(request.selection, table)
         made = _Made(request, known, table, suite_sources(), environment())
@@ -92,7 +95,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     results.sort(key=lambda result: result.case)
     certificate = made.certificate(cases, results, today(), fuzzed.fuzz if fuzzed else None)
     report = make_report(certificate, table, results, cases, known.path, fuzzed.failures if fuzzed else ())
-    texts = {RESULTS: results_text(results), TABLE: table_path(path).read_bytes().decode(), **reports(report)}
+    texts = {RESULTS: results_text(results), TABLE: table_file.decode(), **reports(report)}
     write_package(request.folder, texts, certificate)
     return report
 

@@ -32,6 +32,7 @@ from conformance.exact import (
 from conformance.graph import Graph, Quant, Ref, Step, Value
 from conformance.memory import remember
 from conformance.programs import materialise
+from conformance.results import NOISE
 from partitioners.exir.ops import DEQUANTIZE, QUANTIZE
 from reference import golden, integer, onnx_golden
 from reference.affine import Affine
@@ -41,8 +42,6 @@ from reference.xnnpack import accuracy, dynamic
 
 CODES_END = 127
 """The largest code of 8 bits."""
-NOISE = 2.0**-30
-"""Relative float64 noise of a bound: sums of 2**20 terms, each with a relative error of 2**-53, stay below."""
 
 
 @dataclass(frozen=True)

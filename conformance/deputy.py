@@ -152,12 +152,12 @@ def _serve(data: Mapping[str, Any], answer: Any) -> None:
     from conformance.isolation import Crew, Limits, Subject
     from conformance.results import to_line
     from conformance.statement import differences, statement
-    from conformance.table import load_table
+    from conformance.table import held, load_table
 
     job = Job(data["backend"], data["table"], tuple(data["tools"]), Limits(**data["limits"]), seed=data["seed"])
-    table = load_table(job.table)
-    with Crew(Subject(job.backend, job.table, job.tools, job.limits, job.seed)) as crew:
-        found = statement(crew.about, table, suite_sources(), environment())
+    subject = Subject(job.backend, job.table, job.tools, job.limits, job.seed)
+    with held(job.table), Crew(subject) as crew:
+        found = statement(crew.about, load_table(job.table), suite_sources(), environment())
         if data["made"] and (wrong := differences(found, dict(data["made"]))):
             raise UsageError(f"a worker is not as the machine that started the run: {wrong}")
         answer({"lines": []})

@@ -10,9 +10,10 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from conformance.chain import NOISE, Walk
+from conformance.chain import Walk
 from conformance.exact import affine
 from conformance.graph import Quant
+from conformance.results import NOISE
 from reference.golden import Bounded, Codes
 
 

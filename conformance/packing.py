@@ -33,8 +33,7 @@ def pack(folder: Path, target: Path, today: datetime.date) -> Packed:
     contents = read_folder(folder)
     if not contents.files:
         raise PackageError(f"{folder}: no run has written here, expected a folder of 'assay certify'")
-    if target.is_dir():
-        raise PackageError(f"{target}: a folder, expected the name of a file")
+    _check_target(folder, target)
     verification = verify_contents(contents, today)
     if verification.problems:
         return Packed(verification)
@@ -45,3 +44,11 @@ def pack(folder: Path, target: Path, today: datetime.date) -> Packed:
         part.write_bytes(data)
         part.replace(target)
     return Packed(verification, tuple(sorted(files)), len(data), hashlib.sha256(data).hexdigest())
+
+
+def _check_target(folder: Path, target: Path) -> None:
+    """An archive stands beside its folder: inside, it could take the place of one of the run's own files."""
+    if target.is_dir():
+        raise PackageError(f"{target}: a folder, expected the name of a file")
+    if target.resolve().is_relative_to(folder.resolve()):
+        raise PackageError(f"{target}: inside {folder}, whose files it is made of; expected --out FILE elsewhere")

@@ -20,6 +20,8 @@ METRICS = ("max_lsb", "bias", "off_by_one_rate", "sqnr_db", "sqnr_floor_db", "wo
 VERDICTS = ("accept", "reject", "partial", "absent", "error")
 STATUSES = ("pass", "fail", "unspecified")
 DIGITS = 6
+NOISE = 2.0**-30
+"""Relative float64 noise of a bound: sums of 2**20 terms, each with a relative error of 2**-53, stay below."""
 SEAL = "sha256"  # the key of a line's own digest
 SEAL_DIGITS = 16
 

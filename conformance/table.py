@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,18 +130,52 @@ def table_path(name: str) -> Path:
     return shipped
 
 
-def load_table(name: str) -> Table:
-    """Read a table by name or path. Raises TableError for anything that does not fit the schema."""
-    path = table_path(name)
+_HELD: dict[str, bytes] = {}
+
+
+@contextmanager
+def held(name: str) -> Iterator[bytes]:
+    """Read a table's file once: within, this process and those that it forks load the table from these bytes.
+
+    A file may be saved again while a run goes on. Raises TableError when it cannot be read.
+    """
+    if name in _HELD:
+        yield _HELD[name]
+        return
+    _HELD[name] = data = _read(table_path(name))
     try:
-        data = path.read_bytes()
-        return parse_table(tomllib.loads(data.decode()), path.name, hashlib.sha256(data).hexdigest())
+        yield data
+    finally:
+        del _HELD[name]
+
+
+def table_bytes(name: str) -> bytes:
+    """A table's file, by name or path; as it was read before while it is `held`. Raises TableError."""
+    return _HELD[name] if name in _HELD else _read(table_path(name))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except OSError as error:
         raise TableError(f"{path}: cannot read the table: {error.strerror}") from error
+
+
+def load_table(name: str) -> Table:
+    """Read a table by name or path. Raises TableError for anything that does not fit the schema."""
+    return read_table(table_bytes(name), table_path(name).name)
+
+
+def read_table(data: bytes, file: str) -> Table:
+    """Read the bytes of a table; `file` is what errors call it. Raises TableError."""
+    try:
+        return parse_table(tomllib.loads(data.decode()), file, hashlib.sha256(data).hexdigest())
     except UnicodeDecodeError as error:
-        raise TableError(f"{path.name}: not UTF-8 text at byte {error.start}") from error
+        raise TableError(f"{file}: not UTF-8 text at byte {error.start}") from error
     except tomllib.TOMLDecodeError as error:
-        raise TableError(f"{path.name}: {_toml_error(data.decode(), str(error))}") from error
+        raise TableError(f"{file}: {_toml_error(data.decode(), str(error))}") from error
+    except RecursionError:
+        raise TableError(f"{file}: values are nested too deeply to be read") from None
 
 
 def _toml_error(text: str, message: str) -> str:

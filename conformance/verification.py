@@ -29,6 +29,7 @@ from conformance.environment import suite_sources
 from conformance.errors import UsageError
 from conformance.evidence import result_problem
 from conformance.graph import Case
+from conformance.measured import limit_problem
 from conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE, PackageError, sha256
 from conformance.results import CaseResult, ResultError, read_line
 from conformance.selection import all_cases
@@ -72,7 +73,7 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         text = contents.text(RESULTS)
     except (CertificateError, TableError, UsageError) as error:
         return Verification((*problems, str(error)), contents.notes)
-    results, found = _results(text, cases, certificate.backend["tools"])
+    results, found = _results(text, cases, certificate.backend["tools"], table.rescale or None)
     problems += found
     problems += _programs(contents, certificate, table)
     if sha256(text) != certificate.results_sha256:
@@ -113,7 +114,9 @@ def _table(contents: Contents, certificate: Certificate) -> Table:
 # ------------------------------------------------------------------------------------ results
 
 
-def _results(text: str, cases: Sequence[Case], tools: Sequence[str]) -> tuple[list[CaseResult], list[str]]:
+def _results(
+    text: str, cases: Sequence[Case], tools: Sequence[str], scheme: str | None
+) -> tuple[list[CaseResult], list[str]]:
     """The results that can be read, and what is wrong with the file line by line."""
     results, problems = list[CaseResult](), list[str]()
     by_name = {case.id: case for case in cases}
@@ -126,12 +129,16 @@ def _results(text: str, cases: Sequence[Case], tools: Sequence[str]) -> tuple[li
             problems.append(f"{RESULTS} line {number}: {error}")
             continue
         case = by_name.get(result.case)
-        contradiction = "the table has no such case" if case is None else result_problem(result, case, tools)
+        contradiction = "the table has no such case" if case is None else _contradiction(result, case, tools, scheme)
         found = "; ".join(filter(None, (contradiction, edited)))
         if found:
             problems.append(f"{RESULTS} line {number}: {result.case}: {found}")
         results.append(result)
     return results, problems + list(_order(results, by_name))
+
+
+def _contradiction(result: CaseResult, case: Case, tools: Sequence[str], scheme: str | None) -> str | None:
+    return result_problem(result, case, tools) or limit_problem(result, case, scheme)
 
 
 def _order(results: Sequence[CaseResult], by_name: Mapping[str, Case]) -> Iterator[str]:

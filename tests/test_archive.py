@@ -75,6 +75,15 @@ def test_what_does_not_certify_is_packed_and_says_so(tmp_path: Path) -> None:
     assert found.exit_code == 1 and "only a selection of the table's cases was run (--smoke -k" in found.output
 
 
+@pytest.mark.parametrize("name", ["certificate.json", "a.zip", "sub/../results.jsonl"])
+def test_an_archive_does_not_stand_in_its_folder(name: str, folder: Path) -> None:
+    (folder / "sub").mkdir(exist_ok=True)
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    found = call("package", folder, "--out", folder / name)
+    assert found.exit_code == 2 and f"inside {folder}, whose files it is made of; expected --out FILE" in found.output
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
 def test_a_folder_that_contradicts_itself_is_not_packed(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.mkdir()

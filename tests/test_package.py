@@ -82,6 +82,26 @@ def test_the_same_run_writes_the_same_results(certified: Path, tmp_path: Path) -
     assert (tmp_path / RESULTS).read_bytes() == (certified / RESULTS).read_bytes()
 
 
+class Saves(Silent):
+    """Saves the table again while the cases run."""
+
+    def __init__(self, table: Path) -> None:
+        self.table = table
+
+    def started(self, cases: int) -> None:
+        self.table.write_text(self.table.read_text().replace("made up", "made up again"))
+
+
+def test_a_table_that_is_saved_again_during_the_run_is_the_one_that_was_read(tmp_path: Path) -> None:
+    table = tmp_path / "fake@1.0.toml"
+    text = Path(fake_backend.TABLE).read_text()
+    table.write_text(text)
+    request = Request("fake_backend:backend", str(table), Selection(NEG), 1, tmp_path / "out")
+    assay(request, Saves(table), lambda: TODAY)
+    assert table.read_text() != text == (tmp_path / "out" / TABLE).read_text()
+    assert verify(tmp_path / "out", TODAY).problems == ()
+
+
 def test_a_failing_backend_is_not(drifting: Path) -> None:
     found = verify(drifting, TODAY)
     assert not found.certified and found.problems == ()

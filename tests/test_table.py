@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.constraints import Constraint, parse_constraint, shown
-from conformance.table import FOLDER, Table, TableError, load_table
+from conformance.table import FOLDER, Table, TableError, held, load_table
 
 NEUTRON = load_table("neutron@1.3")
 
@@ -85,6 +85,17 @@ def test_loading_twice_gives_equal_tables(tmp_path: Path) -> None:
     assert load_table("neutron@1.3") == NEUTRON
     assert load_table(str(FOLDER / "neutron@1.3.toml")) == NEUTRON
     assert _load(tmp_path, SMALL).row("aten.relu.default").document == "rank 4"
+
+
+def test_a_table_that_is_held_is_read_once(tmp_path: Path) -> None:
+    before = _load(tmp_path, SMALL)
+    path = tmp_path / "toy@1.0.toml"
+    with held(str(path)):
+        path.write_text(SMALL.replace("toy", "boy"))
+        with held(str(path)) as data:
+            assert data.decode() == SMALL
+        assert load_table(str(path)) == before
+    assert load_table(str(path)).name == "boy"
 
 
 @pytest.mark.parametrize(

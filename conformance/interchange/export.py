@@ -31,7 +31,7 @@ from conformance.interchange.tensors import tensor_bytes
 from conformance.isolation.imports import unchanged
 from conformance.results import program_sha256
 from conformance.selection import SelectionError, all_cases
-from conformance.table import Table, load_table, table_path
+from conformance.table import Table, read_table, table_bytes, table_path
 from partitioners.exir import Backend
 
 Progress = Callable[[int, int, int], None]  # cases looked at, of how many, how many of them left out
@@ -54,7 +54,9 @@ def export(request: Request, progress: Progress = lambda *_: None) -> Manifest:
         raise ManifestError(f"{request.folder}: exists already, expected a new folder")
     with unchanged(request.backend):
         backend = load_backend(request.backend)
-    table = load_table(request.table or backend.table)
+    name = request.table or backend.table
+    table_file = table_bytes(name)
+    table = read_table(table_file, table_path(name).name)
     cases = Selection(request.expression).of(all_cases(table))
     if not cases:
         raise SelectionError(f"-k {request.expression!r}: selects none of the table's cases")
@@ -63,6 +65,7 @@ def export(request: Request, progress: Progress = lambda *_: None) -> Manifest:
         parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{request.folder.name}-", dir=parent))
         try:
+            (temporary / TABLE).write_bytes(table_file)
             manifest = _write(request, temporary, backend, table, cases, progress)
             temporary.chmod(parent.stat().st_mode & 0o777)
             temporary.rename(request.folder)
@@ -91,7 +94,6 @@ def _write(
             entries.append(_entry(case, made, chosen, files))
             _write_case(folder / folder_of(case.id), files)
         progress(number, len(cases), len(left_out))
-    (folder / TABLE).write_bytes(table_path(request.table or backend.table).read_bytes())
     manifest = Manifest(
         {"name": "npu-assay", "version": conformance.__version__},
         request.format,

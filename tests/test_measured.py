@@ -1,0 +1,102 @@
+"""What a record measures must be within the limits of the gates that did not fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import fake_backend
+import pytest
+from test_package import run
+
+from conformance.evidence import result_problem
+from conformance.graph import Case
+from conformance.measured import limit_problem, metric_problems
+from conformance.results import CaseResult, Number
+from conformance.selection import all_cases
+from conformance.table import load_table
+
+CASES = {case.id: case for case in all_cases(load_table(fake_backend.TABLE))}
+SCHEME = "tflite_double_round"
+
+
+@pytest.fixture(scope="module")
+def accepted(tmp_path_factory: pytest.TempPathFactory) -> CaseResult:
+    results = run(tmp_path_factory.mktemp("good")).results
+    return next(r for r in results if r.verdict == "accept" and r.metrics["sqnr_db"] is not None)
+
+
+@pytest.fixture(scope="module")
+def drifting(tmp_path_factory: pytest.TempPathFactory) -> CaseResult:
+    """One that gate 1 alone fails."""
+    results = run(tmp_path_factory.mktemp("bad"), "drifts").results
+    return next(r for r in results if {f.check for f in r.failures} & {"gate2"} and r.verdict == "accept")
+
+
+def measured(result: CaseResult, name: str, value: Number) -> CaseResult:
+    return replace(result, metrics={**result.metrics, name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("worst_ratio_to_bound", "inf", "worst_ratio_to_bound is 'inf', which gate3 does not measure"),
+        ("worst_ratio_to_bound", 5, "worst_ratio_to_bound is 5, which gate3 does not measure"),
+        ("worst_ratio_to_bound", 1.5, "worst_ratio_to_bound is 1.5, which gate3 excludes, but no failure is recorded"),
+        ("worst_ratio_to_bound", -1.0, "worst_ratio_to_bound is -1, which gate3 excludes"),
+        ("sqnr_db", -10.0, "sqnr_db is -10 and its floor"),
+        ("sqnr_floor_db", None, "and its floor none, which gate4 excludes"),
+        ("sqnr_floor_db", 1e6, "its floor 1e+06, which gate4 excludes"),
+        ("max_lsb", 0.5, "max_lsb is 0.5, expected a whole number"),
+        ("max_lsb", 0, "max_lsb is 0, which gate1 does not measure"),
+        ("bias", "nan", "bias is 'nan', which gate2 does not measure"),
+        ("off_by_one_rate", 1.5, "off_by_one_rate is 1.5, expected a share from 0 to 1"),
+    ],
+)
+def test_a_metric_that_its_gate_excludes_is_a_problem(
+    name: str, value: Number, problem: str, accepted: CaseResult
+) -> None:
+    assert result_problem(accepted, CASES[accepted.case]) is None
+    found = result_problem(measured(accepted, name, value), CASES[accepted.case])
+    assert found is not None and problem in found
+
+
+@pytest.mark.parametrize("value", ["", "0", -1, "nan"])
+def test_the_distance_from_a_limit_is_a_number(value: Number, accepted: CaseResult) -> None:
+    edited = replace(accepted, checks={**accepted.checks, "gate1": value})
+    assert any("which is no distance" in problem for problem in metric_problems(edited))
+
+
+def test_a_gate_that_failed_may_measure_anything(drifting: CaseResult) -> None:
+    assert list(metric_problems(measured(drifting, "off_by_one_rate", "inf"))) == []
+
+
+def test_what_a_rejected_case_computes_is_not_measured(accepted: CaseResult) -> None:
+    (problem,) = metric_problems(replace(accepted, verdict="reject"))
+    assert problem == "what torch computed right is measured, which no run records"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "scheme", "problem"),
+    [
+        ("max_lsb", 1.0, SCHEME, "max_lsb is 1, gate1 allows 0"),
+        ("max_lsb", 1.0, None, None),
+        ("max_lsb", 2.0, None, "max_lsb is 2, gate1 allows 1"),
+        ("off_by_one_rate", 1.0, SCHEME, "off_by_one_rate is 1, gate2 allows 0"),
+        ("bias", -0.9, SCHEME, "bias is 0.9, gate2 allows 0"),
+    ],
+)
+def test_the_limits_of_the_codes_are_those_of_the_goldens(
+    name: str, value: float, scheme: str | None, problem: str | None, accepted: CaseResult
+) -> None:
+    case: Case = CASES[accepted.case]
+    assert limit_problem(accepted, case, scheme) is None
+    found = limit_problem(measured(accepted, name, value), case, scheme)
+    assert found is None if problem is None else found is not None and found.startswith(problem)
+
+
+def test_records_of_a_run_are_within_all_limits(tmp_path: Path) -> None:
+    for name in ("backend", "drifts"):
+        for result in run(tmp_path, name).results:
+            assert list(metric_problems(result)) == []
+            assert limit_problem(result, CASES[result.case], SCHEME) is None
