@@ -23,6 +23,7 @@ from conformance.graph import Case
 from conformance.isolation import LIMITS, Crew, Limits, Subject
 from conformance.journal import Identity, journal
 from conformance.package import RESULTS, TABLE, results_text, sha256, write_package
+from conformance.preserved import check_preserved
 from conformance.report.data import Report, make_report
 from conformance.report.render import reports
 from conformance.results import CaseResult
@@ -76,6 +77,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         path = request.table or known.table
         table_file = stack.enter_context(held(path))
         table = load_table(path)
+        check_preserved(table)
         cases = _cases(request.selection, table)
         made = _Made(request, known, table, suite_sources(), environment())
         run = _runner(crew, made, path, stack)

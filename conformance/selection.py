@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from conformance.cases import cases_for, operators
+from conformance.cases import cases_for, every_operator, operators
 from conformance.errors import UsageError
 from conformance.graph import Case
 from conformance.table import Table
@@ -23,13 +24,43 @@ class SelectionError(UsageError):
 def all_cases(table: Table) -> tuple[Case, ...]:
     """Every case of a table.
 
-    Raises SelectionError for an operator that the suite has no cases for, LimitError for a constraint or a value.
+    Raises SelectionError for an operator that the suite does not know or has no cases for, LimitError for a
+    constraint or a value.
     """
     try:
-        return cases_for(table)
+        cases = cases_for(table)
     except KeyError as error:
-        known = ", ".join(sorted(operators(table.row(error.args[0]))))
-        raise SelectionError(f"table {table.name}@{table.version}: no cases for {error}; known: {known}") from error
+        name = error.args[0]
+        known = sorted(operators(table.row(name)))
+        raise SelectionError(
+            f"{table.file}: no cases for {name!r}{_alike(name, known)}; known: {', '.join(known)}"
+        ) from error
+    _check_spellings(table, cases)
+    return cases
+
+
+def _check_spellings(table: Table, cases: Iterable[Case]) -> None:
+    """What a row calls its operator in programs is a name that the suite has: else no node would be found by it."""
+    spelled = [
+        (row.name, key, name)
+        for row in table.rows
+        for key, name in (("operator", row.operator), ("rewritten_to", row.rewritten_to))
+        if name not in (None, row.name)
+    ]
+    if not spelled:
+        return
+    known = every_operator() | {step.op for case in cases for step in case.graph.steps}
+    for row, key, name in spelled:
+        if name not in known:
+            like = _alike(str(name), known) or f"; expected one that the suite has cases for, such as {row}"
+            raise SelectionError(f"{table.file}: {row}: {key}: unknown operator {name!r}{like}")
+
+
+def _alike(name: str, known: Iterable[str]) -> str:
+    """`, did you mean 'aten.x.default'?` for the operator whose own name is closest, or ""."""
+    by_own = {operator.split(".")[-2]: operator for operator in sorted(known, reverse=True)}
+    close = difflib.get_close_matches(name.split(".")[-2], by_own, n=1)
+    return f", did you mean {by_own[close[0]]!r}?" if close else ""
 
 
 def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:

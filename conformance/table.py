@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,14 @@ ROW: Mapping[str, type] = {
     "operator": str,
     "rewritten_to": str,
 }
+NAMED = ("name", "version", "backend_id")  # of the top: texts that are not empty
+RESCALES = ("tflite_double_round", "tosa_single_round", "xnnpack_fp32")
+"""The rescale schemes that there are exact goldens for; a table without one has ""."""
+PARAMETERS = ("macs", "pipes")
+"""What a table can say of its hardware."""
+SOURCES = ("document", "decision", "source", "vela", "onnx")
+"""Where the constraints of the suite's own tables come from, beside versions. A table may have others."""
+ALIKE = 0.8  # of a source and a known one, as difflib counts it: then it is that one, misspelt
 OPTIONAL = {"preserve", "mark", "precisions", "operator", "rewritten_to"}
 INTEGER_PRECISIONS = ("int8", "int8_per_channel", "int16", "int16_per_channel", "integers")
 PRECISIONS = (
@@ -81,7 +90,8 @@ class Table:
     """A whole support table. `common` holds for every row; `sha256` is of the file's bytes.
 
     `preserve` are the operators that stay whole in the edge program. `mark` is the name under which the vendor's
-    quantizer notes in a node's meta (`custom`) that it quantised the node, "" when it does not.
+    quantizer notes in a node's meta (`custom`) that it quantised the node, "" when it does not. `file` is what errors
+    call it.
     """
 
     name: str
@@ -96,6 +106,7 @@ class Table:
     sha256: str
     preserve: tuple[str, ...] = ()
     mark: str = ""
+    file: str = field(default="", compare=False)
 
     def row(self, name: str) -> Row:
         """The row called `name`. Raises TableError that names the nearest row."""
@@ -194,9 +205,14 @@ def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
     _check_keys(data, TOP, set(TOP) - OPTIONAL, file)
     if data["schema"] != SCHEMA:
         raise TableError(f"{file}: schema is {data['schema']}, expected {SCHEMA}")
+    for key in NAMED:
+        _check_text(data[key], f"{file}: {key}")
+    if data["rescale"]:
+        _check_known(data["rescale"], RESCALES, f"{file}: rescale", "scheme")
     meanings = _meanings(data["constraints"], file)
     _check_keys(data["common"], {"constraints": list}, {"constraints"}, f"{file}: common")
     for key, value in data["parameters"].items():
+        _check_known(key, PARAMETERS, f"{file}: parameters", "key")
         _check_type(value, int, f"{file}: parameters: {key}")
     rows = tuple(_row(name, row, meanings, f"{file}: {name}") for name, row in data["operators"].items())
     if not rows:
@@ -210,6 +226,7 @@ def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
         sha256=sha256,
         preserve=_names(data.get("preserve", []), f"{file}: preserve"),
         mark=data.get("mark", ""),
+        file=file,
     )
     _check_used(table, file)
     return table
@@ -225,6 +242,8 @@ def _row(name: str, data: Any, meanings: Mapping[str, str], where: str) -> Row:
     _check_type(data, dict, where)
     _check_keys(data, ROW, set(ROW) - OPTIONAL, where)
     _check_operator(name, where)
+    for key in {"operator", "rewritten_to"} & data.keys():
+        _check_operator(data[key], f"{where}: {key}: {data[key]!r}")
     row = Row(
         name,
         data["document"],
@@ -239,7 +258,7 @@ def _row(name: str, data: Any, meanings: Mapping[str, str], where: str) -> Row:
 
 
 def _check_operator(name: str, where: str) -> None:
-    if name.count(".") < 2:
+    if len([part for part in name.split(".") if part.strip()]) < 3:
         raise TableError(f"{where}: an operator is named namespace.operator.overload, e.g. aten.add.Tensor")
 
 
@@ -255,8 +274,7 @@ def _precisions(names: list[Any], where: str) -> tuple[str, ...]:
     """A row's number types, each once."""
     for name in names:
         _check_type(name, str, f"{where}: precisions")
-        if name not in PRECISIONS:
-            raise TableError(f"{where}: precisions: unknown precision {name!r}{nearest(name, PRECISIONS)}")
+        _check_known(name, PRECISIONS, f"{where}: precisions", "precision")
         if names.count(name) > 1:
             raise TableError(f"{where}: precisions: {name!r} stands twice")
     return tuple(names)
@@ -284,12 +302,19 @@ def _constraint(text: Any, meanings: Mapping[str, str], where: str) -> Constrain
         constraint = parse_constraint(text)
     except ValueError as error:
         raise TableError(f"{where}: {error}") from error
-    if constraint.code not in meanings:
-        raise TableError(f"{where}: unknown constraint {constraint.code!r}{nearest(constraint.code, meanings)}")
+    _check_known(constraint.code, meanings, where, "constraint")
+    _check_source(constraint, where)
     if ("{value}" in meanings[constraint.code]) != (constraint.value is not None):
         wants = "needs a value" if constraint.value is None else f"takes no value, found {constraint.value!r}"
         raise TableError(f"{where}: constraint {constraint.code!r} {wants}")
     return constraint
+
+
+def _check_source(constraint: Constraint, where: str) -> None:
+    """A source may be anything but a known one misspelt."""
+    source = constraint.source
+    if source not in SOURCES and (close := difflib.get_close_matches(source, SOURCES, n=1, cutoff=ALIKE)):
+        raise TableError(f"{where}: constraint {constraint.code!r}: source {source!r}, did you mean {close[0]!r}?")
 
 
 def _check_used(table: Table, file: str) -> None:
@@ -302,8 +327,7 @@ def _check_used(table: Table, file: str) -> None:
 
 def _check_keys(data: Mapping[str, Any], known: Mapping[str, type], required: set[str], where: str) -> None:
     for key, value in data.items():
-        if key not in known:
-            raise TableError(f"{where}: unknown key {key!r}{nearest(key, known)}")
+        _check_known(key, known, where, "key")
         _check_type(value, known[key], f"{where}: {key}")
     for key in known:
         if key in required and key not in data:
@@ -313,3 +337,13 @@ def _check_keys(data: Mapping[str, Any], known: Mapping[str, type], required: se
 def _check_type(value: Any, kind: type, where: str) -> None:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise TableError(f"{where}: expected {kind.__name__}, found {value!r} ({type(value).__name__})")
+
+
+def _check_known(name: str, known: Collection[str], where: str, what: str) -> None:
+    if name not in known:
+        raise TableError(f"{where}: unknown {what} {name!r}{nearest(name, known)}")
+
+
+def _check_text(text: str, where: str) -> None:
+    if not text.strip() or not text.isprintable():
+        raise TableError(f"{where}: expected a name, found {text!r}")

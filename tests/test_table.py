@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from conformance.constraints import Constraint, parse_constraint, shown
-from conformance.table import FOLDER, Table, TableError, held, load_table
+from conformance.preserved import check_preserved
+from conformance.selection import SelectionError, all_cases
+from conformance.table import FOLDER, RESCALES, Table, TableError, held, load_table
 
 NEUTRON = load_table("neutron@1.3")
 
@@ -199,6 +201,43 @@ FAULTS = {
         ("aten.relu.default", "aten.relu"),
         "toy@1.0.toml: aten.relu: an operator is named namespace.operator.overload, e.g. aten.add.Tensor",
     ),
+    "unknown rescale scheme": (
+        ('rescale = "tflite_double_round"', 'rescale = "tflite_double_rounding"'),
+        "toy@1.0.toml: rescale: unknown scheme 'tflite_double_rounding', did you mean 'tflite_double_round'?",
+    ),
+    "rescale scheme like none": (
+        ('rescale = "tflite_double_round"', 'rescale = "x"'),
+        "toy@1.0.toml: rescale: unknown scheme 'x'; known: tflite_double_round, tosa_single_round, xnnpack_fp32",
+    ),
+    "no name": (('name = "toy"', 'name = " "'), "toy@1.0.toml: name: expected a name, found ' '"),
+    "no delegate": (
+        ('backend_id = "ToyBackend"', 'backend_id = ""'),
+        "toy@1.0.toml: backend_id: expected a name, found ''",
+    ),
+    "version in two lines": (
+        ('version = "1.0"', 'version = "1\\n0"'),
+        "toy@1.0.toml: version: expected a name, found '1\\n0'",
+    ),
+    "unknown parameter": (
+        ("macs = 8", "mac = 8"),
+        "toy@1.0.toml: parameters: unknown key 'mac', did you mean 'macs'?",
+    ),
+    "source misspelt": (
+        ("rank = 4 @document", "rank = 4 @documnet"),
+        "toy@1.0.toml: aten.relu.default: constraints: constraint 'rank': source 'documnet', did you mean 'document'?",
+    ),
+    "operator that is empty": (
+        ('{ document = "", con', '{ document = "", operator = "", con'),
+        "toy@1.0.toml: aten.abs.default: operator: '': an operator is named namespace.operator.overload",
+    ),
+    "operator with an empty part": (
+        ("aten.relu.default", "aten..default"),
+        "toy@1.0.toml: aten..default: an operator is named namespace.operator.overload",
+    ),
+    "nested without end": (
+        ("macs = 8", f"macs = {'[' * 5000}{']' * 5000}"),
+        "toy@1.0.toml: values are nested too deeply to be read",
+    ),
     "other schema": (("schema = 1", "schema = 2"), "toy@1.0.toml: schema is 2, expected 1"),
     "no TOML": (("schema = 1", "schema ="), "toy@1.0.toml: Invalid value (at line 1"),
 }
@@ -210,6 +249,61 @@ def test_faults_name_file_operator_and_key(fault: str, tmp_path: Path) -> None:
     assert old in SMALL
     with pytest.raises(TableError, match=re.escape(message)):
         _load(tmp_path, SMALL.replace(old, new))
+
+
+def test_a_source_can_be_anybodys(tmp_path: Path) -> None:
+    table = _load(tmp_path, SMALL.replace("rank = 4 @document", "rank = 4 @datasheet"))
+    assert table.row("aten.relu.default").constraint("rank").source == "datasheet"
+
+
+def test_the_known_schemes_are_those_with_goldens() -> None:
+    from conformance.numerics import EXACT_SCHEMES
+
+    assert set(RESCALES) == EXACT_SCHEMES
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "aten.relu.default",
+            "aten.rleu.default",
+            "no cases for 'aten.rleu.default', did you mean 'aten.relu.default'?; known: aten._adaptive_avg_pool2d",
+        ),
+        (
+            '"rank 4", ',
+            '"rank 4", operator = "aten.rleu.default", ',
+            "aten.relu.default: operator: unknown operator 'aten.rleu.default', did you mean 'aten.relu.default'?",
+        ),
+        (
+            '"rank 4", ',
+            '"rank 4", rewritten_to = "aten.frobnicate.x", ',
+            "aten.relu.default: rewritten_to: unknown operator 'aten.frobnicate.x'; expected one that the suite has",
+        ),
+    ],
+)
+def test_an_operator_that_the_suite_does_not_know(old: str, new: str, message: str, tmp_path: Path) -> None:
+    text = SMALL.replace('"rank = 4 @document"', "").replace('rank = "the rank must be {value}"\n', "")
+    with pytest.raises(SelectionError, match=re.escape(f"toy@1.0.toml: {message}")):
+        all_cases(_load(tmp_path, text.replace(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("aten.lineer.default", "toy@1.0.toml: preserve: torch has no 'aten.lineer.default', did you mean 'linear'?"),
+        ("aten.linear.defualt", "toy@1.0.toml: preserve: torch has no 'aten.linear.defualt', did you mean 'default'?"),
+        ("aten.linear.default", None),
+        ("ours.linear.default", None),
+    ],
+)
+def test_what_is_kept_whole_is_an_operator_of_torch(name: str, message: str | None, tmp_path: Path) -> None:
+    table = _load(tmp_path, SMALL.replace("[parameters]", f'preserve = ["{name}"]\n[parameters]'))
+    if message is None:
+        check_preserved(table)
+        return
+    with pytest.raises(TableError, match=re.escape(message)):
+        check_preserved(table)
 
 
 def test_an_empty_table_is_refused(tmp_path: Path) -> None:

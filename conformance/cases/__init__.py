@@ -119,6 +119,11 @@ def operators(row: Row) -> Iterable[str]:
     return integer.FAMILIES if set(INTEGER_PRECISIONS) & set(row.precisions) else typed.FAMILIES
 
 
+def every_operator() -> frozenset[str]:
+    """The operators that there are cases for in some number type."""
+    return frozenset((*INT8, *integer.FAMILIES, *typed.FAMILIES))
+
+
 def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
     """What case functions may know of a row, in one of its precisions."""
     where = f"{table.name}@{table.version}: {row.name}{f' ({precision})' if precision else ''}"

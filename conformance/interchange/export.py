@@ -29,6 +29,7 @@ from conformance.interchange.manifest import (
 from conformance.interchange.onnx_writer import FormError
 from conformance.interchange.tensors import tensor_bytes
 from conformance.isolation.imports import unchanged
+from conformance.preserved import check_preserved
 from conformance.results import program_sha256
 from conformance.selection import SelectionError, all_cases
 from conformance.table import Table, read_table, table_bytes, table_path
@@ -57,6 +58,7 @@ def export(request: Request, progress: Progress = lambda *_: None) -> Manifest:
     name = request.table or backend.table
     table_file = table_bytes(name)
     table = read_table(table_file, table_path(name).name)
+    check_preserved(table)
     cases = Selection(request.expression).of(all_cases(table))
     if not cases:
         raise SelectionError(f"-k {request.expression!r}: selects none of the table's cases")
