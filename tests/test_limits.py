@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -22,7 +23,7 @@ from conformance.cli import main
 from conformance.coverage import coverage, failures
 from conformance.graph import Case, Ref
 from conformance.selection import SelectionError, all_cases
-from conformance.table import FOLDER, Table, load_table
+from conformance.table import FOLDER, Table, load_table, read_table
 from conformance.tagging import prepare, tag
 from partitioners.exir import Backend
 from partitioners.neutron.faults.partitioner import with_macs
@@ -278,6 +279,41 @@ def test_a_value_that_a_suite_never_reads_is_an_error(monkeypatch: pytest.Monkey
     monkeypatch.setattr(conformance.cases, "INT8", {row.name: lambda limits: hearing(Limits())})
     with pytest.raises(LimitError, match="max_rank: the suite makes its cases of this row without regard to the value"):
         cases_for(replace(NEUTRON, rows=(row,)))
+
+
+U55_ERRORS = {
+    "summed_size": (("[64, 4096]", "5"), "[64]", "[100, 64]", "[1, 4]", "[64.0, 4096]", "[true, 4096]"),
+    "divided_window": (("[64, 4096]", "0"), "[]", "[64, 100]", '["a", "b"]'),
+    "dims": (("[1, 2]", "0"), "[]", "[3]", "[1, 1]", "[true]"),
+    "resize_scale": (("[2, 4, 8]", "0"), '["a"]', "[2, 3]", "[2.0]"),
+}
+
+
+@pytest.mark.parametrize("code", U55_ERRORS)
+def test_a_value_of_another_kind_is_one_error_on_ethos_u55(code: str, tmp_path: Path) -> None:
+    (old, new), *more = U55_ERRORS[code]
+    text = (FOLDER / "ethos_u55@1.5.toml").read_text()
+    data = tomllib.loads(text)
+    name = next(
+        n for n, row in data["operators"].items() if any(c.startswith(f"{code} = ") for c in row["constraints"])
+    )
+    (line,) = [line for line in text.splitlines() if line.startswith(f'"{name}" = ')]
+    for value in (new, *more):
+        head, rows = text.split("[operators]\n")
+        used = line.replace(f"{code} = {old}", f"{code} = {value}".replace('"', '\\"'))
+        assert used != line
+        table = read_table(f"{head}[operators]\n{rows}".replace(line, used).encode(), "u55.toml")
+        only = replace(table, rows=(table.row(name),))
+        with pytest.raises(LimitError, match=re.escape(f"ethos_u55@1.5: {name} (")) as raised:
+            all_cases(only)
+        assert f": {code} = " in str(raised.value) and ": expected " in str(raised.value)
+
+
+@pytest.mark.parametrize("value", [(), 0, -1, True, 2, "x", float("nan")])
+def test_the_least_ratio_of_scales_is_a_number(value: object) -> None:
+    limits = Limits("t@1: row", ("add_scale_ratio",), {"add_scale_ratio": value})
+    with pytest.raises(LimitError, match=r"add_scale_ratio = .*: expected a number from 9\.53674e-07 to 1"):
+        limits.real("add_scale_ratio", 2.0**-10, 2.0**-20, 1.0)
 
 
 @pytest.mark.parametrize(

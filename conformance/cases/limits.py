@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from conformance.errors import UsageError
 
+Choice = TypeVar("Choice", int, str)
 SMALLEST_MULTIPLE, LARGEST_MULTIPLE = 2, 64
 DEFAULT_MULTIPLE = 8
 
@@ -72,6 +73,29 @@ class Limits:
         if not listed or len(set(found)) != len(found):
             raise self.error(code, found, f"a list of different whole numbers from {least} to {most}")
         return tuple(found)
+
+    def pair(self, code: str, default: tuple[int, int], least: int, most: int) -> tuple[int, int]:
+        """Two whole numbers from `least` to `most`, the second at least twice the first. Raises LimitError."""
+        found = self.value(code, default)
+        whole = isinstance(found, tuple) and len(found) == 2 and all(type(n) is int for n in found)
+        if not whole or not least <= found[0] <= found[1] / 2 <= most / 2:
+            raise self.error(code, found, f"[a, b], whole numbers with {least} <= a, 2a <= b <= {most}")
+        return found[0], found[1]
+
+    def some_of(self, code: str, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+        """A list of some of the choices, all of them unless the row says so. Raises LimitError for anything else."""
+        found = self.value(code, choices)
+        known = isinstance(found, tuple) and found and all(type(n) is type(choices[0]) and n in choices for n in found)
+        if not known or len(set(found)) != len(found):
+            raise self.error(code, found, f"a list of some of {list(choices)}")
+        return tuple(found)
+
+    def real(self, code: str, default: float, least: float, most: float) -> float:
+        """A number from `least` to `most`. Raises LimitError for anything else."""
+        found = self.value(code, default)
+        if type(found) not in (int, float) or not least <= found <= most:
+            raise self.error(code, found, f"a number from {least:g} to {most:g}")
+        return float(found)
 
     def parameter(self, name: str, default: int, choices: Iterable[int]) -> int:
         """One of the table's parameters. Raises LimitError when it is not one of the choices."""

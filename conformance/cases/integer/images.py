@@ -130,7 +130,7 @@ def average_cases(precision: str, limits: Limits) -> list[Draft]:
         for stride in ((4, 1), (1, 4)):
             drafts.append(outside("stride", f"{stride[0]}x{stride[1]}", window.of(precision, IMAGE, (2, 2), stride)))
     if "divided_window" in limits:
-        height, area = limits.value("divided_window", (64, 4096))
+        height, area = limits.pair("divided_window", (64, 4096), 2, LARGE)
         divided = ((1, 1), (0, 0), False, True, 3)
         for rows, columns, side in (
             (height, 1, limit),
@@ -231,7 +231,7 @@ def resize_cases(op: str, precision: str, limits: Limits) -> list[Draft]:
     drafts = [*cases(window, precision, limits), *sizes(window, precision, limits)]
     more = (("three", (3.0, 3.0)), ("factors_differ", (2.0, 3.0)), ("fraction", (1.5, 2.5)))
     if "resize_scale" in limits:
-        listed = limits.value("resize_scale", (2, 4, 8))
+        listed = limits.some_of("resize_scale", (2, 4, 8))
         for scale in listed:
             drafts.append(
                 limit(

@@ -207,7 +207,7 @@ def flip_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[Dr
         yield outside("not_alone", "nothing_alone", model(replace(u, args=(X, ()))))
         yield accepted("matrix", model(replace(subject.use(precision, (3, 5)), args=(X, (1,)))))
         return
-    listed = limits.value("dims", (1, 2))
+    listed = limits.some_of("dims", (1, 2))
     for dim in listed:
         yield limit("dims", f"dim_{dim}", model(replace(u, args=(X, (dim,)))))
     yield limit("dims", "dim_minus_2", model(replace(u, args=(X, (-2,)))))

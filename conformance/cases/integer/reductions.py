@@ -89,7 +89,7 @@ def extreme_cases(op: str, precision: str, limits: Limits) -> list[Draft]:
     if precision != INTEGERS:
         return [*drafts, *moved_ratios(row.subject(precision), precision)]
     u = row.subject(precision).use(precision)
-    types = limits.value("code_dtype", ("int8", "int16", "int32"))
+    types = limits.some_of("code_dtype", ("int8", "int16", "int32"))
     for dtype in ("int8", "int16", "int32"):
         graph = model(of_type(u, dtype))
         drafts.append(limit("code_dtype", dtype, graph) if dtype in types else outside("code_dtype", dtype, graph))
@@ -146,7 +146,7 @@ def cumsum_cases(precision: str, limits: Limits) -> list[Draft]:
     drafts.append(limit("dtype", "left_out", model(u)))
     drafts.append(outside("dtype", "float16", model(replace(u, y=None, kwargs=(("dtype", "float16"),)))))
     if "summed_size" in limits:
-        height, width = limits.value("summed_size", (64, 4096))
+        height, width = limits.pair("summed_size", (64, 4096), 2, LARGE)
         for shape, dim, size, side in (
             ((2, height, 3), 1, height, limit),
             ((2, height + 1, 3), 1, height + 1, outside),
@@ -180,7 +180,7 @@ def argmax_cases(precision: str, limits: Limits) -> list[Draft]:
     constraints = ("int32_indices", "one_dim", "keepdim", "code_dtype", "static_shape", "min_rank")
     drafts = [accepted("baseline", usual), *(limit(code, "usual", usual) for code in constraints)]
     limits.fixed("keepdim", False)
-    types = limits.value("code_dtype", ("int8", "int16"))
+    types = limits.some_of("code_dtype", ("int8", "int16"))
     wide = limit if "int16" in types else outside
     limits.value("min_rank", 1)
     drafts += [

@@ -160,7 +160,7 @@ def triples() -> list[tuple[Quant, Quant, Quant]]:
 
 def ratios(binary: Binary, limits: Limits) -> Iterator[Draft]:
     """The larger input scale over the output scale: both ends of the range, on either operand."""
-    least = limits.value("add_scale_ratio", 2.0**-10)
+    least = limits.real("add_scale_ratio", 2.0**-10, 2.0**-20, 1.0)
     inside_ends = (("least", least), ("below_256", LARGEST_RATIO * JUST_BELOW))
     past_ends = (("below_least", least * JUST_BELOW), ("256", LARGEST_RATIO), ("above_256", LARGEST_RATIO * JUST_ABOVE))
     for name, ratio in inside_ends:
