@@ -280,6 +280,17 @@ def test_float32_bounds_are_tight_enough_to_see_bfloat16() -> None:
     assert bool(((coarse - y.value).abs() > y.error).all())
 
 
+@pytest.mark.parametrize("op", ["aten._softmax.default", "aten.sigmoid.default", "aten.exp.default"])
+def test_an_infinite_operand_is_exact(op: str) -> None:
+    """As masks have it: bounds are numbers there, and those of the other elements what they are without it."""
+    x = torch.tensor([[-torch.inf, 0.5, 1.0, -torch.inf]], dtype=F64)
+    more = (-1, False) if "softmax" in op else ()
+    (y,), (alone,) = (run_float32(op, (Bounded(each), *more), {}) for each in (x, x[:, 1:3]))
+    assert y.value[0, [0, 3]].tolist() == [0.0, 0.0]
+    assert bool((y.spread()[0, [0, 3]] < 1e-36).all())
+    assert bool((y.spread()[:, 1:3] <= alone.spread() * 2).all())
+
+
 def test_divisor_that_may_be_zero_has_no_bound() -> None:
     one = torch.ones(1, dtype=F64)
     (y,) = run("aten.div.Tensor", (Bounded(one), Bounded(one, one * 2)), {})

@@ -320,6 +320,24 @@ def test_infinite_and_zero_operands() -> None:
     assert math.isnan(float(rational.log(ends)[1]))
 
 
+@pytest.mark.parametrize("masked", [-math.inf, torch.finfo(torch.float32).min, -1e20])
+def test_masked_terms_of_a_softmax_are_zeros(masked: float) -> None:
+    x = torch.linspace(-5, 5, 100).repeat(3, 1)
+    x[0, ::2], x[1, 1:] = masked, masked
+    found, real = rational.softmax(x), torch.softmax(x.double(), -1)
+    assert bool((found[x == masked] == 0).all())
+    assert bool(((found.double() - real).abs() <= real * FLOAT32["aten._softmax.default"].ulps * 2.0**-23).all())
+    assert bool(rational.softmax(torch.full((1, 5), -math.inf)).isnan().all())  # as of torch: there is no largest one
+
+
+def test_numbers_at_the_ends_of_the_range() -> None:
+    """What the kernels give there that formulas for moderate numbers do not."""
+    most = torch.finfo(torch.float32).max
+    assert rational.sigmoid(torch.tensor([-most, most])).tolist() == [0.0, 1.0]
+    assert rational.log(torch.tensor([most])).tolist() == [math.inf]
+    assert rational.exp(torch.tensor([math.nan, -most, most])).tolist() == [0.0, 0.0, math.inf]
+
+
 def test_products_add_one_term_after_the_other() -> None:
     x, weights = torch.tensor([[1.0, 2.0**24, -(2.0**24)]]), torch.ones((1, 3))
     assert reals.linear(weights, None)(x).item() == 0.0  # 1 is lost in 2**24 + 1

@@ -137,7 +137,7 @@ def _per_first(x: Tensor) -> int:
 def _perturbed(argument: Any, count: int, form: Format) -> Any:
     """An argument with its operands off by `count` roundings; two more are the dequantisation's."""
     if isinstance(argument, Bounded):
-        error = argument.error + argument.value.abs() * ((count + 2) * form.unit)
+        error = argument.error + _rounding(argument.value, (count + 2) * form.unit)
         return Bounded(argument.value, error, argument.scale, argument.axis)
     if isinstance(argument, list | tuple):
         return tuple(_perturbed(item, count, form) for item in argument)
@@ -147,7 +147,7 @@ def _perturbed(argument: Any, count: int, form: Format) -> Any:
 def _converted(argument: Any, dtype: torch.dtype) -> Any:
     """An argument whose operands are off by two roundings where they are not numbers of the type already."""
     if isinstance(argument, Bounded):
-        off = argument.value.abs() * (2 * FORMATS[dtype].unit)
+        off = _rounding(argument.value, 2 * FORMATS[dtype].unit)
         held = argument.value.to(dtype).to(torch.float64) == argument.value
         if argument.exact and bool(held.all()):
             return argument
@@ -155,6 +155,11 @@ def _converted(argument: Any, dtype: torch.dtype) -> Any:
     if isinstance(argument, list | tuple):
         return tuple(_converted(item, dtype) for item in argument)
     return argument
+
+
+def _rounding(value: Tensor, relative: float) -> Tensor:
+    """How far numbers are off that are `relative` to their size; an infinity, as of a mask, is exact."""
+    return (value.abs() * relative).masked_fill_(value.isinf(), 0.0)
 
 
 def _rounded(result: Bounded, count: int, form: Format) -> Bounded:

@@ -39,8 +39,9 @@ _LN2_LOW = float.fromhex("-0x1.05C610p-29")
 
 
 def exp(x: Tensor) -> Tensor:
-    """2**n * P(r) / Q(r) with x * log2(e) = n + r."""
+    """2**n * P(r) / Q(r) with x * log2(e) = n + r. NaN gives 0: the kernel's lower limit takes its place."""
     z = (flushed(x) * torch.tensor(_LOG2E)).clamp_(-127.0, 128.0)
+    z = z.masked_fill_(z.isnan(), -127.0)
     n = torch.round(z)
     r = z - n
     return flushed(torch.ldexp(_horner(r, _EXP_P) / _horner(r, _EXP_Q), n))
@@ -65,10 +66,11 @@ def gelu(x: Tensor) -> Tensor:
 def log(x: Tensor) -> Tensor:
     """e * ln(2) + log(m) with x * sqrt(2) = 2**e * m."""
     x = flushed(x)
-    mantissa, exponent = torch.frexp(x * 1.4142134190)
+    scaled = x * 1.4142134190
+    mantissa, exponent = torch.frexp(scaled)
     m = mantissa * 2 * 0.70710688829 - 1
     value = fma((exponent - 1).float(), torch.tensor(math.log(2)), m * _horner(m, _LOG_P) / _horner(m, _LOG_Q))
-    value = torch.where(torch.isinf(x), x, value)
+    value = torch.where(torch.isinf(scaled), scaled, value)
     return torch.where(x > 0, value, torch.where(x == 0, -math.inf, math.nan))
 
 
@@ -120,14 +122,14 @@ def elu(x: Tensor, alpha: float) -> Tensor:
 def sigmoid(x: Tensor) -> Tensor:
     """e / (e + 1) with e = exp(-|x|), by a table of 2**(k / 32) and a quadratic polynomial; mirrored for x > 0."""
     x = flushed(x)
-    z = torch.where(torch.isinf(x), -1000.0, -x.abs())
+    z = -x.abs()
     n = _to_fraction(z, 32)
     t = fma(n, torch.tensor(-_LN2_LOW), fma(n, torch.tensor(-_LN2), z))
     whole = torch.floor(n)
     table = torch.exp2((n - whole).double()).float()
     p = fma(t, torch.tensor(0.5), torch.tensor(_SIGMOID))
     e = fma(t * table, p, table)
-    e = flushed(torch.ldexp(e, whole))
+    e = flushed(torch.ldexp(e, whole)).masked_fill_(n == -math.inf, 0.0)  # as the processor scales by 2**-inf
     y = flushed(e / (e + 1))
     return torch.where(x > 0, 1 - y, y)
 
@@ -145,7 +147,9 @@ def softmax(x: Tensor) -> Tensor:
 def _exp_negative(d: Tensor) -> Tensor:
     n = torch.round(d * torch.tensor(_LOG2E))
     r = fma(n, torch.tensor(-_LN2_LOW), fma(n, torch.tensor(-_LN2), d))
-    return flushed(torch.ldexp(_horner(r, _SOFTMAX), n.clamp_min(-200.0)))
+    power = flushed(torch.ldexp(_horner(r, _SOFTMAX), n.clamp_min(-200.0)))
+    # So far down, r and its polynomial may be anything, NaN too; scaled by 2**n, all of that is 0 in the kernel.
+    return power.masked_fill_(n < -200.0, 0.0)
 
 
 def _lane_sum(terms: Tensor) -> Tensor:

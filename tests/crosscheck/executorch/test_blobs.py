@@ -9,6 +9,7 @@ the case that it ran fails and the others go on.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -57,6 +58,7 @@ class Recording(XnnpackRuntime):
 
 
 Run = tuple[Job, list[Tensor]]
+Delegates = list[tuple[Case, Program, bytes, list[Tensor]]]
 
 
 def runs(case: Case) -> Iterator[Run]:
@@ -193,6 +195,65 @@ def test_open_sizes_are_open() -> None:
     closed = {name for name, case in named.items() if not has_open_sizes(build(case.graph, TABLE.preserve))}
     assert len(named) > 100
     assert closed == {name for name in named if name.endswith("_of_one_operand")}
+
+
+# ------------------------------------------------------------------------------------ the ends of the range
+
+LARGEST = torch.finfo(torch.float32).max
+ENDS = {
+    "masked": (-math.inf, 0.5, -0.25, 1.0, -3.0),
+    "all_masked": (-math.inf,),
+    "infinite": (math.inf, 0.5, -1.0),
+    "far": (-LARGEST, -1e30, 0.5, -1e20, -1.0),
+    "farthest": (-LARGEST, LARGEST, 0.5),
+    "undefined": (math.nan, 1.0, 2.0, -0.5),
+}
+OTHER_ENDS = {
+    **{
+        (f"aten.{op}.default", "undefined"): "NaN gives way"
+        for op in ("avg_pool2d", "max_pool2d", "maximum", "minimum")
+    },
+    **{(f"aten.{op}.default", "farthest"): "the estimate is 0 or infinite" for op in ("rsqrt", "sqrt")},
+    ("aten.sqrt.default", "infinite"): "infinity times an estimate of 0",
+}
+"""Where float32 kernels give something else on x86 with AVX-512, with reasons: stated at `accuracy.APART`."""
+
+
+@pytest.fixture(scope="module")
+def delegates() -> Delegates:
+    """The first delegate of one float32 case for each row, with the inputs that it runs on."""
+    found = []
+    for case in (next(iter(accepted(row, ("fp32",))), None) for row in TABLE.rows):
+        if case is not None:
+            device = Recording()
+            lowered = to_backend(build(case.graph, TABLE.preserve), backend.partitioner(**dict(case.options)))
+            run_program(lowered, model_inputs(case.graph), {"XnnpackBackend": device})
+            found.append((case, *device.runs[0][:3]))
+    return found
+
+
+def at_the_ends(handle: Program, blob: bytes, given: Sequence[Tensor], numbers: Sequence[float]) -> Run:
+    """A delegate on these numbers; each input begins with another of them."""
+    inputs = [repeated(numbers[i % len(numbers) :] + numbers[: i % len(numbers)], x) for i, x in enumerate(given)]
+    outputs = XnnpackRuntime().execute(handle, inputs)
+    arguments, results = places(handle.inputs, inputs), places(handle.outputs, outputs)
+    return Job(blob, tuple(x.contiguous().numpy() for x in inputs), arguments, results), outputs
+
+
+def repeated(numbers: Sequence[float], like: Tensor) -> Tensor:
+    return torch.tensor(numbers).repeat(like.numel())[: like.numel()].reshape(like.shape).to(like.dtype)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_masked_and_huge_numbers(end: str, delegates: Delegates, machine: Machine) -> None:
+    found = set()
+    for case, handle, blob, given in delegates:
+        job, expected = at_the_ends(handle, blob, given, ENDS[end])
+        answer = machine.run(job)
+        assert not isinstance(answer, str), (case.row, answer)
+        if differing(expected, [torch.from_numpy(array) for array in answer], stated(case)):
+            found.add((case.row, end))
+    assert found == {key for key in OTHER_ENDS if key[1] == end}
 
 
 # ------------------------------------------------------------------------------------ the comparison itself
