@@ -242,6 +242,26 @@ def test_dynamic_shapes() -> None:
         assert torch.equal(run_program(lowered, [x])[0], module(x))
 
 
+def test_open_sizes_beside_tensors_become_tensors() -> None:
+    """As ExecuTorch has it: a 0-d tensor of the size, in the result's type."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        n = x.shape[1]
+        whole = x.to(torch.int64)
+        return x * n, 2 * n - x + n, x / n, whole // n, whole * n, whole * (n / 2), x * (n**-0.5)
+
+    module = Function(function)
+    program = torch.export.export(module, (random(2, 5),), dynamic_shapes=(({1: Dim("n", min=3, max=9)},),))
+    lowered = to_edge(program).exported_program()
+    first = next(n for n in lowered.graph.nodes if n.name == "aten_mul_tensor").args[1]
+    assert target_name(first.target) == TO_COPY and first.kwargs["dtype"] == torch.float32
+    assert first.args[0].name == "scalar_tensor" and first.args[0].kwargs == {"dtype": torch.int32}
+    for columns in (5, 8):
+        x = random(2, columns) * 9
+        for found, wanted in zip(run_program(lowered, [x]), module(x), strict=True):
+            torch.testing.assert_close(found, wanted)
+
+
 def test_control_flow_bodies_are_rewritten_too() -> None:
     def choose(x: Tensor) -> Tensor:
         result: Tensor = torch.cond(x.sum() > 0, lambda y: y.view(-1) + 1.5, lambda y: -y.flatten(), (x,))
@@ -272,6 +292,29 @@ def test_refuses_operators_and_types(function: Callable[..., Any], inputs: list[
     with pytest.raises(EdgeError, match=message):
         edge(function, *inputs)
     assert edge(function, *inputs, config=EdgeCompileConfig(_check_ir_validity=False)).dialect == "EDGE"
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "operators"),
+    [
+        (torch.max, [A], ["aten.max.default"]),
+        (torch.min, [A.to(torch.int32)], ["aten.min.default"]),
+        (lambda x: x.unfold(1, 3, 2), [A], ["aten.unfold_copy.default"]),
+        (lambda x: x.view(torch.int32), [A], ["aten.view_copy.dtype"]),
+        (
+            lambda x: functional.interpolate(x, size=(3, 4), mode="bilinear", antialias=True),
+            [IMAGE],
+            ["aten._upsample_bilinear2d_aa.default"],
+        ),
+    ],
+    ids=lambda given: given[0] if isinstance(given, list) and isinstance(given[0], str) else "",
+)
+def test_what_is_let_pass_outside_core_aten(
+    function: Callable[..., Any], inputs: list[Tensor], operators: list[str]
+) -> None:
+    program = edge(function, *inputs)
+    assert [name for name in targets(program) if not name.startswith("aten.alias")] == operators
+    assert torch.equal(run_program(program, inputs)[0], function(*inputs))
 
 
 def test_exceptions_from_core_aten() -> None:

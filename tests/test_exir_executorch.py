@@ -167,6 +167,25 @@ def test_open_sizes_are_planned_at_their_bounds() -> None:
         assert found[1] == wanted[1]
 
 
+def test_open_sizes_beside_tensors() -> None:
+    def function(x: Tensor) -> Any:
+        n = x.shape[0]
+        return x * n, x.to(torch.int64) // n, n - x, x * (n / 2)
+
+    manager = edge(function, randn(4, 6), dynamic_shapes=(({0: Dim("batch", min=2, max=8)},),)).to_executorch()
+    loaded = load(manager.buffer)
+    for batch in (2, 5, 8):
+        x = randn(batch, 6)
+        for found, wanted in zip(loaded.execute("forward", [x]), function(x), strict=True):
+            torch.testing.assert_close(found, wanted)
+
+
+def test_arithmetic_on_sizes_that_the_runtime_does_not_have() -> None:
+    power = edge(lambda x: x * (x.shape[0] ** -0.5), randn(4, 6), dynamic_shapes=(({0: Dim("n", min=2, max=8)},),))
+    with pytest.raises(EdgeError, match="pow_1: operation without an instruction: found pow"):
+        power.to_executorch()
+
+
 def test_branches_jump() -> None:
     def function(x: Tensor) -> Any:
         y: Tensor = torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: torch.relu(x + 1), (x,))

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OpOverload
 from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx._lazy_graph_module import _LazyGraphModule
@@ -17,7 +18,7 @@ from partitioners.exir.decompose import decomposed, with_plain_tensors
 from partitioners.exir.manager import EdgeProgramManager, by_method
 from partitioners.exir.ops import target_name
 from partitioners.exir.program import PLAIN_ATEN, EdgeProgram, EdgeVerifier, copy_attributes, copy_node, copy_program
-from partitioners.exir.rewrites import DROPPED, Writer
+from partitioners.exir.rewrites import DROPPED, Writer, without_view
 from partitioners.exir.transform import rebuild
 from partitioners.exir.values import arguments, fake_like, fake_mode_of
 from partitioners.exir.verifier import check_core, nodes_of
@@ -52,8 +53,9 @@ def edge_from_functional(program: ExportedProgram, config: EdgeCompileConfig) ->
     if config._check_ir_validity:
         exceptions = frozenset((*config.preserve_ops, *config._core_aten_ops_exception_list))
         for node in nodes_of(program.graph_module):
-            if target_name(node.target) not in DROPPED | PLAIN_ATEN:
-                check_core(node, node.target, exceptions)
+            if node.target not in exceptions and target_name(node.target) not in DROPPED | PLAIN_ATEN:
+                # Views count as what they become: `unfold` is not core ATen, and `unfold_copy` is.
+                check_core(node, without_view(node) if isinstance(node.target, OpOverload) else node.target, ())
     return rewrite(program, config)
 
 

@@ -33,6 +33,8 @@ PROMOTING = frozenset(
         "aten.sub.Tensor",
     }
 )
+# The types of 0-d tensors that hold numbers known at run time only.
+OPEN_NUMBERS = {torch.SymBool: torch.bool, torch.SymInt: torch.int32, torch.SymFloat: torch.float32}
 DROPPED = frozenset({"aten._assert_tensor_metadata.default"})
 
 
@@ -90,17 +92,29 @@ class Writer:
     def _tensors(
         self, source: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Numbers given for tensor arguments become constants; mixed types are promoted where edge asks for it."""
+        """Numbers given for tensor arguments become tensors; mixed types are promoted where edge asks for it."""
         assert isinstance(source.target, OpOverload)
         tensors = {i for i, a in enumerate(source.target._schema.arguments) if str(a.type) == "Tensor"}
-        lifted = [self._lift(a) if i in tensors else a for i, a in enumerate(args)]
+        lifted = [self._lift(source, a) if i in tensors else a for i, a in enumerate(args)]
         if target_name(source.target) in PROMOTING:
             dtype = source.meta["val"].dtype
             lifted = [self._promote(source, a, dtype) if i in tensors else a for i, a in enumerate(lifted)]
         return tuple(lifted), kwargs
 
-    def _lift(self, argument: Any) -> Any:
-        return self.constant(torch.tensor(argument)) if isinstance(argument, (bool, int, float)) else argument
+    def _lift(self, source: fx.Node, argument: Any) -> Any:
+        if isinstance(argument, (bool, int, float)):
+            return self.constant(torch.tensor(argument))
+        value = argument.meta.get("val") if isinstance(argument, fx.Node) else None
+        kind = next((dtype for known, dtype in OPEN_NUMBERS.items() if isinstance(value, known)), None)
+        return argument if kind is None else self._measured(source, argument, kind)
+
+    def _measured(self, source: fx.Node, number: Any, dtype: torch.dtype) -> fx.Node:
+        """A 0-d tensor of a number that is known at run time only, as an open size is."""
+        target = torch.ops.aten.scalar_tensor.default
+        node = self.graph.create_node("call_function", target, (number,), {"dtype": dtype}, name="scalar_tensor")
+        node.meta = {k: v for k, v in source.meta.items() if k not in ("val", "tensor_meta")}
+        node.meta["val"] = checked_value(node, self.mode)
+        return node
 
     def _promote(self, source: fx.Node, argument: Any, dtype: torch.dtype) -> Any:
         if not isinstance(argument, fx.Node) or argument.meta["val"].dtype == dtype:

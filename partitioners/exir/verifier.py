@@ -51,6 +51,9 @@ _TYPES: tuple[tuple[frozenset[torch.dtype], str], ...] = (
 OPERATOR_TYPES = {f"aten.{name}": types for types, names in _TYPES for name in names.split()}
 """Tensor types by operator, whatever the overload; operators that are not listed move data or know all types."""
 
+OUTSIDE_CORE = frozenset({"aten._upsample_bilinear2d_aa.default", "aten.max.default", "aten.min.default"})
+"""Operators that edge programs may have although they are not core ATen: ExecuTorch has kernels for them."""
+
 _IN_DIM_ORDER = frozenset({"aten._to_copy.default", "aten.clone.default", "aten.empty.memory_format"})
 
 
@@ -76,7 +79,7 @@ def nodes_of(module: fx.GraphModule) -> Iterator[fx.Node]:
 
 def check_core(node: fx.Node, op: Any, exceptions: Collection[OpOverload]) -> None:
     """Raise EdgeError for an ATen operator outside the core set, and outside `exceptions`."""
-    if not isinstance(op, OpOverload) or op.namespace != "aten" or op in exceptions:
+    if not isinstance(op, OpOverload) or op.namespace != "aten" or op in exceptions or target_name(op) in OUTSIDE_CORE:
         return
     if torch.Tag.core not in op.tags and torch.Tag.view_copy not in op.tags:
         raise EdgeError(

@@ -232,7 +232,7 @@ def delegates() -> Delegates:
     return found
 
 
-def at_the_ends(handle: Program, blob: bytes, given: Sequence[Tensor], numbers: Sequence[float]) -> Run:
+def at_the_ends(handle: Program, blob: bytes, given: Sequence[Tensor], numbers: tuple[float, ...]) -> Run:
     """A delegate on these numbers; each input begins with another of them."""
     inputs = [repeated(numbers[i % len(numbers) :] + numbers[: i % len(numbers)], x) for i, x in enumerate(given)]
     outputs = XnnpackRuntime().execute(handle, inputs)

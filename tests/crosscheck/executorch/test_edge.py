@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,10 +16,12 @@ from edge_programs import exported_program, nodes_of
 from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
+from torch.nn import functional
 
 from conformance.cases import cases_for
 from conformance.graph import Case
 from conformance.table import load_table
+from partitioners import exir
 from partitioners.exir import EdgeCompileConfig, EdgeError, to_edge
 from partitioners.exir.verifier import EDGE_TYPES, OPERATOR_TYPES
 from partitioners.xnnpack.partitioner import overload
@@ -121,6 +124,52 @@ def test_the_rows_of_our_tables(share: int) -> None:
         whole = [op for op in map(overload, load_table(name).preserve) if op is not None]
         found[name, case.id] = difference(exported_program(case.graph), whole)
     assert found and {key: text for key, text in found.items() if text} == {}
+
+
+OPEN: dict[str, Callable[[torch.Tensor], Any]] = {
+    "mul": lambda x: x * x.shape[1],
+    "add": lambda x: x + x.shape[1],
+    "sub": lambda x: x - x.shape[1],
+    "sub from": lambda x: x.shape[1] - x,
+    "div": lambda x: x / x.shape[1],
+    "div into": lambda x: x.shape[1] / x,
+    "whole": lambda x: x.long() // x.shape[1],
+    "half": lambda x: x.half() * x.shape[1],
+    "fraction": lambda x: x.long() * (x.shape[1] / 2),
+    "several": lambda x: x.sum(1) / x.shape[1] + x.shape[1],
+}
+"""Tensors combined with an open size."""
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_open_sizes_beside_tensors(name: str) -> None:
+    model = torch.nn.Module()
+    model.forward = OPEN[name]
+    sizes = ({1: torch.export.Dim("n", min=2, max=10)},)
+    program = torch.export.export(model, (torch.ones(2, 5),), dynamic_shapes=sizes)
+    mine, peers = (str(side(program, [])).replace("sym_size_int_1", "sym_size") for side in (ours, theirs))
+    assert mine == peers != "[]"
+
+
+MORE: dict[str, Callable[[torch.Tensor], Any]] = {
+    "max": lambda x: x.max(),
+    "min of integers": lambda x: x.int().min(),
+    "antialias": lambda x: functional.interpolate(x, size=(3, 4), mode="bilinear", antialias=True),
+    "unfold": lambda x: x.unfold(1, 3, 2),
+}
+"""What is let pass outside of core ATen."""
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_outside_of_core_aten(name: str) -> None:
+    """In `to_edge_transform_and_lower`, as ExecuTorch's `to_edge` refuses views."""
+    model = torch.nn.Module()
+    model.forward = MORE[name]
+    program = torch.export.export(model, (torch.ones(1, 4, 6, 6),))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # see peer
+        peers = peer.to_edge_transform_and_lower(program).exported_program()
+    assert form(exir.to_edge_transform_and_lower(program).exported_program()) == form(peers)
 
 
 def test_types_by_operator() -> None:
