@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, TextIO, TypeVar
 
 from torch.export import ExportedProgram
 
+from partitioners.exir.constant_methods import check_constant_methods
 from partitioners.exir.errors import ExirError
 from partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
 from partitioners.exir.execution.dialect import ExecutionVerifier
@@ -44,8 +45,8 @@ class ExecutorchProgramManager:
                     where=f"method {name!r}",
                 )
         self._programs = dict(execution_programs)
-        self._constants = dict(config_methods or {})
-        self._config = checked_config(backend_config)
+        self._constants = check_constant_methods(config_methods, execution_programs)
+        self._config = checked_config(backend_config, execution_programs)
         self._emission = emit(self._programs, self._constants, self._config)
 
     @property

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.utils._pytree import tree_leaves
 
 from partitioners.exir.config import EdgeCompileConfig, check_config, check_overloads
+from partitioners.exir.constant_methods import check_constant_methods, check_method_name
 from partitioners.exir.errors import ExirError
 from partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
 from partitioners.exir.execution.writer import to_execution
@@ -21,9 +20,6 @@ from partitioners.exir.partitioner import Partitioner
 from partitioners.exir.program import EdgeProgram, check_program, copy_program
 from partitioners.exir.transform import GraphPass, transform_program
 from partitioners.exir.verifier import verify
-
-CONSTANT_TYPES = (bool, int, float, str, torch.dtype, torch.layout, torch.Tensor)
-"""What a constant method may return, also nested in lists, tuples and dicts."""
 
 
 class EdgeProgramManager:
@@ -119,7 +115,7 @@ class EdgeProgramManager:
 
         The edge programs stay as they are. Raises ExirError, naming the node, for what no program can hold.
         """
-        chosen = checked_config(config)
+        chosen = checked_config(config, self._programs)
         edge = self.transform(list(chosen.passes)) if chosen.passes else self
         programs = {
             name: to_execution(program, remove_view_copy=chosen.remove_view_copy)
@@ -167,8 +163,7 @@ def by_method(programs: object, where: str) -> dict[str, ExportedProgram]:
     if not programs:
         raise ExirError("no programs", found="an empty dict", expected="at least one ExportedProgram", where=where)
     for name, program in programs.items():
-        if not isinstance(name, str):
-            raise ExirError("method name of the wrong type", found=repr(name), expected="a str", where=where)
+        check_method_name(name, where)
         if not isinstance(program, ExportedProgram):
             raise ExirError(
                 "not a program",
@@ -189,31 +184,3 @@ def check_passes(passes: object) -> Sequence[GraphPass]:
             where="passes",
         )
     return passes
-
-
-def check_constant_methods(methods: object, programs: Iterable[str]) -> dict[str, Any]:
-    """The constant methods as a new dict. Refuse other types and names that a program already has."""
-    if methods is None:
-        return {}
-    if not isinstance(methods, Mapping):
-        raise ExirError(
-            "constant_methods of the wrong type",
-            found=type(methods).__name__,
-            expected="a dict from method name to the constant it returns",
-            where="constant_methods",
-        )
-    clash = sorted(set(methods) & set(programs))
-    if clash:
-        raise ExirError(
-            "two methods of one name", found=clash[0], expected="a name that no program has", where="constant_methods"
-        )
-    for name, value in methods.items():
-        for leaf in tree_leaves(value):
-            if not isinstance(leaf, CONSTANT_TYPES):
-                raise ExirError(
-                    "constant of the wrong type",
-                    found=type(leaf).__name__,
-                    expected=f"{', '.join(t.__name__ for t in CONSTANT_TYPES)}, or lists, tuples and dicts of these",
-                    where=f"constant_methods[{name!r}]",
-                )
-    return dict(methods)

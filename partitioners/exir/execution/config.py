@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from partitioners.exir.backend import Pass
@@ -57,8 +57,8 @@ class ExecutorchBackendConfig:
         return self.memory_planning_pass
 
 
-def checked_config(config: object) -> ExecutorchBackendConfig:
-    """The configuration, or the default one. Raises ExirError for anything else and for wrong alignments."""
+def checked_config(config: object, methods: Collection[str] = ("forward",)) -> ExecutorchBackendConfig:
+    """The configuration, or the default one, of a program with these methods. Raises ExirError for wrong values."""
     if config is None:
         return ExecutorchBackendConfig()
     if not isinstance(config, ExecutorchBackendConfig):
@@ -72,7 +72,40 @@ def checked_config(config: object) -> ExecutorchBackendConfig:
         value = getattr(config, name)
         if value is not None:
             check_alignment(value, f"config.{name}")
+    _check_type(config.passes, (list, tuple), "a list of passes", "config.passes")
+    _check_planning(config.memory_planning_pass, methods)
     return config
+
+
+def _check_planning(planning: object, methods: Collection[str]) -> None:
+    """One for every method, or a dict by the names of methods."""
+    where = "config.memory_planning_pass"
+    by_name = planning if isinstance(planning, Mapping) else {}
+    for name in by_name:
+        if name not in methods:
+            raise ExirError("unknown method", found=repr(name), expected=f"one of {sorted(methods)}", where=where)
+        check_memory_planning(by_name[name], f"{where}[{name!r}]")
+    if not isinstance(planning, Mapping):
+        check_memory_planning(planning, where)
+
+
+def check_memory_planning(planning: object, where: str) -> None:
+    """Refuse anything but a MemoryPlanningPass of an algorithm, an alignment and a padding."""
+    _check_type(planning, MemoryPlanningPass, "a MemoryPlanningPass", where)
+    assert isinstance(planning, MemoryPlanningPass)
+    if not callable(planning.algorithm):
+        found = type(planning.algorithm).__name__
+        raise ExirError("not an algorithm", found=found, expected="a function", where=f"{where}.algorithm")
+    check_alignment(planning.alignment, f"{where}.alignment")
+    _check_type(planning.delegate_padding, int, "a number of bytes", f"{where}.delegate_padding")
+    if planning.delegate_padding < 0:
+        found = str(planning.delegate_padding)
+        raise ExirError("less than no padding", found=found, expected="0 or more", where=f"{where}.delegate_padding")
+
+
+def _check_type(value: object, kind: type | tuple[type, ...], expected: str, where: str) -> None:
+    if not isinstance(value, kind):
+        raise ExirError("wrong type", found=type(value).__name__, expected=expected, where=where)
 
 
 def check_alignment(value: object, where: str) -> None:

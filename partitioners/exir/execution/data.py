@@ -6,15 +6,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensor
 from torch.utils._pytree import TreeSpec, treespec_dumps
 
 from partitioners.exir.errors import ExirError
+from partitioners.exir.execution.table import value_code
 from partitioners.exir.pte.model import Buffer
+
+
+def check_plain(tensor: torch.Tensor, where: str) -> None:
+    """Refuse tensors whose elements do not lie in this machine's memory one by one. Raises ExirError."""
+    kinds = {
+        f"on device {tensor.device}": tensor.device.type != "cpu",
+        "without data": isinstance(tensor, FakeTensor),
+        "a nested tensor": tensor.is_nested,
+        f"of layout {tensor.layout}": tensor.layout != torch.strided,
+        "quantised": tensor.is_quantized,
+        f"of type {tensor.dtype}": value_code(tensor.dtype) is None,
+    }
+    found = [kind for kind, is_so in kinds.items() if is_so]
+    if found:
+        raise ExirError(
+            "tensor that no program file can hold", found=found[0], expected="a dense one of plain numbers", where=where
+        )
 
 
 def tensor_bytes(tensor: torch.Tensor, dim_order: Sequence[int]) -> Buffer:
     """The elements, with the axes in this order in memory."""
-    ordered = tensor.detach().permute(tuple(dim_order)).contiguous()
+    ordered = tensor.detach().resolve_conj().resolve_neg().permute(tuple(dim_order)).contiguous()
     if ordered.numel() == 0:
         return b""
     return memoryview(ordered.reshape(-1).view(torch.uint8).numpy().data).toreadonly()

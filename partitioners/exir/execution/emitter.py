@@ -17,7 +17,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec,
 from partitioners.exir.constants import placeholders
 from partitioners.exir.errors import EdgeError
 from partitioners.exir.execution.config import MemoryPlanningPass
-from partitioners.exir.execution.data import merge, named_data, nesting, tensor_bytes
+from partitioners.exir.execution.data import check_plain, merge, named_data, nesting, tensor_bytes
 from partitioners.exir.execution.dialect import ALLOC, VIEW, WRITES, written_placeholders
 from partitioners.exir.execution.lifetimes import Kind, Storage, placed
 from partitioners.exir.execution.outs import OutVariant, out_variant, plain
@@ -118,6 +118,7 @@ class Emitter:
         return index
 
     def _constant_tensor(self, data: torch.Tensor, where: str) -> Tensor:
+        check_plain(data, where)
         spec = spec_of(data, {}, where)
         return Tensor(spec.dtype, spec.sizes, spec.dim_order, tensor_bytes(data, spec.dim_order))
 

@@ -76,6 +76,10 @@ def planned(
     """Place all requests. Raises ExirError when the algorithm lets two that are alive together overlap."""
     wanted = [Request(r.name, aligned(r.size, alignment), r.first, r.last) for r in requests]
     offsets = (algorithm or greedy)(wanted, alignment)
+    if not isinstance(offsets, Sequence) or not all(isinstance(offset, int) for offset in offsets):
+        raise ExirError(
+            "plan of the wrong type", found=repr(offsets), expected="a list of offsets", where="memory planning"
+        )
     if len(offsets) != len(wanted):
         raise ExirError(
             "plan with the wrong number of offsets",

@@ -1,0 +1,82 @@
+"""Methods that return constants: what they may return, and under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from partitioners.exir.errors import ExirError
+from partitioners.exir.execution.data import check_plain
+from partitioners.exir.execution.table import value_code
+
+CONSTANT_TYPES = (bool, int, float, str, torch.dtype, torch.layout, torch.Tensor)
+"""What a constant method may return, also nested in lists, tuples and dicts."""
+
+INTEGERS = (-(2**63), 2**63 - 1)
+"""The integers that a program file has room for: the least and the largest."""
+
+
+def check_constant_methods(methods: object, programs: Iterable[str]) -> dict[str, Any]:
+    """The constant methods as a new dict. Refuse what no file can hold, and names that a program already has."""
+    if methods is None:
+        return {}
+    if not isinstance(methods, Mapping):
+        raise ExirError(
+            "constant_methods of the wrong type",
+            found=type(methods).__name__,
+            expected="a dict from method name to the constant it returns",
+            where="constant_methods",
+        )
+    for name in methods:
+        check_method_name(name, "constant_methods")
+    clash = sorted(set(methods) & set(programs))
+    if clash:
+        raise ExirError(
+            "two methods of one name", found=clash[0], expected="a name that no program has", where="constant_methods"
+        )
+    for name, value in methods.items():
+        for leaf in tree_leaves(value):
+            check_constant(leaf, f"constant_methods[{name!r}]")
+    return dict(methods)
+
+
+def check_method_name(name: object, where: str) -> None:
+    """Refuse anything but a text that a file can hold."""
+    if not isinstance(name, str):
+        raise ExirError("method name of the wrong type", found=repr(name), expected="a str", where=where)
+    check_text(name, "method name", where)
+
+
+def check_text(text: str, what: str, where: str) -> None:
+    """Refuse halves of surrogate pairs, which UTF-8 has no bytes for."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ExirError(f"{what} that is no text", found=repr(text), expected="one in UTF-8", where=where) from error
+
+
+def check_constant(leaf: object, where: str) -> None:
+    """Refuse a constant that no program file can hold."""
+    if not isinstance(leaf, CONSTANT_TYPES):
+        raise ExirError(
+            "constant of the wrong type",
+            found=type(leaf).__name__,
+            expected=f"{', '.join(t.__name__ for t in CONSTANT_TYPES)}, or lists, tuples and dicts of these",
+            where=where,
+        )
+    if isinstance(leaf, torch.Tensor):
+        check_plain(leaf, where)
+    elif isinstance(leaf, str):
+        check_text(leaf, "constant", where)
+    elif isinstance(leaf, int) and not INTEGERS[0] <= leaf <= INTEGERS[1]:
+        raise ExirError("integer that is too wide", found=str(leaf), expected="one of 64 bits", where=where)
+    elif isinstance(leaf, (torch.dtype, torch.layout)) and value_code(leaf) is None:
+        raise ExirError(
+            "constant without a number in program files",
+            found=str(leaf),
+            expected="torch.strided, or a dtype of plain numbers",
+            where=where,
+        )
