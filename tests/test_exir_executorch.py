@@ -442,6 +442,16 @@ def test_wrong_alignment(field: str) -> None:
         manager.to_executorch(ExecutorchBackendConfig(**{field: 24}))  # type: ignore[arg-type]  # by name
 
 
+def test_models_with_parameters_run_in_torch() -> None:
+    model, x = nn.Sequential(nn.Linear(4, 3), nn.Sigmoid()), randn(2, 4)
+    manager = edge(model, x)
+    program = manager.to_executorch().exported_program()
+    torch.testing.assert_close(program.module()(x), model(x).detach())
+    weights = [store["0.weight"] for store in (program.state_dict, manager.exported_program().state_dict)]
+    assert weights[0].data_ptr() == weights[1].data_ptr()
+    assert [weight.requires_grad for weight in weights] == [False, True]
+
+
 def test_wrong_arguments() -> None:
     manager = edge(toy, randn(2))
     with pytest.raises(ExirError, match="an ExecutorchBackendConfig"):

@@ -75,7 +75,7 @@ def to_execution(program: ExportedProgram, *, remove_view_copy: bool = True) -> 
     signature = ExportGraphSignature(
         copy_signature(program.graph_signature).input_specs, _output_specs(program, outputs)
     )
-    state = dict(program.state_dict)
+    state = {name: without_gradient(tensor) for name, tensor in program.state_dict.items()}
     for name in signature.buffers_to_mutate.values():
         if name in state:
             state[name] = state[name].clone()  # running the graph writes it
@@ -89,6 +89,14 @@ def to_execution(program: ExportedProgram, *, remove_view_copy: bool = True) -> 
         program.example_inputs,
         dict(program.constants),
     )
+
+
+def without_gradient(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory as a constant: torch computes no gradients through operators that write where they are told."""
+    if not tensor.requires_grad:
+        return tensor
+    plain = tensor.detach()
+    return torch.nn.Parameter(plain, requires_grad=False) if isinstance(tensor, torch.nn.Parameter) else plain
 
 
 def _output_specs(program: ExportedProgram, outputs: Sequence[Any]) -> list[OutputSpec]:
