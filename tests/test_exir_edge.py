@@ -262,6 +262,10 @@ def test_open_sizes_beside_tensors_become_tensors() -> None:
             torch.testing.assert_close(found, wanted)
 
 
+def test_words_in_names_of_nodes_are_apart() -> None:
+    assert "aten_sum_dim_int_list" in {n.name for n in edge(lambda x: x.sum(1), A).graph.nodes}
+
+
 def test_control_flow_bodies_are_rewritten_too() -> None:
     def choose(x: Tensor) -> Tensor:
         result: Tensor = torch.cond(x.sum() > 0, lambda y: y.view(-1) + 1.5, lambda y: -y.flatten(), (x,))

@@ -8,6 +8,7 @@ whose targets are plain `torch.ops` overloads or another implementation's edge o
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -219,6 +220,12 @@ def to_edge_op_name(target: OpOverload) -> str:
     return str(target)
 
 
+_WORD = re.compile("(?<=[a-z])(?=[A-Z])")
+
+
 def node_name(name: str) -> str:
-    """The graph node name of an edge operator: `aten.add.Tensor` -> `aten_add_tensor`."""
-    return name.replace(".", "_").lower()
+    """The graph node name of an edge operator, as torch.fx writes it.
+
+    `aten.add.Tensor` -> `aten_add_tensor`, `aten.sum.dim_IntList` -> `aten_sum_dim_int_list`.
+    """
+    return _WORD.sub("_", name.replace(".", "_")).lower()
