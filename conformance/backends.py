@@ -44,7 +44,21 @@ def load_backend(spec: str) -> Backend:
 
     if not isinstance(found, Backend):
         raise BackendSpecError(f"backend {spec!r}: {attribute} is a {type(found).__name__}, expected a Backend")
+    _check_fields(where, found)
     return found
+
+
+def _check_fields(where: str, backend: Backend) -> None:
+    """The parts of a backend are what they must be; a program that is not type-checked may put anything there."""
+    for name in ("name", "table"):
+        text = getattr(backend, name)
+        if not isinstance(text, str) or not text.strip() or not text.isprintable():
+            raise BackendSpecError(f"{where}: its {name} is {text!r}, expected some text")
+    processes = backend.processes
+    if type(processes) is not int or processes < 0:
+        raise BackendSpecError(f"{where}: its processes is {processes!r}, expected a whole number from 0")
+    if not isinstance(backend.details, type):
+        raise BackendSpecError(f"{where}: its details is {backend.details!r}, expected a class with preprocess")
 
 
 def load_object(what: str, spec: str) -> object:
@@ -132,6 +146,8 @@ def _module(where: str, name: str) -> object:
     except SyntaxError as error:
         place = f"{Path(str(error.filename)).name}, line {error.lineno}"
         raise BackendSpecError(f"{where}: cannot import {name}: {error.msg} ({place})") from error
+    except SystemExit as error:
+        raise BackendSpecError(f"{where}: importing {name} ends the process (exit code {error.code})") from error
     except Exception as error:  # a module may raise anything; the message says what and where
         frame = traceback.extract_tb(error.__traceback__)[-1]
         found = f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -113,6 +113,8 @@ def read_run(path: Path) -> Run:
             result = from_line(line)
         except ResultError as error:
             raise UsageError(f"{path}: {RESULTS} line {number}: {error}") from error
+        if result.case in results:
+            raise UsageError(f"{path}: {RESULTS} line {number}: {result.case} stands there twice; see 'assay verify'")
         results[result.case] = result
     return Run(str(path), certificate, results)
 
@@ -184,6 +186,7 @@ def _stated(certificate: Certificate) -> dict[str, str]:
     return {
         "verdict": "certified" if certificate.certified else "not certified",
         "counts": counts,
+        "table": f"{certificate.table['name']}@{certificate.table['version']} {certificate.table['sha256'][:12]}",
         "selection": str(certificate.selection) or "all cases",
         "seed": str(certificate.selection.seed),
         "random programs": _programs(certificate.fuzz),
@@ -207,7 +210,6 @@ def _made_with(certificate: Certificate) -> dict[str, str]:
         "suite": str(certificate.suite["version"]),
         "backend": f"{certificate.backend['name']} ({certificate.backend['spec']})",
         "further compilers": ", ".join(certificate.backend["tools"]) or "none",
-        "table": f"{certificate.table['name']}@{certificate.table['version']} {certificate.table['sha256'][:12]}",
         **certificate.environment,
         **sources,
     }

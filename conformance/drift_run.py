@@ -9,7 +9,7 @@ from conformance.certificate import CertificateError, read_certificate
 from conformance.contents import read_contents
 from conformance.drift import Drift, drift
 from conformance.package import CERTIFICATE, RESULTS, TABLE, PackageError, sha256
-from conformance.results import ResultError, from_line
+from conformance.results import CaseResult, ResultError, from_line
 from conformance.table import Table, TableError, parse_table
 
 
@@ -23,14 +23,17 @@ def read_drift(path: Path) -> Drift:
         table = _table(contents.text(TABLE))
     except (CertificateError, TableError, PackageError) as error:
         raise PackageError(f"{path}: {error}") from error
-    results = []
+    results = dict[str, CaseResult]()
     for number, line in enumerate(contents.text(RESULTS).splitlines(), 1):
         try:
-            results.append(from_line(line))
-            table.row(results[-1].row)
+            result = from_line(line)
+            table.row(result.row)
         except (ResultError, TableError) as error:
             raise PackageError(f"{path}: {RESULTS} line {number}: {error}") from error
-    return drift(str(certificate.backend["spec"]), table, results, certificate.selection.seed)
+        if result.case in results:
+            raise PackageError(f"{path}: {RESULTS} line {number}: {result.case} stands there twice; see 'assay verify'")
+        results[result.case] = result
+    return drift(str(certificate.backend["spec"]), table, results.values(), certificate.selection.seed)
 
 
 def _table(text: str) -> Table:

@@ -14,6 +14,7 @@ from conformance.table import Table
 Predicate = Callable[[str], bool]
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
+MOST_NESTED = 100  # of 'not' and '(' within each other
 _WORDS = {"and", "or", "not", "(", ")"}
 
 
@@ -110,6 +111,7 @@ class _Parser:
         self._text = text
         self._tokens: Iterator[str] = iter(tokens)
         self._next = next(self._tokens, None)
+        self._nested = 0
 
     def peek(self) -> str | None:
         return self._next
@@ -137,6 +139,16 @@ class _Parser:
         return lambda text: all(part(text) for part in parts)
 
     def _negation(self) -> Predicate:
+        self._nested += 1
+        if self._nested > MOST_NESTED:
+            raise SelectionError(
+                f"-k {self._text[:40]!r}...: found more than {MOST_NESTED} 'not' and '(' inside others"
+            )
+        predicate = self._operand()
+        self._nested -= 1
+        return predicate
+
+    def _operand(self) -> Predicate:
         if self._take("not"):
             inner = self._negation()
             return lambda text: not inner(text)

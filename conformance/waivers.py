@@ -34,6 +34,8 @@ def load_waivers(path: Path) -> tuple[Waiver, ...]:
         data = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise WaiverError(f"{path}: cannot read the waivers: {error}") from error
+    except RecursionError:
+        raise WaiverError(f"{path}: cannot read the waivers: values are nested too deeply") from None
     entries = data.pop("waiver", [])
     if data or not isinstance(entries, list):
         raise WaiverError(f"{path}: expected [[waiver]] entries only, found {sorted(data) or 'another value'}")

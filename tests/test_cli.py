@@ -19,6 +19,7 @@ from conformance.cli import main
 from conformance.package import CERTIFICATE, JOURNAL, RESULTS
 
 ROOT = Path(__file__).parent.parent
+DEEP = "deep.toml"
 STRANGE = str(Path(__file__).parent / "data" / "strange@1.0.toml")
 NEG = "aten.neg.default/operator/accept/baseline"
 
@@ -125,6 +126,10 @@ def test_a_failure_says_what_is_wrong_and_how_to_see_it_again(tmp_path: Path) ->
         (("certify", "fake_backend:backend", "--table", "missing.toml"), "cannot read the table"),
         (("certify", "fake_backend:backend", "-k", "a and ("), "found the end, expected"),
         (("certify", "fake_backend:backend", "-k", "or"), "found 'or', expected"),
+        (("certify", "fake_backend:backend", "-k", "(" * 3000), "found more than 100 'not' and '(' inside others"),
+        (("certify", "fake_backend:backend", "-k", "not " * 3000 + "a"), "found more than 100 'not' and '('"),
+        (("certify", "fake_backend:backend", "--waivers", DEEP), "cannot read the waivers: values are nested too"),
+        (("certify", "fake_backend:backend", "--table", DEEP), "deep.toml: values are nested too deeply to be read"),
         (("certify", "fake_backend:backend", "-k", "nothing"), "-k 'nothing': matches none of 100 case ids"),
         (("certify", "broken_module:backend"), "cannot import broken_module: ValueError: no luck (broken_module.py"),
         (("certify", "unreadable_module:backend"), "expected ':' (unreadable_module.py, line 1)"),
@@ -138,6 +143,7 @@ def test_usage_errors_are_one_line_and_exit_2(
     arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / DEEP).write_text(f"x = {'[' * 5000}{']' * 5000}")
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     (tmp_path / "broken_module.py").write_text("raise ValueError('no luck')\n")
     (tmp_path / "unreadable_module.py").write_text("def backend()\n")

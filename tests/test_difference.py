@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 from test_package import NEG, run
 
-from conformance.certificate import Fuzz
+from conformance.certificate import Fuzz, certificate_text, read_certificate
 from conformance.cli import main
 from conformance.contents import read_folder
 from conformance.difference import KINDS, Run, compare, read_run
 from conformance.difference_text import WIDTH, lines
-from conformance.package import CERTIFICATE, RESULTS
+from conformance.package import CERTIFICATE, RESULTS, sha256
 from conformance.results import CaseResult
 
 
@@ -96,6 +97,28 @@ def test_what_a_run_was_made_with_does_not_make_it_different(folders: Path) -> N
     after = replace(before, certificate=replace(before.certificate, environment=environment, made="2027-01-01"))
     found = compare(before, after)
     assert found.same and [what for what, _, _ in found.made_with] == ["made on", "torch"]
+
+
+def test_another_table_makes_it_different(folders: Path) -> None:
+    before = read_run(folders / "backend")
+    table = {**before.certificate.table, "sha256": "1" * 64}
+    found = compare(before, replace(before, certificate=replace(before.certificate, table=table)))
+    assert not found.same and [what for what, _, _ in found.stated] == ["table"]
+    assert any("-> fake@1.0 111111111111" in line for line in lines(found))
+
+
+@pytest.mark.parametrize("command", ["diff", "drift"])
+def test_a_case_that_stands_twice_is_refused(command: str, folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "backend", tmp_path / "out")
+    text = (tmp_path / "out" / RESULTS).read_text()
+    last = text.splitlines()[-1]
+    (tmp_path / "out" / RESULTS).write_text(twice := f"{text}{last}\n")
+    certificate = read_certificate((tmp_path / "out" / CERTIFICATE).read_text())
+    sealed = replace(certificate, results_sha256=sha256(twice))
+    (tmp_path / "out" / CERTIFICATE).write_text(certificate_text(sealed))
+    sides = [str(tmp_path / "out")] * (2 if command == "diff" else 1)
+    found = CliRunner().invoke(main, [command, *sides])
+    assert found.exit_code == 2 and f"{RESULTS} line 101: " in found.output and "stands there twice" in found.output
 
 
 def test_seeds_and_random_programs_are_compared(folders: Path) -> None:

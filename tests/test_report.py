@@ -113,6 +113,22 @@ def test_hostile_text_stays_text(hostile: Report) -> None:
     assert any("<script>" in str(node.get("message")) for node in tree.iter("failure"))
 
 
+def test_control_characters_are_shown_as_escapes(hostile: Report) -> None:
+    """In the reports as on the terminal, where nothing but line ends is left."""
+    console = Console(file=io.StringIO(), width=200)
+    summary(console, hostile, Path("out"))
+    shown = [markdown(hostile), html(hostile), console.file.getvalue()]  # type: ignore[attr-defined]
+    for text in shown:
+        assert all(c.isprintable() or c == "\n" for c in text)
+        assert "| \\x00\\x1b" in text
+
+
+def test_no_text_of_a_backend_is_html_in_markdown(hostile: Report) -> None:
+    text = markdown(hostile)
+    assert "<script" not in text and "&lt;script>alert(1)&lt;/script> [red] & |" in text
+    assert "assay certify fake_backend:drifts -k" in text and "\n```sh\n" in text
+
+
 def test_junit_counts_what_it_lists(failing: Report) -> None:
     tree = ElementTree.fromstring(junit(failing))
     assert sum(int(suite.get("tests", "")) for suite in tree) == len(list(tree.iter("testcase")))

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from conformance.plain import plain as plain
+
 UNUSABLE = 2
 LONGEST = 10.0**8  # seconds: three years
 MOST = 2**30  # mebibytes: a pebibyte, which the system's limits can still count in bytes
@@ -43,10 +45,5 @@ def usage_errors() -> Iterator[None]:
     try:
         yield
     except (UsageError, TableError) as error:
-        click.echo(f"assay: {error}", err=True)
+        click.echo(f"assay: {plain(str(error))}", err=True)
         raise SystemExit(UNUSABLE) from None
-
-
-def plain(text: str) -> str:
-    """A text from a file that is not trusted, as a terminal can show it: control characters as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

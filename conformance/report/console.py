@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from conformance.plain import plain
 from conformance.report.data import Report, command
 from conformance.report.findings import Finding
 from conformance.report.words import LISTED, cases_text, counted, listed, trait_text
@@ -90,7 +91,7 @@ def summary(console: Console, report: Report, folder: Path) -> None:
     for program in report.programs[:SHOWN]:
         console.print(program_text(report, program), highlight=False, markup=False, soft_wrap=True)
     certificate = report.certificate
-    name = f"{certificate.backend['name']} against {report.table.name}@{report.table.version}"
+    name = plain(f"{certificate.backend['name']} against {report.table.name}@{report.table.version}")
     counts = certificate.counts
     console.print(
         f"{counted(sum(t.cases > 0 for _, t in report.rows), 'operator')}, {cases_text(counts['cases'])}: "
@@ -106,13 +107,13 @@ def summary(console: Console, report: Report, folder: Path) -> None:
         console.print(
             f"{counted(fuzz.programs, 'random program')} of seed {fuzz.seed}: {fuzz.fail} fail", highlight=False
         )
-    console.print(f"report: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+    console.print(plain(f"report: {folder / 'report.html'}"), highlight=False, markup=False, soft_wrap=True)
     if certificate.certified:
         console.print(f"[bold green]CERTIFIED[/]: {escape(name)}", highlight=False)
         return
     console.print(f"[bold red]NOT CERTIFIED[/]: {escape(name)}", highlight=False)
     for objection in certificate.objections:
-        console.print(f"  because {escape(objection)}", highlight=False, soft_wrap=True)
+        console.print(f"  because {escape(plain(objection))}", highlight=False, soft_wrap=True)
 
 
 def _print_findings(console: Console, report: Report) -> None:
@@ -131,7 +132,7 @@ def program_text(report: Report, program: Small) -> str:
         f"again    {again(report, program)}",
     ]
     head = f"Random programs that fail like {program.drawn.case}: {program.alike}; the smallest is {program.small.case}"
-    return "\n  ".join(["\n" + head, *lines, ""])
+    return "\n  ".join(["\n" + plain(head), *map(plain, lines), ""])
 
 
 def again(report: Report, program: Small) -> str:
@@ -154,4 +155,4 @@ def finding_text(report: Report, finding: Finding) -> str:
         *(f"         [{failure.check}] {failure.message}" for failure in first.result.failures),
         f"again    {first.command}",
     ]
-    return "\n  ".join([f"{finding.symptom.what}: {cases_text(len(finding.cases))}", *lines])
+    return "\n  ".join([f"{finding.symptom.what}: {cases_text(len(finding.cases))}", *map(plain, lines)])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from conformance.drift import FILE as DRIFT
 from conformance.drift import drift_text
 from conformance.drift_text import WORDS, counts_text, drift_markdown, place
+from conformance.plain import plain, plain_lines
 from conformance.report.data import CHECKS, Report, sentence
 from conformance.report.junit import junit
 from conformance.report.matrix import Tally
@@ -16,11 +18,32 @@ from conformance.report.svg import lsb_by_row, lsb_histogram, sqnr_plot
 from conformance.report.words import LISTED, cases_text, listed, trait_text
 
 
-@lru_cache(maxsize=1)
-def _templates() -> Environment:
+class Lines(str):
+    """A text of several lines that a template writes as they are: code, or Markdown of our own."""
+
+    __slots__ = ()
+
+
+def _visible(value: Any) -> Any:
+    """What a template writes, without control characters; `safe` is for what this package made."""
+    if isinstance(value, Lines):
+        return plain_lines(value)
+    return plain(value) if type(value) is str else value
+
+
+def _in_markdown(value: Any) -> Any:
+    """The same, so that no text of a backend begins an element of HTML."""
+    text = _visible(value)
+    return text.replace("<", "&lt;") if type(value) is str else text
+
+
+@lru_cache(maxsize=2)
+def _templates(form: str) -> Environment:
+    """The templates of "md" or "html" reports."""
     environment = Environment(
         loader=PackageLoader("conformance.report"),
         autoescape=select_autoescape(["html"]),
+        finalize=_in_markdown if form == "md" else _visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -28,19 +51,20 @@ def _templates() -> Environment:
     )
     environment.globals.update(cases_text=cases_text, listed=listed, trait_text=trait_text)
     environment.globals.update(listed_most=LISTED, checks=CHECKS)
-    environment.globals.update(words=WORDS, counts_text=counts_text, place=place, drift_markdown=drift_markdown)
+    environment.globals.update(words=WORDS, counts_text=counts_text, place=place, lines=Lines)
+    environment.globals.update(drift_markdown=drift_markdown)
     return environment
 
 
 def markdown(report: Report) -> str:
     """The run as Markdown, for a code review or a terminal."""
-    return _templates().get_template("report.md").render(report=report)
+    return _templates("md").get_template("report.md").render(report=report)
 
 
 def html(report: Report) -> str:
     """The run as one self-contained HTML file."""
     return (
-        _templates()
+        _templates("html")
         .get_template("report.html")
         .render(
             report=report,

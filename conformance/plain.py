@@ -1,0 +1,13 @@
+"""Text from a backend or a file that is not trusted, as terminals and reports can show it."""
+
+from __future__ import annotations
+
+
+def plain(text: str) -> str:
+    """Control characters, line ends among them, and what turns the direction of text, as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def plain_lines(text: str) -> str:
+    """The same of a text of several lines, which stay lines."""
+    return "\n".join(map(plain, text.split("\n")))
