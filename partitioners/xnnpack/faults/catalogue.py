@@ -47,7 +47,6 @@ BLOBS: tuple[Entry, ...] = (
     ("operands", "operands_exchanged", ("aten.div.Tensor/fp32/operator/",), ("gate1", "gate3")),
     ("attribute", "corners_forgotten", ("aten.upsample_bilinear2d.vec/fp32/operator/",), ("gate3", "gate4")),
     ("precision", "weights_halved", (f"{LINEAR}/fp32/operator/",), ("gate3", "gate4")),
-    ("shape", "bounds_too_small", (f"{ABS}/fp32/operator/accept",), ("crash",)),
     ("unstable", "dated", (f"{ABS}/fp16/operator/",), ("determinism",)),
 )
 NUMBERS: tuple[Entry, ...] = (

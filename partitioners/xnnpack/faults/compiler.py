@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -14,7 +13,6 @@ from partitioners.exir import Backend, CompileSpec, PreprocessResult, faults
 from partitioners.exir.faults import Patch
 from partitioners.xnnpack import XnnpackBackend as Correct
 from partitioners.xnnpack import backend
-from partitioners.xnnpack.lowering import context
 from partitioners.xnnpack.xnn_format import read, write
 from partitioners.xnnpack.xnn_model import ABSENT, PerChannel, PerGroup, XModel, XNode, XValue
 
@@ -128,13 +126,6 @@ pads_exchanged = compiler(nodes(options(**PADS)))
 operands_exchanged = compiler(nodes(_exchanged_inputs))
 corners_forgotten = compiler(nodes(_corners_forgotten))
 weights_halved = compiler(values(_half_precision))
-
-
-def _smallest(size: int | torch.SymInt) -> int:
-    return size if isinstance(size, int) else int(size.node.shape_env.bound_sympy(size.node.expr).lower)
-
-
-bounds_too_small = compiling_with(lambda: patch.object(context, "_bound", _smallest))
 numbers = count()
 
 
