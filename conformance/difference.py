@@ -12,7 +12,7 @@ from conformance.certificate import Certificate, CertificateError, Fuzz, read_ce
 from conformance.contents import read_contents
 from conformance.errors import UsageError
 from conformance.package import CERTIFICATE, RESULTS, sha256
-from conformance.results import CaseResult, Number, ResultError, from_line
+from conformance.results import CaseResult, Number, ResultError, read_results
 
 KINDS = ("cases", "promises", "tags", "reasons", "failures", "numbers", "delegates", "bytes")
 Side = str | None  # what one run has, in words; None: no such case
@@ -107,15 +107,10 @@ def read_run(path: Path) -> Run:
     text = contents.text(RESULTS)
     if sha256(text) != certificate.results_sha256:
         raise UsageError(f"{path}: {RESULTS} is not the file that {CERTIFICATE} was made of; see 'assay verify'")
-    results = {}
-    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
-        try:
-            result = from_line(line)
-        except ResultError as error:
-            raise UsageError(f"{path}: {RESULTS} line {number}: {error}") from error
-        if result.case in results:
-            raise UsageError(f"{path}: {RESULTS} line {number}: {result.case} stands there twice; see 'assay verify'")
-        results[result.case] = result
+    try:
+        results = read_results(text, RESULTS)
+    except ResultError as error:
+        raise UsageError(f"{path}: {error}") from error
     return Run(str(path), certificate, results)
 
 

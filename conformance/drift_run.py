@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 from conformance.certificate import CertificateError, read_certificate
 from conformance.contents import read_contents
 from conformance.drift import Drift, drift
-from conformance.package import CERTIFICATE, RESULTS, TABLE, PackageError, sha256
-from conformance.results import CaseResult, ResultError, from_line
-from conformance.table import Table, TableError, parse_table
+from conformance.package import CERTIFICATE, RESULTS, TABLE, PackageError
+from conformance.results import ResultError, read_results
+from conformance.table import Table, TableError, read_table
 
 
 def read_drift(path: Path) -> Drift:
@@ -20,24 +19,20 @@ def read_drift(path: Path) -> Drift:
         raise PackageError(f"{path}: {contents.problems[0]}")
     try:
         certificate = read_certificate(contents.text(CERTIFICATE))
-        table = _table(contents.text(TABLE))
+        table = read_table(contents.text(TABLE).encode(), TABLE)
     except (CertificateError, TableError, PackageError) as error:
         raise PackageError(f"{path}: {error}") from error
-    results = dict[str, CaseResult]()
-    for number, line in enumerate(contents.text(RESULTS).splitlines(), 1):
-        try:
-            result = from_line(line)
-            table.row(result.row)
-        except (ResultError, TableError) as error:
-            raise PackageError(f"{path}: {RESULTS} line {number}: {error}") from error
-        if result.case in results:
-            raise PackageError(f"{path}: {RESULTS} line {number}: {result.case} stands there twice; see 'assay verify'")
-        results[result.case] = result
+    try:
+        results = read_results(contents.text(RESULTS), RESULTS)
+        for number, result in enumerate(results.values(), 1):
+            _check_row(table, result.row, number)
+    except (ResultError, TableError) as error:
+        raise PackageError(f"{path}: {error}") from error
     return drift(str(certificate.backend["spec"]), table, results.values(), certificate.selection.seed)
 
 
-def _table(text: str) -> Table:
+def _check_row(table: Table, row: str, number: int) -> None:
     try:
-        return parse_table(tomllib.loads(text), TABLE, sha256(text))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PackageError(f"{TABLE}: {error}") from error
+        table.row(row)
+    except TableError as error:
+        raise TableError(f"{RESULTS} line {number}: {error}") from error

@@ -1,16 +1,15 @@
-"""Tensors as text, and digests of them: what goes between processes that do not trust each other with objects."""
+"""Tensors as type, shape and bytes, and digests of them: what goes between processes."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-Packed = tuple[str, list[int], str]
-"""A tensor's type, shape and numbers."""
+Packed = tuple[str, tuple[int, ...], bytes]
+"""A tensor's type, shape and numbers, row by row."""
 
 
 def digest(outputs: Sequence[Any]) -> str:
@@ -27,27 +26,18 @@ def digest(outputs: Sequence[Any]) -> str:
     return found.hexdigest()
 
 
-def packed(x: torch.Tensor) -> Packed:
-    """A tensor as `unpacked` takes it."""
-    return str(x.dtype).removeprefix("torch."), list(x.shape), text_of(_numbers(x))
+def pack(x: torch.Tensor) -> Packed:
+    """A tensor as `unpack` takes it."""
+    return str(x.dtype).removeprefix("torch."), tuple(x.shape), _numbers(x)
 
 
-def unpacked(dtype: str, shape: Sequence[int], numbers: str) -> torch.Tensor:
-    """The tensor, in memory as torch aligns it."""
+def unpack(packed: Packed) -> torch.Tensor:
+    """The tensor that `pack` was given."""
+    dtype, shape, numbers = packed
     kind = getattr(torch, dtype)
     if not numbers:
-        return torch.empty(tuple(shape), dtype=kind)
-    return torch.frombuffer(bytearray(data_of(numbers)), dtype=kind).reshape(tuple(shape)).clone()
-
-
-def text_of(data: bytes) -> str:
-    """Bytes as they go into a line of JSON."""
-    return base64.b64encode(data).decode("ascii")
-
-
-def data_of(text: str) -> bytes:
-    """The bytes again."""
-    return base64.b64decode(text)
+        return torch.empty(shape, dtype=kind)
+    return torch.frombuffer(bytearray(numbers), dtype=kind).reshape(shape)
 
 
 def _numbers(x: torch.Tensor) -> bytes:

@@ -151,6 +151,20 @@ def from_line(line: str) -> CaseResult:
     return result
 
 
+def read_results(text: str, file: str) -> dict[str, CaseResult]:
+    """The records of a file that a run wrote, by case. Raises ResultError, which names the file and the line."""
+    results = dict[str, CaseResult]()
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
+        try:
+            result = from_line(line)
+        except ResultError as error:
+            raise ResultError(f"{file} line {number}: {error}") from error
+        if result.case in results:
+            raise ResultError(f"{file} line {number}: {result.case} stands there twice; see 'assay verify'")
+        results[result.case] = result
+    return results
+
+
 def read_line(line: str) -> tuple[CaseResult, str]:
     """A record, and how its line differs from the one that a run wrote ("": not at all).
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from conformance.measured import limit_problem
 from conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE, PackageError, sha256
 from conformance.results import CaseResult, ResultError, read_line
 from conformance.selection import all_cases
-from conformance.table import FOLDER, Table, TableError, parse_table
+from conformance.table import FOLDER, Table, TableError, read_table
 
 SHOWN = 10  # problems listed before the rest is only counted
 
@@ -100,11 +99,7 @@ def _table(contents: Contents, certificate: Certificate) -> Table:
     digest = sha256(text)
     if digest != certificate.table["sha256"]:
         raise PackageError(f"{TABLE} is not the table that the certificate names (sha256 differs)")
-    try:
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PackageError(f"{TABLE}: {error}") from error
-    table = parse_table(data, TABLE, digest)
+    table = read_table(text.encode(), TABLE)
     stated = (certificate.table["name"], certificate.table["version"])
     if stated != (table.name, table.version):
         raise PackageError(f"{CERTIFICATE} names the table {'@'.join(stated)}, {TABLE} is {table.name}@{table.version}")

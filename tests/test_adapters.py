@@ -12,11 +12,12 @@ from click.testing import CliRunner
 from fake_backend import backend as fake
 
 from conformance.adapters import adapted, executorch, onnxruntime
-from conformance.adapters.executorch.machine import Machine, MachineError, pack, unpack
+from conformance.adapters.executorch.machine import Machine, MachineError
 from conformance.backends import needed_path, target
 from conformance.certify import run_case
 from conformance.cli import main
 from conformance.errors import NotRunError
+from conformance.packed import pack, unpack
 from conformance.selection import all_cases
 from conformance.table import load_table
 

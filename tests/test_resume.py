@@ -20,7 +20,7 @@ from conformance.assay import Request, assay
 from conformance.certificate import Selection
 from conformance.environment import suite_sources
 from conformance.isolation import Limits
-from conformance.isolation.nursery import fork
+from conformance.isolation.forking import fork
 from conformance.package import CERTIFICATE, JOURNAL, RESULTS, PackageError
 from conformance.results import CaseResult
 from conformance.verification import verify

@@ -15,8 +15,6 @@ import signal
 import socket
 import sys
 import tempfile
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +25,7 @@ from conformance.backends import BackendSpecError, load_backend
 from conformance.errors import UsageError
 from conformance.fuzz.programs import Known
 from conformance.isolation import runner
+from conformance.isolation.forking import fork
 from conformance.isolation.imports import unchanged
 from conformance.isolation.leaks import children
 from conformance.isolation.limits import Limits, adopt_orphans, end
@@ -50,21 +49,6 @@ class Subject:
     tools: tuple[str, ...]
     limits: Limits
     seed: int = 0
-
-
-def fork(action: Callable[[], object]) -> int:
-    """Run an action in a copy of this process, which ends with it; returns the copy's process id."""
-    with warnings.catch_warnings():  # Python 3.12 warns when there are threads; the copy uses nothing of theirs
-        warnings.simplefilter("ignore", DeprecationWarning)
-        process = os.fork()
-    if process:
-        return process
-    code = 1
-    try:
-        action()
-        code = 0
-    finally:
-        os._exit(code)
 
 
 def start(subject: Subject) -> tuple[int, Wire]:

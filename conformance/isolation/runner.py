@@ -26,9 +26,10 @@ from conformance.fuzz.observe import observe
 from conformance.fuzz.programs import Known
 from conformance.graph import Case
 from conformance.isolation import leaks
+from conformance.isolation import stranger as strangers
 from conformance.isolation.limits import Limits, adopt_orphans, die_with_parent, is_out_of_memory, limit_memory
 from conformance.isolation.state import State
-from conformance.isolation.stranger import Stranger, fork
+from conformance.isolation.stranger import Stranger
 from conformance.isolation.text import encoded
 from conformance.results import CaseResult, Failure
 from conformance.table import Table
@@ -103,7 +104,7 @@ class Watch:
 def serve(end: socket.socket, descriptors: Descriptors, work: Work) -> None:
     """Run the cases whose ids arrive, line by line, until the other end closes."""
     _settle(descriptors)
-    stranger = fork(work.backend.runtime, describe)
+    stranger = strangers.start(work.backend.runtime, describe)
     watch = Watch(descriptors[0], State.now(), work.limits.too_much, stranger)
     with end, end.makefile("r", encoding="utf-8", newline="\n") as names:
         for name in names:

@@ -6,18 +6,19 @@ it. Its answer is a digest of the outputs: the runner has its own to compare.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import socket
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from conformance.isolation.forking import fork
 from conformance.isolation.limits import die_with_parent
-from conformance.packed import data_of, digest, packed, text_of, unpacked
+from conformance.packed import digest, pack, unpack
 from partitioners.exir import CompileSpec, Runtime
 
 NOTHING = "which died"
@@ -39,9 +40,9 @@ class Stranger:
     def run(self, blob: bytes, specs: Sequence[CompileSpec], inputs: Sequence[torch.Tensor]) -> tuple[str, str | None]:
         """The digest of the outputs, or an empty one and what became of it instead."""
         job = {
-            "blob": text_of(blob),
-            "specs": [[spec.key, text_of(spec.value)] for spec in specs],
-            "inputs": [packed(x) for x in inputs],
+            "blob": _text(blob),
+            "specs": [[spec.key, _text(spec.value)] for spec in specs],
+            "inputs": [(dtype, shape, _text(numbers)) for dtype, shape, numbers in map(pack, inputs)],
         }
         try:
             self._socket.sendall(json.dumps(job).encode() + b"\n")
@@ -54,24 +55,21 @@ class Stranger:
         return str(answer.get(DIGEST, "")), answer.get(REFUSED)
 
 
-def fork(runtime: Runtime, describe: Any) -> Stranger:
-    """Start one. `describe` makes a line of an exception."""
+def start(runtime: Runtime, describe: Callable[[BaseException], str]) -> Stranger:
+    """Fork one. `describe` makes a line of an exception."""
     ours, theirs = socket.socketpair()
-    with warnings.catch_warnings():  # as for the nursery's forks
-        warnings.simplefilter("ignore", DeprecationWarning)
-        process = os.fork()
-    if process:
-        theirs.close()
-        return Stranger(process, ours)
-    try:
+
+    def action() -> None:
         ours.close()
         die_with_parent()
         _serve(theirs, runtime, describe)
-    finally:
-        os._exit(0)
+
+    process = fork(action)
+    theirs.close()
+    return Stranger(process, ours)
 
 
-def _serve(end: socket.socket, runtime: Runtime, describe: Any) -> None:
+def _serve(end: socket.socket, runtime: Runtime, describe: Callable[[BaseException], str]) -> None:
     process = os.getpid()
     with end, end.makefile("r", encoding="utf-8", newline="\n") as jobs:
         for line in jobs:
@@ -85,6 +83,16 @@ def _serve(end: socket.socket, runtime: Runtime, describe: Any) -> None:
 
 
 def _run(job: dict[str, Any], runtime: Runtime) -> str:
-    specs = [CompileSpec(key, data_of(value)) for key, value in job["specs"]]
-    handle = runtime.load(data_of(job["blob"]), specs)
-    return digest(list(runtime.execute(handle, [unpacked(*x) for x in job["inputs"]])))
+    specs = [CompileSpec(key, _data(value)) for key, value in job["specs"]]
+    handle = runtime.load(_data(job["blob"]), specs)
+    # Copies, which torch aligns as it does the tensors of the runner.
+    inputs = [unpack((dtype, tuple(shape), _data(numbers))).clone() for dtype, shape, numbers in job["inputs"]]
+    return digest(list(runtime.execute(handle, inputs)))
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _data(text: str) -> bytes:
+    return base64.b64decode(text)

@@ -58,8 +58,9 @@ def match(node: fx.Node, entries: Sequence[str]) -> str | None:
 
 
 def _names(node: fx.Node) -> Iterator[str]:
-    """The node's own name, then what it was made of: the model's operators, where the program still tells them."""
+    """The node's own name and its operator's, then what it was made of, where the program still tells that."""
     yield node.name
+    yield node_name(target_name(node.target))
     original = node.meta.get("original_aten")
     if isinstance(original, OpOverload):
         yield node_name(target_name(original))

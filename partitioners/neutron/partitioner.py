@@ -15,7 +15,7 @@ from partitioners.exir.arguments import require_list, require_operator, require_
 from partitioners.exir.backend import CompileSpec, Rejection
 from partitioners.exir.constants import constant_values, tag_constant_data
 from partitioners.exir.nodes import operand
-from partitioners.exir.ops import GETITEM, node_name, target_name
+from partitioners.exir.ops import GETITEM, target_name
 from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from partitioners.exir.qdq import is_compute
 from partitioners.exir.rules import rejection
@@ -103,9 +103,7 @@ class NeutronPartitioner(Partitioner):
             name = target_name(node.target)
             if node.op != "call_function" or name not in names & RULES.keys():
                 return False
-            if any(pattern in node_name(name) for pattern in patterns):
-                return False
-            if node_rejections(node, self._graph_context(node.graph, constants)):
+            if _exclusion(node, patterns) or node_rejections(node, self._graph_context(node.graph, constants)):
                 return False
             return self.check_op_support is None or self.check_op_support(node)
 

@@ -21,14 +21,14 @@ from typing import IO, Any
 
 import torch
 
+from conformance.packed import Packed, pack, unpack
+
 TIMEOUT = 120.0
 START = 600.0
 """Seconds that a job, and the start of a child with all it imports, may take."""
 _PRINTED = 4096
 _STAMP = re.compile(r"^\w \d\d:\d\d:\d\d\.\d+ executorch:|\[?\b[\w./-]+\.(?:cpp|h|cc):\d+\]? *")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
-
-Packed = tuple[str, tuple[int, ...], bytes]
 
 
 class MachineError(RuntimeError):
@@ -96,19 +96,6 @@ class Machine:
 
 def _cause(code: int) -> str:
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-
-def pack(tensor: torch.Tensor) -> Packed:
-    """A tensor's type, shape and bytes, row by row."""
-    data = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-    return str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), data
-
-
-def unpack(packed: Packed) -> torch.Tensor:
-    """The tensor that `pack` was given."""
-    dtype, shape, data = packed
-    kind = getattr(torch, dtype)
-    return torch.frombuffer(bytearray(data), dtype=kind).reshape(shape) if data else torch.empty(shape, dtype=kind)
 
 
 def serve(descriptor: int, function: str) -> None:
