@@ -15,9 +15,9 @@ import argparse
 import itertools
 import time
 
-from conformance.cases import cases_for
-from conformance.execution import Job, run_all, run_chunk
-from conformance.table import load_table
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.execution import Job, run_all, run_chunk
+from npu_assay.conformance.table import load_table
 
 SIZES = (100, 1_000, 10_000)
 
@@ -39,7 +39,7 @@ def spread(ids: list[str], count: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Cases per second of the whole path.")
-    parser.add_argument("--backend", default="partitioners.neutron:backend", help="name or module:attribute")
+    parser.add_argument("--backend", default="npu_assay.partitioners.neutron:backend", help="name or module:attribute")
     parser.add_argument("--table", default="neutron@1.3", help="name or file of the table")
     parser.add_argument("--workers", type=int, default=2, help="processes in the first part")
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="case counts of the second part")

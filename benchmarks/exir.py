@@ -23,8 +23,8 @@ from networks import LARGE_NETWORKS, NETWORKS, network, samples
 from torch import nn
 from torch.export import ExportedProgram
 
-from partitioners.exir import to_edge, to_edge_transform_and_lower
-from partitioners.xnnpack import XnnpackPartitioner
+from npu_assay.partitioners.exir import to_edge, to_edge_transform_and_lower
+from npu_assay.partitioners.xnnpack import XnnpackPartitioner
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it uses parts of itself, of torch and of Python that are deprecated

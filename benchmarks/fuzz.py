@@ -91,7 +91,7 @@ def run(backend: str, programs: int, workers: int, seed: int, keep: Path | None 
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
         before = time.perf_counter()
         process = subprocess.Popen(
-            [sys.executable, "-m", "conformance.cli", *words],
+            [sys.executable, "-m", "npu_assay.conformance.cli", *words],
             env={**os.environ, "PYTHONPATH": path},
             stdout=subprocess.DEVNULL,
         )
@@ -109,7 +109,7 @@ def run(backend: str, programs: int, workers: int, seed: int, keep: Path | None 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time and memory of random programs.")
-    parser.add_argument("--backend", default="partitioners.neutron:backend", help="name or module:attribute")
+    parser.add_argument("--backend", default="npu_assay.partitioners.neutron:backend", help="name or module:attribute")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sizes", type=int, nargs="+", default=[2_000, 20_000])

@@ -27,12 +27,12 @@ from statistics import median
 
 import torch
 
-from conformance.backends import load_backend
-from conformance.cases import cases_for
-from conformance.certify import run_case
-from conformance.graph import Case, Graph
-from conformance.programs import model_inputs, module
-from conformance.table import Table, load_table
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.graph import Case, Graph
+from npu_assay.conformance.programs import model_inputs, module
+from npu_assay.conformance.table import Table, load_table
 
 FLOWS = {
     "fp32": "xnnpack",
@@ -75,7 +75,7 @@ def peer(case: Case) -> str:
 
 def ours(case: Case, table: Table) -> str:
     """Run the case here; what assay says."""
-    return run_case(case, load_backend("partitioners.xnnpack:backend"), table).status
+    return run_case(case, load_backend("npu_assay.partitioners.xnnpack:backend"), table).status
 
 
 def timed(run: Callable[..., str], *arguments: object) -> tuple[float, str]:

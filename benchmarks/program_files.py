@@ -22,7 +22,7 @@ from networks import LARGE_NETWORKS, NETWORKS, folded, network, samples
 from torch import nn
 from torch.export import ExportedProgram, export
 
-from partitioners.exir import to_edge
+from npu_assay.partitioners.exir import to_edge
 
 RUNS = 5
 

@@ -42,12 +42,12 @@ from networks import (
     samples,
 )
 
-from partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, EthosURuntime, tosa_format
-from partitioners.ethosu.tosa_model import TModel, TOperator, TTensor
-from partitioners.exir import to_edge
-from partitioners.exir.run import run_delegate
-from partitioners.neutron import NeutronRuntime, backend
-from partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
+from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, EthosURuntime, tosa_format
+from npu_assay.partitioners.ethosu.tosa_model import TModel, TOperator, TTensor
+from npu_assay.partitioners.exir import to_edge
+from npu_assay.partitioners.exir.run import run_delegate
+from npu_assay.partitioners.neutron import NeutronRuntime, backend
+from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
 
 Run = Callable[[], object]
 

@@ -1,3 +1,1 @@
 """What a backend's support table promises, and how a backend is checked against it."""
-
-__version__ = "0.1.0"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from conformance.backends import installed_tools, load_backend, needed_path, source_files, target
-from conformance.environment import digest_files
+from npu_assay.conformance.backends import installed_tools, load_backend, needed_path, source_files, target
+from npu_assay.conformance.environment import digest_files
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from conformance.contents import LIMITS, Contents
-from conformance.package import FILES, JOURNAL, PackageError
+from npu_assay.conformance.contents import LIMITS, Contents
+from npu_assay.conformance.package import FILES, JOURNAL, PackageError
 
 TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows
 MEMBERS = tuple(name for name in FILES if name != JOURNAL)

@@ -10,27 +10,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from conformance import __version__
-from conformance.about import About
-from conformance.certificate import SCHEMA, Certificate, Fuzz, Selection, conclude
-from conformance.environment import environment, suite_sources
-from conformance.execution import Job, Pool, known_cases, run_on
-from conformance.fuzz.programs import Known
-from conformance.fuzz.record import Record
-from conformance.fuzz.shrink import Run
-from conformance.fuzz.stream import fuzz
-from conformance.graph import Case
-from conformance.isolation import LIMITS, Crew, Limits, Subject
-from conformance.journal import Identity, journal
-from conformance.package import RESULTS, TABLE, results_text, sha256, write_package
-from conformance.preserved import check_preserved
-from conformance.report.data import Report, make_report
-from conformance.report.render import reports
-from conformance.results import CaseResult
-from conformance.selection import SelectionError, all_cases
-from conformance.statement import Statement, statement
-from conformance.table import Table, held, load_table
-from conformance.waivers import Waiver
+from npu_assay import __version__
+from npu_assay.conformance.about import About
+from npu_assay.conformance.certificate import SCHEMA, Certificate, Fuzz, Selection, conclude
+from npu_assay.conformance.environment import environment, suite_sources
+from npu_assay.conformance.execution import Job, Pool, known_cases, run_on
+from npu_assay.conformance.fuzz.programs import Known
+from npu_assay.conformance.fuzz.record import Record
+from npu_assay.conformance.fuzz.shrink import Run
+from npu_assay.conformance.fuzz.stream import fuzz
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.isolation import LIMITS, Crew, Limits, Subject
+from npu_assay.conformance.journal import Identity, journal
+from npu_assay.conformance.package import RESULTS, TABLE, results_text, sha256, write_package
+from npu_assay.conformance.preserved import check_preserved
+from npu_assay.conformance.report.data import Report, make_report
+from npu_assay.conformance.report.render import reports
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.selection import SelectionError, all_cases
+from npu_assay.conformance.statement import Statement, statement
+from npu_assay.conformance.table import Table, held, load_table
+from npu_assay.conformance.waivers import Waiver
 
 DISTRIBUTION = "npu-assay"
 

@@ -11,13 +11,13 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, v
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance.adapters import adapted
-from conformance.constraints import nearest
-from conformance.environment import installed_version
-from conformance.errors import UsageError
+from npu_assay.conformance.adapters import adapted
+from npu_assay.conformance.constraints import nearest
+from npu_assay.conformance.environment import installed_version
+from npu_assay.conformance.errors import UsageError
 
 if TYPE_CHECKING:
-    from partitioners.exir.backend import Backend
+    from npu_assay.partitioners.exir.backend import Backend
 
 GROUP = "npu_assay.backends"
 
@@ -40,7 +40,7 @@ def load_backend(spec: str) -> Backend:
     module, _, attribute = target(spec).partition(":")
     where = f"backend {spec!r}"
     found = _attribute(where, _module(where, module), attribute)
-    from partitioners.exir.backend import Backend
+    from npu_assay.partitioners.exir.backend import Backend
 
     if not isinstance(found, Backend):
         raise BackendSpecError(f"backend {spec!r}: {attribute} is a {type(found).__name__}, expected a Backend")

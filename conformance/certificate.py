@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from conformance.fuzz.names import is_program
-from conformance.graph import Case
-from conformance.results import CaseResult
-from conformance.seeds import reseeded
-from conformance.selection import random_program, select, smoke
-from conformance.shapes import OF_ANY_KEY, check_shape
-from conformance.waivers import Waiver, WaiverError, waiver_of, waiver_problems
+from npu_assay.conformance.fuzz.names import is_program
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.seeds import reseeded
+from npu_assay.conformance.selection import random_program, select, smoke
+from npu_assay.conformance.shapes import OF_ANY_KEY, check_shape
+from npu_assay.conformance.waivers import Waiver, WaiverError, waiver_of, waiver_problems
 
 SCHEMA = 3
 SEAL = "sha256"  # the key of the certificate's own digest

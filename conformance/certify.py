@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from conformance.errors import NotRunError
-from conformance.graph import Case
-from conformance.numerics import GateResult, golden, judge
-from conformance.programs import materialise, model_inputs
-from conformance.results import (
+from npu_assay.conformance.errors import NotRunError
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.numerics import GateResult, golden, judge
+from npu_assay.conformance.programs import materialise, model_inputs
+from npu_assay.conformance.results import (
     METRICS,
     CaseResult,
     Failure,
@@ -29,11 +29,18 @@ from conformance.results import (
     status_of,
     tag_failures,
 )
-from conformance.table import Table
-from conformance.tagging import NO_WORK, STEP, Recorder, Tags, prepare, tagging_of
-from conformance.untrusted import Elsewhere, Watched, same
-from partitioners.exir import Backend, LoweredBackendModule, run_program, to_backend
-from partitioners.exir.ops import CALL_DELEGATE, DEQUANTIZE, DEQUANTIZE_DYNAMIC, GETITEM, QUANTIZE, target_name
+from npu_assay.conformance.table import Table
+from npu_assay.conformance.tagging import NO_WORK, STEP, Recorder, Tags, prepare, tagging_of
+from npu_assay.conformance.untrusted import Elsewhere, Watched, same
+from npu_assay.partitioners.exir import Backend, LoweredBackendModule, run_program, to_backend
+from npu_assay.partitioners.exir.ops import (
+    CALL_DELEGATE,
+    DEQUANTIZE,
+    DEQUANTIZE_DYNAMIC,
+    GETITEM,
+    QUANTIZE,
+    target_name,
+)
 
 COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.default"})
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")

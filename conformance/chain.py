@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from conformance.edge_form import NUMBER_TYPES
-from conformance.exact import (
+from npu_assay.conformance.edge_form import NUMBER_TYPES
+from npu_assay.conformance.exact import (
     TFLITE,
     TOSA,
     XNNPACK,
@@ -29,16 +29,16 @@ from conformance.exact import (
     substitute,
     with_moved_quants,
 )
-from conformance.graph import Graph, Quant, Ref, Step, Value
-from conformance.memory import remember
-from conformance.programs import materialise
-from conformance.results import NOISE
-from partitioners.exir.ops import DEQUANTIZE, QUANTIZE
-from reference import golden, integer, onnx_golden
-from reference.affine import Affine
-from reference.golden import Bounded, Codes
-from reference.integer import QTensor
-from reference.xnnpack import accuracy, dynamic
+from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.memory import remember
+from npu_assay.conformance.programs import materialise
+from npu_assay.conformance.results import NOISE
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE
+from npu_assay.reference import golden, integer, onnx_golden
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden import Bounded, Codes
+from npu_assay.reference.integer import QTensor
+from npu_assay.reference.xnnpack import accuracy, dynamic
 
 CODES_END = 127
 """The largest code of 8 bits."""

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from conformance.commands.diff import diff
-from conformance.commands.drift import drift
-from conformance.commands.export import export
-from conformance.commands.judge import judge
-from conformance.commands.mutate import mutate
-from conformance.commands.new import new
-from conformance.commands.package import package
-from conformance.commands.shared import MOST, Seconds, cores, plain, usage_errors
+from npu_assay.conformance.commands.diff import diff
+from npu_assay.conformance.commands.drift import drift
+from npu_assay.conformance.commands.export import export
+from npu_assay.conformance.commands.judge import judge
+from npu_assay.conformance.commands.mutate import mutate
+from npu_assay.conformance.commands.new import new
+from npu_assay.conformance.commands.package import package
+from npu_assay.conformance.commands.shared import MOST, Seconds, cores, plain, usage_errors
 
 if TYPE_CHECKING:
-    from conformance.execution import Pool
+    from npu_assay.conformance.execution import Pool
 
 CERTIFIED, NOT_CERTIFIED = 0, 1
 
@@ -38,8 +38,8 @@ def main() -> None:
 @main.command("list")
 def list_() -> None:
     """List the installed backends and the tables that ship with the suite."""
-    from conformance.backends import registered
-    from conformance.table import FOLDER, load_table
+    from npu_assay.conformance.backends import registered
+    from npu_assay.conformance.table import FOLDER, load_table
 
     with usage_errors():
         click.echo("backends")
@@ -57,7 +57,7 @@ def list_() -> None:
 @table_option
 def show(backend: str, operator: str, table: str | None) -> None:
     """Show one OPERATOR of a table: its row, its constraints in words, its cases."""
-    from conformance.report.listing import operator_text
+    from npu_assay.conformance.report.listing import operator_text
 
     with usage_errors():
         click.echo(operator_text(backend, operator, table))
@@ -100,16 +100,16 @@ def certify(
     """
     from rich.console import Console
 
-    from conformance.report.console import progress, summary
+    from npu_assay.conformance.report.console import progress, summary
 
     console = Console()
     part = "-part" if smoke or expression is not None else ""  # a look at some cases leaves the certificate alone
     folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}{part}")
     with usage_errors():
-        from conformance.assay import Request, assay
-        from conformance.certificate import Selection
-        from conformance.isolation import Limits
-        from conformance.waivers import load_waivers
+        from npu_assay.conformance.assay import Request, assay
+        from npu_assay.conformance.certificate import Selection
+        from npu_assay.conformance.isolation import Limits
+        from npu_assay.conformance.waivers import load_waivers
 
         request = Request(
             backend,
@@ -137,7 +137,7 @@ def certify(
 
 
 def _cluster(address: str) -> Pool:
-    from conformance.cluster import Scheduler
+    from npu_assay.conformance.cluster import Scheduler
 
     return Scheduler(address)
 
@@ -149,7 +149,7 @@ def verify(folder: Path) -> None:
 
     Exit codes: 0 certified, 1 not certified, 2 nothing that a run wrote.
     """
-    from conformance.verification import verify as verify_folder
+    from npu_assay.conformance.verification import verify as verify_folder
 
     with usage_errors():
         found = verify_folder(folder, _today())
@@ -185,9 +185,9 @@ def inspect_(model: Path, specs: tuple[str, ...], as_json: bool) -> None:
     from rich.console import Console
 
     with usage_errors():
-        from conformance.backends import by_delegate
-        from conformance.inspect_program import inspect
-        from conformance.inspect_text import WIDTH, print_summary
+        from npu_assay.conformance.backends import by_delegate
+        from npu_assay.conformance.inspect_program import inspect
+        from npu_assay.conformance.inspect_text import WIDTH, print_summary
 
         summary = inspect(model, by_delegate(specs))
     if as_json:
@@ -216,10 +216,10 @@ def run(
     from rich.console import Console
 
     with usage_errors():
-        from conformance.backends import by_delegate
-        from conformance.inspect_run import Request, rows
-        from conformance.inspect_run import run as run_model
-        from conformance.inspect_text import WIDTH, print_table
+        from npu_assay.conformance.backends import by_delegate
+        from npu_assay.conformance.inspect_run import Request, rows
+        from npu_assay.conformance.inspect_run import run as run_model
+        from npu_assay.conformance.inspect_text import WIDTH, print_table
 
         outputs = run_model(Request(model, inputs, method, seed, out), by_delegate(specs))
     print_table(Console(width=WIDTH), ("output", "type", "range: first elements"), rows(outputs))

@@ -10,10 +10,10 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
-from conformance.deputy import dismiss_all
-from conformance.errors import UsageError
-from conformance.execution import Job, Pool
-from conformance.statement import differences, made_with
+from npu_assay.conformance.deputy import dismiss_all
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.execution import Job, Pool
+from npu_assay.conformance.statement import differences, made_with
 
 CONNECT = 10.0  # seconds that a scheduler may take to answer
 ALONE = 60.0  # seconds that a run waits for a first, or for another, worker

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE, PackageError
+from npu_assay.conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE, PackageError
 
 MIB = 2**20
 LIMITS: Mapping[str, int] = {
@@ -44,7 +44,7 @@ def read_contents(path: Path) -> Contents:
 
     Raises PackageError when there is nothing, when it is not of a run, or when it is too large to be.
     """
-    from conformance.archive import read_archive
+    from npu_assay.conformance.archive import read_archive
 
     contents = read_folder(path) if path.is_dir() else read_archive(path)
     if not contents.files and not contents.problems:

@@ -2,7 +2,7 @@
 
 A cluster's worker has threads and open connections that a fork would copy, and modules that it loaded long ago. So the
 worker starts this program, which loads suite and backend as they are now, says what it found, and runs what it is
-given: `python -m conformance.deputy`, one line of JSON in, one out. It ends with whoever started it.
+given: `python -m npu_assay.conformance.deputy`, one line of JSON in, one out. It ends with whoever started it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from conformance.errors import UsageError
+from npu_assay.conformance.errors import UsageError
 
 
 class DeputyError(RuntimeError):
@@ -29,7 +29,7 @@ class Deputy:
     def __init__(self, job: Mapping[str, Any]) -> None:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "conformance.deputy"],
+            [sys.executable, "-m", "npu_assay.conformance.deputy"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -138,7 +138,7 @@ def main() -> None:
         out.write(json.dumps(data) + "\n")
         out.flush()
 
-    from conformance.table import TableError
+    from npu_assay.conformance.table import TableError
 
     try:
         _serve(json.loads(sys.stdin.readline()), answer)
@@ -147,12 +147,12 @@ def main() -> None:
 
 
 def _serve(data: Mapping[str, Any], answer: Any) -> None:
-    from conformance.environment import environment, suite_sources
-    from conformance.execution import Job, known_cases
-    from conformance.isolation import Crew, Limits, Subject
-    from conformance.results import to_line
-    from conformance.statement import differences, statement
-    from conformance.table import held, load_table
+    from npu_assay.conformance.environment import environment, suite_sources
+    from npu_assay.conformance.execution import Job, known_cases
+    from npu_assay.conformance.isolation import Crew, Limits, Subject
+    from npu_assay.conformance.results import to_line
+    from npu_assay.conformance.statement import differences, statement
+    from npu_assay.conformance.table import held, load_table
 
     job = Job(data["backend"], data["table"], tuple(data["tools"]), Limits(**data["limits"]), seed=data["seed"])
     subject = Subject(job.backend, job.table, job.tools, job.limits, job.seed)

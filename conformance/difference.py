@@ -8,11 +8,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from conformance.certificate import Certificate, CertificateError, Fuzz, read_certificate
-from conformance.contents import read_contents
-from conformance.errors import UsageError
-from conformance.package import CERTIFICATE, RESULTS, sha256
-from conformance.results import CaseResult, Number, ResultError, read_results
+from npu_assay.conformance.certificate import Certificate, CertificateError, Fuzz, read_certificate
+from npu_assay.conformance.contents import read_contents
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.package import CERTIFICATE, RESULTS, sha256
+from npu_assay.conformance.results import CaseResult, Number, ResultError, read_results
 
 KINDS = ("cases", "promises", "tags", "reasons", "failures", "numbers", "delegates", "bytes")
 Side = str | None  # what one run has, in words; None: no such case

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from conformance.difference import Change, Difference, Run
+from npu_assay.conformance.difference import Change, Difference, Run
 
 WIDTH = 80
 SHOWN = 3  # cases of each change, changes of each kind, and sources of each package; JSON has them all

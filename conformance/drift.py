@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.evidence import FORM, GATES
-from conformance.results import CaseResult
-from conformance.table import Table
+from npu_assay.conformance.evidence import FORM, GATES
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.table import Table
 
 FILE = "drift.json"
 SCHEMA = 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conformance.certificate import CertificateError, read_certificate
-from conformance.contents import read_contents
-from conformance.drift import Drift, drift
-from conformance.package import CERTIFICATE, RESULTS, TABLE, PackageError
-from conformance.results import ResultError, read_results
-from conformance.table import Table, TableError, read_table
+from npu_assay.conformance.certificate import CertificateError, read_certificate
+from npu_assay.conformance.contents import read_contents
+from npu_assay.conformance.drift import Drift, drift
+from npu_assay.conformance.package import CERTIFICATE, RESULTS, TABLE, PackageError
+from npu_assay.conformance.results import ResultError, read_results
+from npu_assay.conformance.table import Table, TableError, read_table
 
 
 def read_drift(path: Path) -> Drift:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from conformance.drift import AGREEMENTS, FLAGS, Drift, Entry, Line
+from npu_assay.conformance.drift import AGREEMENTS, FLAGS, Drift, Entry, Line
 
 WORDS: Mapping[str, str] = {**AGREEMENTS, **FLAGS}
 SHOWN = 3  # cases named of a line before the rest is only counted

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import fx
 
-from partitioners.exir.ops import dim_order_format, edge_op
+from npu_assay.partitioners.exir.ops import dim_order_format, edge_op
 
 Args = Sequence[Any]
 Kwargs = Mapping[str, Any]

@@ -31,9 +31,9 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from conformance.edge_form import Output, edge_form
-from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, node_name
-from partitioners.exir.program import EdgeProgram
+from npu_assay.conformance.edge_form import Output, edge_form
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, node_name
+from npu_assay.partitioners.exir.program import EdgeProgram
 
 Meta = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides, type
 _CPU = torch.device("cpu")

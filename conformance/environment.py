@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-SUITE = ("conformance", "reference", "partitioners.exir")
+SUITE = ("npu_assay.conformance", "npu_assay.reference", "npu_assay.partitioners.exir")
 LIBRARIES = ("torch", "numpy", "onnx")
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from conformance.graph import Case
-from conformance.measured import metric_problems
-from conformance.results import CaseResult, Failure, program_sha256, status_of, tag_failures
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.measured import metric_problems
+from npu_assay.conformance.results import CaseResult, Failure, program_sha256, status_of, tag_failures
 
 TAGS = ("tag", "reason")  # follow from verdict and reasons
 FORM = ("count", "shape", "dtype", "finite", "on_grid")  # the first that fails is the last that runs

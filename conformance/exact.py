@@ -9,13 +9,13 @@ from typing import Any
 
 from torch import Tensor
 
-from conformance.graph import Graph, Quant, Ref, Step
-from conformance.programs import materialise
-from reference import integer
-from reference.affine import Affine
-from reference.golden.bounded import GoldenError
-from reference.golden.weighted import MOVEMENT
-from reference.integer import QTensor, tosa
+from npu_assay.conformance.graph import Graph, Quant, Ref, Step
+from npu_assay.conformance.programs import materialise
+from npu_assay.reference import integer
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden.bounded import GoldenError
+from npu_assay.reference.golden.weighted import MOVEMENT
+from npu_assay.reference.integer import QTensor, tosa
 
 # Behind an operator without a quantisation of its own these run on its codes (their own output's steps).
 _FUSED = (

@@ -16,17 +16,17 @@ from functools import lru_cache
 
 import torch
 
-from conformance.backends import load_backend
-from conformance.certify import failed, run_case
-from conformance.deputy import DeputyError, as_data, run_lines
-from conformance.errors import UsageError
-from conformance.fuzz.programs import Known
-from conformance.graph import Case
-from conformance.isolation import LIMITS, Crew, Limits, Subject
-from conformance.results import CaseResult, from_line
-from conformance.selection import all_cases
-from conformance.table import Table, load_table
-from partitioners.exir import Backend
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.certify import failed, run_case
+from npu_assay.conformance.deputy import DeputyError, as_data, run_lines
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.fuzz.programs import Known
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.isolation import LIMITS, Crew, Limits, Subject
+from npu_assay.conformance.results import CaseResult, from_line
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import Table, load_table
+from npu_assay.partitioners.exir import Backend
 
 CHUNK = 32  # cases per task: large enough to hide the cost of a task, small enough to spread evenly
 LOOK = 5.0  # seconds between two looks at an executor that says nothing

@@ -10,11 +10,11 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from conformance.chain import Walk
-from conformance.exact import affine
-from conformance.graph import Quant
-from conformance.results import NOISE
-from reference.golden import Bounded, Codes
+from npu_assay.conformance.chain import Walk
+from npu_assay.conformance.exact import affine
+from npu_assay.conformance.graph import Quant
+from npu_assay.conformance.results import NOISE
+from npu_assay.reference.golden import Bounded, Codes
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.errors import UsageError
-from partitioners.exir.backend import Backend
-from partitioners.exir.pte.kernels import spelled
-from partitioners.exir.pte.model import Delegate, DelegateCall, EValue, KernelCall, Plan, Program, Tensor
-from partitioners.exir.pte.reader import FormatError, layout, read
+from npu_assay.conformance.errors import UsageError
+from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.partitioners.exir.pte.kernels import spelled
+from npu_assay.partitioners.exir.pte.model import Delegate, DelegateCall, EValue, KernelCall, Plan, Program, Tensor
+from npu_assay.partitioners.exir.pte.reader import FormatError, layout, read
 
 Summary = dict[str, Any]
 

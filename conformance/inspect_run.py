@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from conformance.errors import UsageError
-from conformance.inspect_program import described, load_program, read_file
-from conformance.npy import NpyError, npy_arrays
-from partitioners.exir.backend import Backend
-from partitioners.exir.errors import ExirError
-from partitioners.exir.pte.model import EValue, Plan, Tensor
-from partitioners.exir.pte.run import load
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.inspect_program import described, load_program, read_file
+from npu_assay.conformance.npy import NpyError, npy_arrays
+from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.partitioners.exir.errors import ExirError
+from npu_assay.partitioners.exir.pte.model import EValue, Plan, Tensor
+from npu_assay.partitioners.exir.pte.run import load
 
 WIDE = 10  # random integers wider than 8 bits are below: many index something
 

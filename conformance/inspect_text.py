@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from conformance.inspect_program import Summary
+from npu_assay.conformance.inspect_program import Summary
 
 WIDTH = 80
 NAME = 40

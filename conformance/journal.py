@@ -10,10 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from conformance.evidence import result_problem
-from conformance.graph import Case
-from conformance.package import CERTIFICATE, FILES, FUZZ_JOURNAL, JOURNAL, PackageError, refuse_foreign, writing
-from conformance.results import CaseResult, ResultError, from_line, to_line
+from npu_assay.conformance.evidence import result_problem
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.package import (
+    CERTIFICATE,
+    FILES,
+    FUZZ_JOURNAL,
+    JOURNAL,
+    PackageError,
+    refuse_foreign,
+    writing,
+)
+from npu_assay.conformance.results import CaseResult, ResultError, from_line, to_line
 
 Identity = Mapping[str, str]  # what must be the same for a run to be continued, in words of the command line
 

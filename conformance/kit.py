@@ -16,9 +16,9 @@ from types import MappingProxyType
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from conformance.adapters import ADAPTERS
-from conformance.backends import registered
-from conformance.errors import UsageError
+from npu_assay.conformance.adapters import ADAPTERS
+from npu_assay.conformance.backends import registered
+from npu_assay.conformance.errors import UsageError
 
 # Path in the new folder -> template; "{name}" is the package's name.
 FILES: Mapping[str, str] = MappingProxyType(
@@ -45,7 +45,7 @@ class KitError(UsageError):
 def rendered(name: str) -> dict[str, str]:
     """The files of a backend called `name`: path in its folder -> text."""
     environment = Environment(
-        loader=PackageLoader("conformance", "templates/new"),
+        loader=PackageLoader("npu_assay.conformance", "templates/new"),
         autoescape=False,  # Python, TOML and Markdown, from a name that `check_name` has seen
         undefined=StrictUndefined,
         keep_trailing_newline=True,

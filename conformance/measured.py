@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from conformance.graph import Case, Graph
-from conformance.results import NOISE, CaseResult, Number, rounded
+from npu_assay.conformance.graph import Case, Graph
+from npu_assay.conformance.results import NOISE, CaseResult, Number, rounded
 
 GATE_OF: Mapping[str, str] = {
     "max_lsb": "gate1",
@@ -101,7 +101,7 @@ def limit_problem(result: CaseResult, case: Case, scheme: str | None) -> str | N
 @lru_cache(maxsize=256)
 def _limits(graph: Graph, scheme: str | None) -> tuple[float, ...] | None:
     """The largest distance in LSB, share and mean that gates 1 and 2 allow a delegated case; None without codes."""
-    from conformance.numerics import golden
+    from npu_assay.conformance.numerics import golden
 
     right = golden(graph)
     try:

@@ -10,8 +10,8 @@ gate3: each element against the float golden of the whole chain, within its boun
 gate4: SQNR over each output against the floor that gate 3's bounds give.
 
 Any other float output has no codes: gates 3 and 4 only. The numbers come from two independent
-computations, `reference.integer` and `reference.golden`. The simulated devices run the same integer kernels,
-so a fault in those passes gate 1; the other gates read the float golden, which shares nothing with them.
+computations, `npu_assay.reference.integer` and `npu_assay.reference.golden`. The simulated devices run the same integer
+kernels, so a fault in those passes gate 1; the other gates read the float golden, which shares nothing with them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from conformance.chain import NOTHING, Walk, walk
-from conformance.exact import TFLITE, Exact, affine, exact_values
-from conformance.gates import CHECKS, FORM, Check, Coded, Output
-from conformance.graph import Graph
-from reference.integer import SCHEMES
+from npu_assay.conformance.chain import NOTHING, Walk, walk
+from npu_assay.conformance.exact import TFLITE, Exact, affine, exact_values
+from npu_assay.conformance.gates import CHECKS, FORM, Check, Coded, Output
+from npu_assay.conformance.graph import Graph
+from npu_assay.reference.integer import SCHEMES
 
 EXACT_SCHEMES = frozenset(SCHEMES)
-"""The rescale schemes that `reference.integer` computes."""
+"""The rescale schemes that `npu_assay.reference.integer` computes."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from conformance.certificate import Certificate, certificate_text
-from conformance.errors import UsageError
-from conformance.results import CaseResult, to_line
+from npu_assay.conformance.certificate import Certificate, certificate_text
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.results import CaseResult, to_line
 
 JOURNAL = "results.partial.jsonl"
 FUZZ = "fuzz.jsonl"

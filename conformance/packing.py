@@ -7,10 +7,10 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.archive import MEMBERS, archive_bytes
-from conformance.contents import read_folder
-from conformance.package import PackageError, writing
-from conformance.verification import Verification, verify_contents
+from npu_assay.conformance.archive import MEMBERS, archive_bytes
+from npu_assay.conformance.contents import read_folder
+from npu_assay.conformance.package import PackageError, writing
+from npu_assay.conformance.verification import Verification, verify_contents
 
 
 @dataclass(frozen=True)

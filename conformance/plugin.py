@@ -1,6 +1,6 @@
 """The cases as pytest tests: a case per test, and the tags of each operator as a reviewable snapshot.
 
-Load it with `pytest_plugins = ["conformance.plugin"]`; it needs syrupy. A test that takes the argument
+Load it with `pytest_plugins = ["npu_assay.conformance.plugin"]`; it needs syrupy. A test that takes the argument
 `assay_target` runs for every backend; one that takes `assay_case`, too, for each of its cases, one that
 takes `assay_row` for each operator of its table. The backends are those of the ini option `assay_backends`,
 or the one of `--assay-backend`. With `--smoke` there are the cases of `assay certify --smoke`, and no operators.
@@ -17,17 +17,17 @@ import pytest
 from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from conformance.graph import Case
-from conformance.memory import many_records
-from conformance.selection import smoke
-from conformance.table import Row, Table, load_table
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.memory import many_records
+from npu_assay.conformance.selection import smoke
+from npu_assay.conformance.table import Row, Table, load_table
 
 if TYPE_CHECKING:
     from syrupy.location import PyTestLocation
     from syrupy.types import SnapshotIndex
 
-    from conformance.tagging import Tagging
-    from partitioners.exir import Backend
+    from npu_assay.conformance.tagging import Tagging
+    from npu_assay.partitioners.exir import Backend
 
 FOLDER = "golden"
 TEST = "test_tags"  # the test, parametrised with `assay_row`, that owns the snapshots
@@ -79,9 +79,9 @@ def targets(config: pytest.Config) -> tuple[Target, ...]:
 def _load(spec: str, named: str | None) -> Target:
     import torch
 
-    from conformance.backends import BackendSpecError, load_backend
-    from conformance.isolation.imports import unchanged
-    from conformance.selection import all_cases
+    from npu_assay.conformance.backends import BackendSpecError, load_backend
+    from npu_assay.conformance.isolation.imports import unchanged
+    from npu_assay.conformance.selection import all_cases
 
     torch.set_num_threads(1)
     try:

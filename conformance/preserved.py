@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from conformance.constraints import nearest
-from conformance.table import Table, TableError
+from npu_assay.conformance.constraints import nearest
+from npu_assay.conformance.table import Table, TableError
 
 NAMESPACE = "aten"  # of others a backend may register its own, in a process of its own
 

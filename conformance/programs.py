@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
-from conformance.edge_form import Emit, Output, aten_form, returns_many
-from conformance.edge_writer import EdgeWriter
-from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
-from conformance.memory import remember
-from partitioners.exir.ops import (
+from npu_assay.conformance.edge_form import Emit, Output, aten_form, returns_many
+from npu_assay.conformance.edge_writer import EdgeWriter
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.memory import remember
+from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS_PER_TENSOR,
     CHOOSE_QPARAMS_PER_TOKEN,
     DEQUANTIZE_PER_CHANNEL,

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from conformance.graph import Case, Graph
-from conformance.shapes import OF_ANY_KEY, check_shape
+from npu_assay.conformance.graph import Case, Graph
+from npu_assay.conformance.shapes import OF_ANY_KEY, check_shape
 
 METRICS = ("max_lsb", "bias", "off_by_one_rate", "sqnr_db", "sqnr_floor_db", "worst_ratio_to_bound")
 VERDICTS = ("accept", "reject", "partial", "absent", "error")

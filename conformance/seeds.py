@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from conformance.graph import Case, Value
+from npu_assay.conformance.graph import Case, Value
 
 APART = 1_000_003
 """The seeds of one case are letters summed up and small numbers: far less than this."""

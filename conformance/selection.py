@@ -6,10 +6,10 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from conformance.cases import cases_for, every_operator, operators
-from conformance.errors import UsageError
-from conformance.graph import Case
-from conformance.table import Table
+from npu_assay.conformance.cases import cases_for, every_operator, operators
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.table import Table
 
 Predicate = Callable[[str], bool]
 
@@ -76,7 +76,7 @@ def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:
 
 def random_program(cases: Sequence[Case], name: str) -> Case:
     """The random program of a name, drawn from a table's cases. Raises SelectionError when there is none."""
-    from conformance.fuzz.programs import Programs
+    from npu_assay.conformance.fuzz.programs import Programs
 
     try:
         return Programs(cases).case(name)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from conformance.about import About
-from conformance.environment import digest_of, environment, suite_sources
-from conformance.table import Table
+from npu_assay.conformance.about import About
+from npu_assay.conformance.environment import digest_of, environment, suite_sources
+from npu_assay.conformance.table import Table
 
 Statement = Mapping[str, str]
 

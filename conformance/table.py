@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conformance.constraints import Constraint, nearest, parse_constraint
+from npu_assay.conformance.constraints import Constraint, nearest, parse_constraint
 
 FOLDER = Path(__file__).parent / "tables"
 SCHEMA = 1

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from torch import fx
 from torch.export import ExportedProgram
 
-from conformance import checks
-from conformance.graph import Case
-from conformance.programs import build
-from conformance.results import Reason
-from conformance.table import Row, Table
-from partitioners.exir import Backend, Partitioner, PartitionResult, Rejection, apply_passes
-from partitioners.exir.ops import (
+from npu_assay.conformance import checks
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.programs import build
+from npu_assay.conformance.results import Reason
+from npu_assay.conformance.table import Row, Table
+from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult, Rejection, apply_passes
+from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS,
     DEQUANTIZE,
     DEQUANTIZE_DYNAMIC,
@@ -24,7 +24,7 @@ from partitioners.exir.ops import (
     QUANTIZE_DYNAMIC,
     target_name,
 )
-from partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 
 STEP = checks.STEP
 NO_WORK = (

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from conformance.packed import digest
-from partitioners.exir import CompileSpec, Runtime
+from npu_assay.conformance.packed import digest
+from npu_assay.partitioners.exir import CompileSpec, Runtime
 
 
 class Elsewhere(Protocol):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from conformance.certificate import (
+from npu_assay.conformance.certificate import (
     Certificate,
     CertificateError,
     Verdict,
@@ -23,16 +23,16 @@ from conformance.certificate import (
     conclude,
     read_certificate,
 )
-from conformance.contents import Contents, read_contents
-from conformance.environment import suite_sources
-from conformance.errors import UsageError
-from conformance.evidence import result_problem
-from conformance.graph import Case
-from conformance.measured import limit_problem
-from conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE, PackageError, sha256
-from conformance.results import CaseResult, ResultError, read_line
-from conformance.selection import all_cases
-from conformance.table import FOLDER, Table, TableError, read_table
+from npu_assay.conformance.contents import Contents, read_contents
+from npu_assay.conformance.environment import suite_sources
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.evidence import result_problem
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.measured import limit_problem
+from npu_assay.conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE, PackageError, sha256
+from npu_assay.conformance.results import CaseResult, ResultError, read_line
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import FOLDER, Table, TableError, read_table
 
 SHOWN = 10  # problems listed before the rest is only counted
 
@@ -153,7 +153,7 @@ def _programs(contents: Contents, certificate: Certificate, table: Table) -> lis
     fuzz = certificate.fuzz
     if fuzz is None:
         return [f"{FUZZ}: the certificate states no random programs"] if FUZZ in contents.files else []
-    from conformance.fuzz.verify import problems
+    from npu_assay.conformance.fuzz.verify import problems
 
     return list(problems(contents.text(FUZZ), fuzz, all_cases(table)))
 

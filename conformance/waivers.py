@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from conformance.constraints import nearest
-from conformance.errors import UsageError
-from conformance.results import CaseResult
+from npu_assay.conformance.constraints import nearest
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.results import CaseResult
 
 
 class WaiverError(UsageError):

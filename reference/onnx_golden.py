@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from torch import Tensor
 
-from reference.golden.aten import bound, canonical
+from npu_assay.reference.golden.aten import bound, canonical
 
 Array = npt.NDArray[Any]
 Given = Mapping[str, Any]

@@ -25,7 +25,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from reference.affine import float32
+from npu_assay.reference.affine import float32
 
 IntLike = int | Tensor
 

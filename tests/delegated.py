@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from conformance.graph import Graph
-from conformance.programs import build, materialise, model_inputs
-from partitioners.exir import edge_program, run_program, transform_program
-from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
-from partitioners.exir.transform import constant_data
-from partitioners.neutron import NeutronBackend, NeutronRuntime, backend, generate_neutron_compile_spec
-from partitioners.neutron.tflite import Model, read
+from npu_assay.conformance.graph import Graph
+from npu_assay.conformance.programs import build, materialise, model_inputs
+from npu_assay.partitioners.exir import edge_program, run_program, transform_program
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+from npu_assay.partitioners.exir.transform import constant_data
+from npu_assay.partitioners.neutron import NeutronBackend, NeutronRuntime, backend, generate_neutron_compile_spec
+from npu_assay.partitioners.neutron.tflite import Model, read
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from torch import fx
 from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputSpec
 
-from conformance.graph import Graph
-from conformance.programs import model_inputs, module
-from partitioners.exir.ops import target_name
+from npu_assay.conformance.graph import Graph
+from npu_assay.conformance.programs import model_inputs, module
+from npu_assay.partitioners.exir.ops import target_name
 
 OPEN = "open"
 """Stands for a size that a program leaves open, whatever it calls it."""

@@ -11,12 +11,12 @@ from neutron_graphs import Builder as PlainBuilder
 from torch import fx
 from torch.export import ExportedProgram
 
-from partitioners.ethosu.compile_spec import EthosUCompileSpec
-from partitioners.ethosu.partitioner import EthosUPartitioner
-from partitioners.ethosu.support.common import MARK, is_qdq
-from partitioners.exir.ops import target_name
-from partitioners.exir.partitioner import DELEGATION_TAG
-from partitioners.exir.values import fill_values
+from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
+from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
+from npu_assay.partitioners.ethosu.support.common import MARK, is_qdq
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.values import fill_values
 
 U55, U85 = "ethos-u55-128", "ethos-u85-256"
 WIDE = (0.001, 0, -32767, 32767, torch.int16)

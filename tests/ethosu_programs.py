@@ -17,7 +17,7 @@ from neutron_graphs import Params
 from torch import fx
 from torch.export import ExportedProgram
 
-from partitioners.exir.nodes import rank, shape
+from npu_assay.partitioners.exir.nodes import rank, shape
 
 LARGEST = 4000
 NARROW = (

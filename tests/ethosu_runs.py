@@ -10,13 +10,13 @@ from delegated import delegated, outputs, results
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from conformance.graph import Graph
-from conformance.programs import build, materialise
-from partitioners.ethosu.backend import EthosUBackend
-from partitioners.ethosu.tosa_format import read
-from partitioners.ethosu.tosa_model import TModel
-from partitioners.exir import CompileSpec
-from partitioners.exir.ops import DEQUANTIZE, target_name
+from npu_assay.conformance.graph import Graph
+from npu_assay.conformance.programs import build, materialise
+from npu_assay.partitioners.ethosu.backend import EthosUBackend
+from npu_assay.partitioners.ethosu.tosa_format import read
+from npu_assay.partitioners.ethosu.tosa_model import TModel
+from npu_assay.partitioners.exir import CompileSpec
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, target_name
 
 SPECIFICATIONS = {"u55": "TOSA-1.0+INT+int16+int4+u55", "u85": "TOSA-1.0+INT+int16+int4+cf"}
 WHOLE = ("aten.linear.default", "aten.pad.default")

@@ -11,7 +11,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
-from partitioners.exir import (
+from npu_assay.partitioners.exir import (
     BackendDetails,
     CompileSpec,
     DelegationSpec,
@@ -22,10 +22,10 @@ from partitioners.exir import (
     tag_constant_data,
     tag_mutated_buffer,
 )
-from partitioners.exir.constants import placeholders
-from partitioners.exir.ops import target_name
-from partitioners.exir.program import EdgeProgram, call
-from partitioners.exir.run import constant_value
+from npu_assay.partitioners.exir.constants import placeholders
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.program import EdgeProgram, call
+from npu_assay.partitioners.exir.run import constant_value
 
 KERNELS: Mapping[str, Callable[..., Tensor]] = {
     "aten.add.Tensor": lambda a, b: a + b,

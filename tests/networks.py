@@ -17,9 +17,9 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-from partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner
-from partitioners.exir import EdgeCompileConfig, EdgeProgramManager, LoweredBackendModule, to_edge
-from partitioners.xnnpack import XnnpackPartitioner
+from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner
+from npu_assay.partitioners.exir import EdgeCompileConfig, EdgeProgramManager, LoweredBackendModule, to_edge
+from npu_assay.partitioners.xnnpack import XnnpackPartitioner
 
 
 class SameConv(nn.Module):
@@ -282,7 +282,7 @@ def quantise(model: nn.Module, inputs: list[torch.Tensor], quantizer: Any = None
     """Post-training quantisation, with the Neutron quantizer if none is given; the inputs calibrate."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    from partitioners.neutron.quantizer import NeutronQuantizer
+    from npu_assay.partitioners.neutron.quantizer import NeutronQuantizer
 
     with torch.no_grad():
         prepared = prepare_pt2e(torch.export.export(model, (inputs[0],)).module(), quantizer or NeutronQuantizer())
@@ -296,7 +296,7 @@ XNNPACK_PRECISIONS = ("fp32", "static_int8", "static_int8_per_channel", "dynamic
 
 def for_xnnpack(model: nn.Module, precision: str, inputs: list[torch.Tensor]) -> torch.export.ExportedProgram:
     """The exported model: as it is, or quantised with the XNNPACK quantizer."""
-    from partitioners.xnnpack.quantizer import XnnpackQuantizer, get_symmetric_quantization_config
+    from npu_assay.partitioners.xnnpack.quantizer import XnnpackQuantizer, get_symmetric_quantization_config
 
     if precision == "fp32":
         with torch.no_grad():
@@ -332,7 +332,7 @@ def for_ethosu(
     model: nn.Module, target: str, precision: str, inputs: list[torch.Tensor]
 ) -> torch.export.ExportedProgram:
     """The exported model, quantised with the Ethos-U quantizer."""
-    from partitioners.ethosu.quantizer import (
+    from npu_assay.partitioners.ethosu.quantizer import (
         EthosUQuantizer,
         get_symmetric_a16w8_quantization_config,
         get_symmetric_quantization_config,

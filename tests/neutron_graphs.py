@@ -11,7 +11,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from partitioners.exir.ops import (
+from npu_assay.partitioners.exir.ops import (
     DEQUANTIZE_PER_CHANNEL,
     DEQUANTIZE_PER_TENSOR,
     QUANTIZE_PER_TENSOR,
@@ -19,12 +19,12 @@ from partitioners.exir.ops import (
     node_name,
     target_name,
 )
-from partitioners.exir.partitioner import DELEGATION_TAG
-from partitioners.exir.program import edge_program
-from partitioners.exir.transform import transform_program
-from partitioners.exir.values import fill_values
-from partitioners.neutron.partitioner import NeutronPartitioner
-from partitioners.neutron.passes import PASSES
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.program import edge_program
+from npu_assay.partitioners.exir.transform import transform_program
+from npu_assay.partitioners.exir.values import fill_values
+from npu_assay.partitioners.neutron.partitioner import NeutronPartitioner
+from npu_assay.partitioners.neutron.passes import PASSES
 
 ACTIVATION = (0.05, 3, -128, 127, torch.int8)
 UNIT = (1 / 256, -128, -128, 127, torch.int8)

@@ -13,8 +13,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
-from partitioners.exir.ops import (
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS,
     DEQUANTIZE,
     DEQUANTIZE_DYNAMIC,

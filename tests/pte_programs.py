@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from partitioners.exir.backend import CompileSpec
-from partitioners.exir.pte import (
+from npu_assay.partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.exir.pte import (
     Allocation,
     BoolList,
     Chain,

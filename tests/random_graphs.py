@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from conformance.cases.make import bias_quant, fitting_weight_scale, quant, spread, weight_quant
-from conformance.edge_form import memory_formats
-from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
-from partitioners.exir.ops import edge_op
+from npu_assay.conformance.cases.make import bias_quant, fitting_weight_scale, quant, spread, weight_quant
+from npu_assay.conformance.edge_form import memory_formats
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.partitioners.exir.ops import edge_op
 
 PROBABILITY = Quant(1 / 256, -128)
 TANH = Quant(1 / 128, 0)

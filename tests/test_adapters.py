@@ -11,21 +11,21 @@ import torch
 from click.testing import CliRunner
 from fake_backend import backend as fake
 
-from conformance.adapters import adapted, executorch, onnxruntime
-from conformance.adapters.executorch.machine import Machine, MachineError
-from conformance.backends import needed_path, target
-from conformance.certify import run_case
-from conformance.cli import main
-from conformance.errors import NotRunError
-from conformance.packed import pack, unpack
-from conformance.selection import all_cases
-from conformance.table import load_table
+from npu_assay.conformance.adapters import adapted, executorch, onnxruntime
+from npu_assay.conformance.adapters.executorch.machine import Machine, MachineError
+from npu_assay.conformance.backends import needed_path, target
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.errors import NotRunError
+from npu_assay.conformance.packed import pack, unpack
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import load_table
 
 
 def test_names() -> None:
-    assert adapted("executorch:ethos-u55") == "conformance.adapters.executorch:ethos_u55"
+    assert adapted("executorch:ethos-u55") == "npu_assay.conformance.adapters.executorch:ethos_u55"
     assert adapted("mypkg.npu:backend") is adapted("neutron") is None
-    assert target("executorch:arm-tosa") == "conformance.adapters.executorch:arm_tosa"
+    assert target("executorch:arm-tosa") == "npu_assay.conformance.adapters.executorch:arm_tosa"
     assert needed_path("executorch:xnnpack") == ""
 
 

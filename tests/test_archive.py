@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_package import NEG, TODAY, run
 
-from conformance import archive
-from conformance.archive import MEMBERS as ALL
-from conformance.archive import archive_bytes, read_archive
-from conformance.certificate import Selection
-from conformance.cli import main
-from conformance.contents import Contents
-from conformance.package import FUZZ, RESULTS, TABLE, PackageError
-from conformance.verification import verify
+from npu_assay.conformance import archive
+from npu_assay.conformance.archive import MEMBERS as ALL
+from npu_assay.conformance.archive import archive_bytes, read_archive
+from npu_assay.conformance.certificate import Selection
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.contents import Contents
+from npu_assay.conformance.package import FUZZ, RESULTS, TABLE, PackageError
+from npu_assay.conformance.verification import verify
 
 MEMBERS = tuple(name for name in ALL if name != FUZZ)  # of a run without random programs
 SMALL = {name: f"{name}\n".encode() * 3 for name in MEMBERS}

@@ -12,8 +12,8 @@ import fake_backend
 import pytest
 from click.testing import CliRunner
 
-from conformance.backends import BackendSpecError, load_backend
-from conformance.cli import main
+from npu_assay.conformance.backends import BackendSpecError, load_backend
+from npu_assay.conformance.cli import main
 
 LONE = "a\ud800"
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-import conformance.cases
-from conformance.cases import cases_for
-from conformance.cases.make import SUBJECT, Q, model, quant, use
-from conformance.cases.shared import all_codes, one_hots, rescaling_pairs
-from conformance.graph import Case, Graph, Ref
-from conformance.table import load_table
+import npu_assay.conformance.cases
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases.make import SUBJECT, Q, model, quant, use
+from npu_assay.conformance.cases.shared import all_codes, one_hots, rescaling_pairs
+from npu_assay.conformance.graph import Case, Graph, Ref
+from npu_assay.conformance.table import load_table
 
 TABLE = load_table("neutron@1.3")
 CASES = cases_for(TABLE)
@@ -58,7 +58,8 @@ def test_generation_is_deterministic_and_quick() -> None:
 
 def test_two_processes_make_the_same_cases() -> None:
     code = (
-        "import hashlib; from conformance.cases import cases_for; from conformance.table import load_table\n"
+        "import hashlib; from npu_assay.conformance.cases import cases_for\n"
+        "from npu_assay.conformance.table import load_table\n"
         "print(hashlib.sha256(repr(cases_for(load_table('neutron@1.3'))).encode()).hexdigest())"
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
@@ -67,9 +68,11 @@ def test_two_processes_make_the_same_cases() -> None:
 
 def test_making_cases_needs_no_torch_and_no_partitioner() -> None:
     code = (
-        "import sys; from conformance.cases import cases_for; from conformance.table import load_table\n"
+        "import sys; from npu_assay.conformance.cases import cases_for\n"
+        "from npu_assay.conformance.table import load_table\n"
         "cases_for(load_table('neutron@1.3'))\n"
-        "print([name for name in sys.modules if name.split('.')[0] in ('torch', 'partitioners', 'reference', 'numpy')])"
+        "loading = ('torch', 'numpy', 'npu_assay.partitioners', 'npu_assay.reference')\n"
+        "print([name for name in sys.modules if name.startswith(loading)])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
@@ -77,14 +80,15 @@ def test_making_cases_needs_no_torch_and_no_partitioner() -> None:
 
 def test_no_case_function_reads_a_partitioner_or_the_table() -> None:
     """Verdicts follow from how a case is built; only `cases_for` sees the table, for its rows' limits."""
-    for path in Path(conformance.cases.__path__[0]).glob("*.py"):
+    for path in Path(npu_assay.conformance.cases.__path__[0]).glob("*.py"):
         imported = {name for node in ast.walk(ast.parse(path.read_text())) for name in _modules(node)}
-        ours = {
-            name for name in imported if name.split(".")[0] in ("conformance", "partitioners", "reference", "torch")
+        ours = {name for name in imported if name.split(".")[0] in ("npu_assay", "torch")}
+        more = {
+            "__init__.py": {"npu_assay.conformance.memory", "npu_assay.conformance.table"},
+            "limits.py": {"npu_assay.conformance.errors"},
         }
-        more = {"__init__.py": {"conformance.memory", "conformance.table"}, "limits.py": {"conformance.errors"}}
-        allowed = {"conformance.graph"} | more.get(path.name, set())
-        assert {name for name in ours if not name.startswith("conformance.cases")} <= allowed, path.name
+        allowed = {"npu_assay.conformance.graph"} | more.get(path.name, set())
+        assert {name for name in ours if not name.startswith("npu_assay.conformance.cases")} <= allowed, path.name
 
 
 def _modules(node: ast.AST) -> list[str]:

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from conformance.cases import cases_for
-from conformance.cases.integer.spelling import spelled, wide
-from conformance.cases.make import SUBJECT, Q, Use, X, activation, bias_quant, constant, weight_quant
-from conformance.certify import run_case
-from conformance.checks import Refuses
-from conformance.graph import Case, Quant, Ref
-from conformance.results import to_line
-from conformance.table import Table, load_table
-from partitioners.ethosu import ethos_u85
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases.integer.spelling import spelled, wide
+from npu_assay.conformance.cases.make import SUBJECT, Q, Use, X, activation, bias_quant, constant, weight_quant
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.checks import Refuses
+from npu_assay.conformance.graph import Case, Quant, Ref
+from npu_assay.conformance.results import to_line
+from npu_assay.conformance.table import Table, load_table
+from npu_assay.partitioners.ethosu import ethos_u85
 
 TABLES = tuple(load_table(name) for name in ("ethos_u55@1.5", "ethos_u85@1.5"))
 CASES = {table.name: cases_for(table) for table in TABLES}

@@ -8,16 +8,25 @@ from dataclasses import replace
 import fake_backend
 import pytest
 
-from conformance.backends import load_backend
-from conformance.cases import cases_for
-from conformance.cases.make import SUBJECT, model, use
-from conformance.certify import run_case
-from conformance.deputy import dismiss_all
-from conformance.execution import Job, Pool, run_all
-from conformance.graph import Case, Fill, Graph, Quant, Ref, Step
-from conformance.results import CaseResult, Failure, Reason, ResultError, from_line, rounded, tag_failures, to_line
-from conformance.table import load_table
-from partitioners.exir import Backend
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases.make import SUBJECT, model, use
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.deputy import dismiss_all
+from npu_assay.conformance.execution import Job, Pool, run_all
+from npu_assay.conformance.graph import Case, Fill, Graph, Quant, Ref, Step
+from npu_assay.conformance.results import (
+    CaseResult,
+    Failure,
+    Reason,
+    ResultError,
+    from_line,
+    rounded,
+    tag_failures,
+    to_line,
+)
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.exir import Backend
 
 TABLE = load_table(fake_backend.TABLE)
 CASES = {case.id: case for case in cases_for(TABLE)}

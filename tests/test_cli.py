@@ -15,8 +15,8 @@ import fake_backend
 import pytest
 from click.testing import CliRunner
 
-from conformance.cli import main
-from conformance.package import CERTIFICATE, JOURNAL, RESULTS
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.package import CERTIFICATE, JOURNAL, RESULTS
 
 ROOT = Path(__file__).parent.parent
 DEEP = "deep.toml"
@@ -35,7 +35,7 @@ def assay(*arguments: str) -> tuple[int, str]:
 START = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from conformance.cli import main
+from npu_assay.conformance.cli import main
 main()
 """
 
@@ -58,7 +58,7 @@ def child(*arguments: str, **environment: str) -> subprocess.Popen[str]:
 def test_torch_is_not_imported_where_no_case_runs(arguments: tuple[str, ...]) -> None:
     code = f"""
 import sys
-from conformance.cli import main
+from npu_assay.conformance.cli import main
 try:
     main({list(arguments)!r})
 except SystemExit:
@@ -95,12 +95,12 @@ def test_two_processes_write_the_same_bytes_as_one(tmp_path: Path) -> None:
 
 
 def test_workers_run_the_suite_that_the_command_runs(tmp_path: Path) -> None:
-    """A `conformance` in the current folder is another copy of the suite, not the one that was started."""
-    (tmp_path / "conformance").mkdir()
-    (tmp_path / "conformance" / "__init__.py").write_text("open('imported', 'w').close()\n")
+    """An `npu_assay` in the current folder is another copy of the suite, not the one that was started."""
+    (tmp_path / "npu_assay").mkdir()
+    (tmp_path / "npu_assay" / "__init__.py").write_text("open('imported', 'w').close()\n")
     path = [str(ROOT), str(ROOT / "tests")]
     arguments = ["certify", "fake_backend:backend", "-k", "aten.neg", "-n", "2", "--out", "out"]
-    code = f"import sys; sys.path[:1] = {path}; from conformance.cli import main; main({arguments})"
+    code = f"import sys; sys.path[:1] = {path}; from npu_assay.conformance.cli import main; main({arguments})"
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "NOT CERTIFIED: fake against fake@1.0" in run.stdout, run.stderr
     assert not (tmp_path / "imported").exists()
@@ -200,7 +200,7 @@ def test_the_command_of_a_failure_repeats_it(tmp_path: Path) -> None:
     first = child(*arguments, "--out", str(tmp_path / "first")).communicate(timeout=120)[0]
     command = next(line for line in first.splitlines() if line.lstrip().startswith("again")).split(maxsplit=1)[1]
     assert command.startswith("PYTHONPATH=")
-    shell = f'assay() {{ {sys.executable} -m conformance.cli "$@"; }}\ncd {tmp_path}\n{command}'
+    shell = f'assay() {{ {sys.executable} -m npu_assay.conformance.cli "$@"; }}\ncd {tmp_path}\n{command}'
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     again = subprocess.run(["bash", "-c", shell], env=environment, capture_output=True, text=True, timeout=120)
     assert again.returncode == 1, again.stderr
@@ -217,7 +217,9 @@ def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
 
 def test_a_script_needs_no_guard() -> None:
     """Workers do not import the main module again."""
-    script = "from conformance.cli import main\nmain(['certify', 'fake_backend:backend', '-n', '2', '--smoke'])\n"
+    script = (
+        "from npu_assay.conformance.cli import main\nmain(['certify', 'fake_backend:backend', '-n', '2', '--smoke'])\n"
+    )
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "unguarded.py").write_text(script)
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
@@ -276,7 +278,9 @@ def test_starting_is_fast(command: str) -> None:
 
 def _seconds(command: str) -> float:
     start = os.times()
-    subprocess.run([sys.executable, "-m", "conformance.cli", command], cwd=ROOT, capture_output=True, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "npu_assay.conformance.cli", command], cwd=ROOT, capture_output=True, check=True
+    )
     end = os.times()
     # Processor time of the child: other programs on the machine do not change it.
     return end.children_user + end.children_system - start.children_user - start.children_system

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.cases import cases_for
-from conformance.coverage import KNOWN_HOLES, coverage, failures, report
-from conformance.table import Table, load_table
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.coverage import KNOWN_HOLES, coverage, failures, report
+from npu_assay.conformance.table import Table, load_table
 
 TABLES = tuple(load_table(name) for name in ("neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"))
 TABLE, TYPED = TABLES[:2]

@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 from test_package import NEG, run
 
-from conformance.certificate import Fuzz, certificate_text, read_certificate
-from conformance.cli import main
-from conformance.contents import read_folder
-from conformance.difference import KINDS, Run, compare, read_run
-from conformance.difference_text import WIDTH, lines
-from conformance.package import CERTIFICATE, RESULTS, sha256
-from conformance.results import CaseResult
+from npu_assay.conformance.certificate import Fuzz, certificate_text, read_certificate
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.contents import read_folder
+from npu_assay.conformance.difference import KINDS, Run, compare, read_run
+from npu_assay.conformance.difference_text import WIDTH, lines
+from npu_assay.conformance.package import CERTIFICATE, RESULTS, sha256
+from npu_assay.conformance.results import CaseResult
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +152,6 @@ def test_a_comparison_of_nothing_is_refused(folders: Path, tmp_path: Path) -> No
 
 
 def test_control_characters_of_a_record_reach_no_terminal(folders: Path) -> None:
-    from conformance.commands.shared import plain
+    from npu_assay.conformance.commands.shared import plain
 
     assert plain("a\x1b[31m\nb\u202eé") == "a\\x1b[31m\\nb\\u202eé"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from conformance.cli import main
-from conformance.selection import all_cases
-from conformance.table import load_table
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import load_table
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

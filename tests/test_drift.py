@@ -14,15 +14,15 @@ import pytest
 from click.testing import CliRunner, Result
 from test_package import edit, run
 
-from conformance.cases import cases_for
-from conformance.cli import main
-from conformance.drift import AGREEMENTS, COUNTED, FLAGS, agreement, count, drift, flag
-from conformance.drift_run import read_drift
-from conformance.drift_text import lines
-from conformance.graph import Case
-from conformance.package import CERTIFICATE, RESULTS, TABLE
-from conformance.results import CaseResult, Failure
-from conformance.table import load_table
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.drift import AGREEMENTS, COUNTED, FLAGS, agreement, count, drift, flag
+from npu_assay.conformance.drift_run import read_drift
+from npu_assay.conformance.drift_text import lines
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.package import CERTIFICATE, RESULTS, TABLE
+from npu_assay.conformance.results import CaseResult, Failure
+from npu_assay.conformance.table import load_table
 
 FAKE = load_table(fake_backend.TABLE)
 CASES = cases_for(FAKE)

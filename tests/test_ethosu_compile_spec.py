@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from partitioners.ethosu.compile_spec import DebugMode, EthosUCompileSpec, PipelineConfig, VelaExternalBlockPlacements
-from partitioners.ethosu.options import FAMILIES, TARGETS, TosaSpec
-from partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.ethosu.compile_spec import (
+    DebugMode,
+    EthosUCompileSpec,
+    PipelineConfig,
+    VelaExternalBlockPlacements,
+)
+from npu_assay.partitioners.ethosu.options import FAMILIES, TARGETS, TosaSpec
+from npu_assay.partitioners.exir.backend import CompileSpec
 
 
 def texts(spec: EthosUCompileSpec) -> dict[str, str]:

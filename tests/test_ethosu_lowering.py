@@ -9,10 +9,10 @@ from ethosu_runs import compiled
 from lowering_graphs import IMAGE, OTHER, POSITIVE, Operation, Q, X, activation, constant, convolution, graph, identity
 from tosa_graphs import CASES, Case, wide, widened
 
-from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
-from partitioners.ethosu.lowering.registry import LOWERINGS
-from partitioners.ethosu.runtime import EthosURuntime
-from partitioners.exir.ops import GETITEM
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.partitioners.ethosu.lowering.registry import LOWERINGS
+from npu_assay.partitioners.ethosu.runtime import EthosURuntime
+from npu_assay.partitioners.exir.ops import GETITEM
 
 DEVICE = EthosURuntime()
 RELU = Step("relu", "aten.relu.default", (Ref("subject"),), (), POSITIVE)

@@ -13,12 +13,12 @@ from lowering_graphs import IMAGE, OTHER, Operation, Q, X, activation, constant,
 from torch import fx
 from tosa_graphs import TO_COPY, integers, unary, widened
 
-from conformance.graph import Graph, Quant, Ref, Step
-from conformance.programs import build
-from partitioners.ethosu.backend import EthosUBackend
-from partitioners.exir import CompileSpec, edge_program
-from partitioners.exir.compiling import CompileError
-from partitioners.exir.ops import edge_op
+from npu_assay.conformance.graph import Graph, Quant, Ref, Step
+from npu_assay.conformance.programs import build
+from npu_assay.partitioners.ethosu.backend import EthosUBackend
+from npu_assay.partitioners.exir import CompileSpec, edge_program
+from npu_assay.partitioners.exir.compiling import CompileError
+from npu_assay.partitioners.exir.ops import edge_op
 
 CONV = convolution("conv", (1, 4, 5, 6), (2, 3), 4)
 W = Quant(2.0**-8, 0, -127)

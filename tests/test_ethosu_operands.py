@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.certify import run_case
-from conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
-from conformance.results import CaseResult
-from conformance.table import load_table
-from partitioners.ethosu import ethos_u85
-from reference.golden import Bounded
-from reference.golden.slack_tosa import largest_within, slack
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.ethosu import ethos_u85
+from npu_assay.reference.golden import Bounded
+from npu_assay.reference.golden.slack_tosa import largest_within, slack
 
 X = Value("x", (1, 2, 2, 4), Quant(0.08, 1), Fill("ramp"))
 PLAIN = Value("k", (1, 2, 2, 4), None, Fill(seed=3), dtype="int8")

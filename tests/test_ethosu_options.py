@@ -9,7 +9,7 @@ import torch
 from ethosu_graphs import U55
 from torch.fx.passes.operator_support import OperatorSupport
 
-from partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner
+from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner
 
 CHECK = OperatorSupport()
 

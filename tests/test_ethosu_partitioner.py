@@ -14,18 +14,18 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from partitioners.ethosu.backend import EthosUBackend
-from partitioners.ethosu.boundary import connected, without_cycles
-from partitioners.ethosu.compile_spec import EthosUCompileSpec
-from partitioners.ethosu.partitioner import EthosUPartitioner
-from partitioners.ethosu.report import compact, rejection_report
-from partitioners.ethosu.support.codes import SENTENCES
-from partitioners.ethosu.support.rules import ABSENT_ON_U55, RULES
-from partitioners.exir import run_program, to_backend, to_edge
-from partitioners.exir.backend import Rejection
-from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, target_name
-from partitioners.exir.program import copy_program
-from partitioners.exir.reach import Reach, in_a_circle
+from npu_assay.partitioners.ethosu.backend import EthosUBackend
+from npu_assay.partitioners.ethosu.boundary import connected, without_cycles
+from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
+from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
+from npu_assay.partitioners.ethosu.report import compact, rejection_report
+from npu_assay.partitioners.ethosu.support.codes import SENTENCES
+from npu_assay.partitioners.ethosu.support.rules import ABSENT_ON_U55, RULES
+from npu_assay.partitioners.exir import run_program, to_backend, to_edge
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, target_name
+from npu_assay.partitioners.exir.program import copy_program
+from npu_assay.partitioners.exir.reach import Reach, in_a_circle
 
 ABS, ADD, SQRT, VIEW = "aten.abs.default", "aten.add.Tensor", "aten.sqrt.default", "aten.view_copy.default"
 SIGMOID = "aten.sigmoid.default"
@@ -320,7 +320,7 @@ the batch size must be 1
 
 
 def test_a_hundred_rejections_are_logged_by_reason(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="partitioners.ethosu.partitioner"):
+    with caplog.at_level(logging.INFO, logger="npu_assay.partitioners.ethosu.partitioner"):
         judge(hundred)
     title, _, table = caplog.messages[-1].partition("\n")
     assert title == "Nodes rejected for TOSA-1.0+INT+int16+int4+u55:"
@@ -329,7 +329,7 @@ def test_a_hundred_rejections_are_logged_by_reason(caplog: pytest.LogCaptureFixt
 
 def test_the_report_is_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     spec = EthosUCompileSpec(U55).dump_intermediate_artifacts_to(str(tmp_path / "new"))
-    with caplog.at_level(logging.INFO, logger="partitioners.ethosu.partitioner"):
+    with caplog.at_level(logging.INFO, logger="npu_assay.partitioners.ethosu.partitioner"):
         EthosUPartitioner(spec).partition(program())
     assert "Partitioning for EthosUBackend: TOSA-1.0+INT+int16+int4+u55" in caplog.text
     assert "unsupported: 1 node\n" in caplog.text

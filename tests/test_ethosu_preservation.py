@@ -11,11 +11,11 @@ from ethosu_graphs import U55, U85, Builder
 from torch import fx
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from conformance.certify import delegates
-from partitioners.ethosu.compile_spec import EthosUCompileSpec
-from partitioners.ethosu.partitioner import EthosUPartitioner
-from partitioners.exir import run_program, to_edge_transform_and_lower
-from partitioners.exir.ops import edge_op, target_name
+from npu_assay.conformance.certify import delegates
+from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
+from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
+from npu_assay.partitioners.exir import run_program, to_edge_transform_and_lower
+from npu_assay.partitioners.exir.ops import edge_op, target_name
 
 ABS, LINEAR, LOGIT, SILU = "aten.abs.default", "aten.linear.default", "aten.logit.default", "aten.silu.default"
 

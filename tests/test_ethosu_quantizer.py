@@ -14,15 +14,15 @@ from torch import fx, nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.pt2e.quantizer import SharedQuantizationSpec
 
-from partitioners.ethosu import EthosUCompileSpec, ethos_u55, ethos_u85
-from partitioners.ethosu.quantizer import (
+from npu_assay.partitioners.ethosu import EthosUCompileSpec, ethos_u55, ethos_u85
+from npu_assay.partitioners.ethosu.quantizer import (
     EthosUQuantizer,
     QuantizationConfig,
     get_symmetric_a16w8_quantization_config,
     get_symmetric_quantization_config,
 )
-from partitioners.ethosu.support.common import MARK
-from partitioners.exir.annotations import ANNOTATION
+from npu_assay.partitioners.ethosu.support.common import MARK
+from npu_assay.partitioners.exir.annotations import ANNOTATION
 
 # torch's own export code and torchao call deprecated torch functions; nothing here can change that.
 pytestmark = [

@@ -14,11 +14,11 @@ from crosscheck.draw import Draw
 from tosa_building import Building, Program
 from tosa_programs import PROGRAMS
 
-from partitioners.ethosu.device.site import DeviceError, Site
-from partitioners.ethosu.device.spans import of_result, of_tensor
-from partitioners.ethosu.runtime import EthosURuntime, UnpredictableError, load_model, run_program, site_of
-from partitioners.ethosu.tosa_format import FormatError, write
-from partitioners.ethosu.tosa_model import TModel, TShape, TTensor
+from npu_assay.partitioners.ethosu.device.site import DeviceError, Site
+from npu_assay.partitioners.ethosu.device.spans import of_result, of_tensor
+from npu_assay.partitioners.ethosu.runtime import EthosURuntime, UnpredictableError, load_model, run_program, site_of
+from npu_assay.partitioners.ethosu.tosa_format import FormatError, write
+from npu_assay.partitioners.ethosu.tosa_model import TModel, TShape, TTensor
 
 WINDOW: dict[str, Any] = {"stride": (1, 1), "dilation": (1, 1)}
 RESCALE: dict[str, Any] = {"scale32": True, "rounding_mode": "SINGLE_ROUND", "per_channel": False}

@@ -9,7 +9,7 @@ import torch
 from ethosu_graphs import U55, U85, WIDE, Builder, judge
 from torch import fx
 
-from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR
 
 RECIPROCAL, MUL = "aten.reciprocal.default", "aten.mul.Tensor"
 Source = Callable[[Builder], fx.Node]

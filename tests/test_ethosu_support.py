@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.table import Row, Table, load_table
-from partitioners.ethosu.no_ops import ALWAYS, KEEPS_SHAPE
-from partitioners.ethosu.preservation import OPERATORS
-from partitioners.ethosu.support import products
-from partitioners.ethosu.support.codes import SENTENCES
-from partitioners.ethosu.support.common import EVERY_NODE
-from partitioners.ethosu.support.elementwise import COMPARISONS, LOGICAL
-from partitioners.ethosu.support.quantisation import AROUND
-from partitioners.ethosu.support.rescale import COMPARED, MOVING, REDUCED, SUMS
-from partitioners.ethosu.support.rules import RULES, supported_operators
-from partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
+from npu_assay.conformance.table import Row, Table, load_table
+from npu_assay.partitioners.ethosu.no_ops import ALWAYS, KEEPS_SHAPE
+from npu_assay.partitioners.ethosu.preservation import OPERATORS
+from npu_assay.partitioners.ethosu.support import products
+from npu_assay.partitioners.ethosu.support.codes import SENTENCES
+from npu_assay.partitioners.ethosu.support.common import EVERY_NODE
+from npu_assay.partitioners.ethosu.support.elementwise import COMPARISONS, LOGICAL
+from npu_assay.partitioners.ethosu.support.quantisation import AROUND
+from npu_assay.partitioners.ethosu.support.rescale import COMPARED, MOVING, REDUCED, SUMS
+from npu_assay.partitioners.ethosu.support.rules import RULES, supported_operators
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
 
 U55, U85 = load_table("ethos_u55@1.5"), load_table("ethos_u85@1.5")
 TABLES = (U55, U85)

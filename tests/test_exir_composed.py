@@ -10,7 +10,7 @@ from exir_toy import ToyRuntime, random
 from torch import Tensor, nn
 from torch.export import Dim, export
 
-from partitioners.exir import (
+from npu_assay.partitioners.exir import (
     BackendDetails,
     LoweredBackendModule,
     PreprocessResult,
@@ -20,8 +20,8 @@ from partitioners.exir import (
     to_backend,
     to_edge,
 )
-from partitioners.exir.pte.run import load
-from partitioners.exir.run import _RUNTIMES
+from npu_assay.partitioners.exir.pte.run import load
+from npu_assay.partitioners.exir.run import _RUNTIMES
 
 X = random(2, 4)
 

@@ -12,7 +12,7 @@ from exir_toy import TagNodes, diamond, dump, names
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
-from partitioners.exir import (
+from npu_assay.partitioners.exir import (
     BackendDetails,
     CompileSpec,
     ContractError,
@@ -27,9 +27,9 @@ from partitioners.exir import (
     to_backend,
     to_edge,
 )
-from partitioners.exir.contract import same_argument
-from partitioners.exir.ops import edge_op
-from partitioners.exir.program import EdgeProgram, call
+from npu_assay.partitioners.exir.contract import same_argument
+from npu_assay.partitioners.exir.ops import edge_op
+from npu_assay.partitioners.exir.program import EdgeProgram, call
 
 SPEC = DelegationSpec("ToyBackend", [])
 Act = Callable[[ExportedProgram], Any]

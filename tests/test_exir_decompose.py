@@ -18,9 +18,9 @@ from torch.export.exported_program import default_decompositions
 from torch.export.graph_signature import OutputKind
 from torch.nn import functional
 
-from partitioners.exir import EdgeCompileConfig, EdgeError, EdgeProgram, run_program, to_edge
-from partitioners.exir.decompose import decomposed
-from partitioners.exir.edge import rewrite
+from npu_assay.partitioners.exir import EdgeCompileConfig, EdgeError, EdgeProgram, run_program, to_edge
+from npu_assay.partitioners.exir.decompose import decomposed
+from npu_assay.partitioners.exir.edge import rewrite
 
 aten: Any = torch.ops.aten
 

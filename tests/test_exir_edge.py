@@ -13,9 +13,9 @@ from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.nn import functional
 
-from partitioners.exir import EdgeCompileConfig, EdgeError, EdgeProgram, ExirError, run_program, to_edge
-from partitioners.exir.ops import target_name
-from partitioners.exir.program import edge_program
+from npu_assay.partitioners.exir import EdgeCompileConfig, EdgeError, EdgeProgram, ExirError, run_program, to_edge
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.program import edge_program
 
 CLONE, TO_COPY = "dim_order_ops._clone_dim_order.default", "dim_order_ops._to_dim_order_copy.default"
 

@@ -14,7 +14,7 @@ from exir_toy import TagNodes, ToyBackend, ToyRuntime
 from torch import Tensor, nn
 from torch.export import Dim, export
 
-from partitioners.exir import (
+from npu_assay.partitioners.exir import (
     EdgeError,
     EdgeProgramManager,
     ExecutorchBackendConfig,
@@ -24,12 +24,12 @@ from partitioners.exir import (
     to_backend,
     to_edge,
 )
-from partitioners.exir.execution.outs import out_variant
-from partitioners.exir.ops import target_name
-from partitioners.exir.pte.model import DelegateCall, JumpFalseCall, KernelCall, Plan
-from partitioners.exir.pte.reader import read
-from partitioners.exir.pte.run import load
-from partitioners.exir.run import run_program
+from npu_assay.partitioners.exir.execution.outs import out_variant
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.pte.model import DelegateCall, JumpFalseCall, KernelCall, Plan
+from npu_assay.partitioners.exir.pte.reader import read
+from npu_assay.partitioners.exir.pte.run import load
+from npu_assay.partitioners.exir.run import run_program
 
 pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
 
@@ -472,7 +472,9 @@ def test_colliding_plan_is_caught() -> None:
 
 def test_wrong_plan_shows_in_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runner uses the arena as planned, so a tensor over another changes what comes out."""
-    monkeypatch.setattr("partitioners.exir.execution.planning.check_overlaps", lambda tensors, alignment: None)
+    monkeypatch.setattr(
+        "npu_assay.partitioners.exir.execution.planning.check_overlaps", lambda tensors, alignment: None
+    )
     planning = MemoryPlanningPass(algorithm=lambda requests, alignment: [0] * len(requests))
     x = randn(2, 3)
     manager = edge(lambda x: -x * x, x).to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning))

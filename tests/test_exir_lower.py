@@ -13,7 +13,7 @@ from torch import Tensor, fx, nn
 from torch.export import Dim, ExportedProgram
 from torch.nn import functional
 
-from partitioners.exir import (
+from npu_assay.partitioners.exir import (
     BackendError,
     EdgeCompileConfig,
     EdgeError,
@@ -26,10 +26,10 @@ from partitioners.exir import (
     to_edge,
     to_edge_transform_and_lower,
 )
-from partitioners.exir.ops import edge_op
-from partitioners.exir.verifier import OPERATOR_TYPES
-from partitioners.neutron import NeutronPartitioner
-from partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
+from npu_assay.partitioners.exir.ops import edge_op
+from npu_assay.partitioners.exir.verifier import OPERATOR_TYPES
+from npu_assay.partitioners.neutron import NeutronPartitioner
+from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
 
 aten: Any = torch.ops.aten
 X = random(3, 4)
@@ -111,7 +111,7 @@ def test_a_filter_decides_node_by_node() -> None:
 
 
 def test_operators_that_cannot_stay_whole(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "partitioners.exir.transform_and_lower"):
+    with caplog.at_level(logging.WARNING, "npu_assay.partitioners.exir.transform_and_lower"):
         program = forward(Keeps(aten.view.default, aten.add.Tensor, aten.relu_.default))
     assert [r.getMessage().split(" for ")[0] for r in caplog.records] == [
         f"{name}: cannot be kept whole" for name in ("aten.view.default", "aten.add.Tensor", "aten.relu_.default")

@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils._pytree import tree_leaves
 
-from partitioners.exir import (
+from npu_assay.partitioners.exir import (
     BackendDetails,
     BackendError,
     CompileSpec,
@@ -32,7 +32,7 @@ from partitioners.exir import (
     to_backend,
     to_edge,
 )
-from partitioners.exir.program import EdgeProgram, call
+from npu_assay.partitioners.exir.program import EdgeProgram, call
 
 RELU, LEFT, RIGHT = "aten_relu_default", "aten_neg_default", "aten_neg_default_1"
 TOTAL, SCALED, SHIFTED = "aten_add_tensor", "aten_mul_tensor", "aten_add_tensor_1"

@@ -11,7 +11,7 @@ from exir_toy import Cnn, TagNodes, TagOperators, ToyRuntime, diamond, dump, nam
 from torch import Tensor, fx
 from torch.fx.passes.infra.pass_base import PassResult
 
-from partitioners.exir import (
+from npu_assay.partitioners.exir import (
     EdgeError,
     EdgeProgramManager,
     ExirError,
@@ -20,9 +20,9 @@ from partitioners.exir import (
     to_edge,
     transform_program,
 )
-from partitioners.exir.backend import ConstantPass
-from partitioners.exir.ops import edge_op, node_name, target_name
-from partitioners.exir.program import output_values
+from npu_assay.partitioners.exir.backend import ConstantPass
+from npu_assay.partitioners.exir.ops import edge_op, node_name, target_name
+from npu_assay.partitioners.exir.program import output_values
 
 X = random(2, 3)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partitioners.exir import ExirError
-from partitioners.exir.execution.planning import (
+from npu_assay.partitioners.exir import ExirError
+from npu_assay.partitioners.exir.execution.planning import (
     MemoryPlan,
     Planned,
     Request,

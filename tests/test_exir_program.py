@@ -12,9 +12,9 @@ from torch import fx, nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from partitioners.exir import EdgeError, EdgeProgram, copy_program, edge_program, run_program
-from partitioners.exir.ops import edge_op
-from partitioners.exir.program import call
+from npu_assay.partitioners.exir import EdgeError, EdgeProgram, copy_program, edge_program, run_program
+from npu_assay.partitioners.exir.ops import edge_op
+from npu_assay.partitioners.exir.program import call
 
 Q = "quantized_decomposed.quantize_per_tensor.default"
 DQ = "quantized_decomposed.dequantize_per_tensor.default"

@@ -10,7 +10,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram, export
 
-from partitioners.exir import (
+from npu_assay.partitioners.exir import (
     EdgeProgramManager,
     ExecutorchBackendConfig,
     ExecutorchProgramManager,
@@ -18,7 +18,7 @@ from partitioners.exir import (
     MemoryPlanningPass,
     to_edge,
 )
-from partitioners.exir.pte.run import load
+from npu_assay.partitioners.exir.pte.run import load
 
 X = torch.ones(2, 4)
 

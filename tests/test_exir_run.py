@@ -9,10 +9,10 @@ import torch
 from exir_toy import TagNodes, ToyRuntime, diamond, random
 from torch import Tensor
 
-from partitioners.exir import BackendError, InputError, register_runtime, run_program, to_backend
-from partitioners.exir.lowered import LoweredBackendModule, delegates
-from partitioners.exir.program import EdgeProgram
-from partitioners.exir.run import _RUNTIMES
+from npu_assay.partitioners.exir import BackendError, InputError, register_runtime, run_program, to_backend
+from npu_assay.partitioners.exir.lowered import LoweredBackendModule, delegates
+from npu_assay.partitioners.exir.program import EdgeProgram
+from npu_assay.partitioners.exir.run import _RUNTIMES
 
 TAGS = {"t": ["aten_add_tensor", "aten_mul_tensor", "aten_neg_default"]}
 

@@ -8,18 +8,18 @@ import pytest
 import torch
 from torch import Tensor, fx
 
-from conformance.cases.baseline import binary, convolution
-from conformance.cases.make import Q, Use, X, constant, model, quant, use, weight_quant
-from conformance.cases.matrix import linear_form, mm
-from conformance.cases.shared import used_twice
-from conformance.graph import Graph, Ref
-from conformance.programs import build
-from partitioners.exir import BackendError, Partitioner, PreprocessResult, delegates, to_backend
-from partitioners.exir.backend import BackendDetails
-from partitioners.exir.blob import MAGIC, BlobError, pack, unpack
-from partitioners.exir.qdq import QParams
-from partitioners.exir.rules import rule
-from partitioners.exir.simple import Cluster, ClusterPartitioner, lookup_table, only_cluster, same_qparams
+from npu_assay.conformance.cases.baseline import binary, convolution
+from npu_assay.conformance.cases.make import Q, Use, X, constant, model, quant, use, weight_quant
+from npu_assay.conformance.cases.matrix import linear_form, mm
+from npu_assay.conformance.cases.shared import used_twice
+from npu_assay.conformance.graph import Graph, Ref
+from npu_assay.conformance.programs import build
+from npu_assay.partitioners.exir import BackendError, Partitioner, PreprocessResult, delegates, to_backend
+from npu_assay.partitioners.exir.backend import BackendDetails
+from npu_assay.partitioners.exir.blob import MAGIC, BlobError, pack, unpack
+from npu_assay.partitioners.exir.qdq import QParams
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.exir.simple import Cluster, ClusterPartitioner, lookup_table, only_cluster, same_qparams
 
 SEEN: list[tuple[dict[str, Any], list[Tensor]]] = []
 

@@ -6,21 +6,21 @@ from functools import cache
 
 import pytest
 
-from conformance.cases import cases_for
-from conformance.certify import run_case
-from conformance.execution import Job, run_chunk
-from conformance.graph import Case
-from conformance.mutation.trial import ordered, trial
-from conformance.results import CaseResult
-from conformance.table import Table, load_table
-from partitioners.ethosu import ethos_u55, ethos_u85
-from partitioners.ethosu.faults import catalogue as of_ethosu
-from partitioners.exir import Backend
-from partitioners.exir.faults import Fault
-from partitioners.neutron import backend as neutron
-from partitioners.neutron.faults import catalogue as of_neutron
-from partitioners.xnnpack import backend as xnnpack
-from partitioners.xnnpack.faults import catalogue as of_xnnpack
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.execution import Job, run_chunk
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.mutation.trial import ordered, trial
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.table import Table, load_table
+from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
+from npu_assay.partitioners.ethosu.faults import catalogue as of_ethosu
+from npu_assay.partitioners.exir import Backend
+from npu_assay.partitioners.exir.faults import Fault
+from npu_assay.partitioners.neutron import backend as neutron
+from npu_assay.partitioners.neutron.faults import catalogue as of_neutron
+from npu_assay.partitioners.xnnpack import backend as xnnpack
+from npu_assay.partitioners.xnnpack.faults import catalogue as of_xnnpack
 
 CATALOGUES = (
     (neutron, of_neutron(neutron)),
@@ -93,14 +93,19 @@ def test_the_right_backend_passes_the_same_cases(backend: Backend) -> None:
     ("spec", "table", "case", "check"),
     [
         (
-            "partitioners.xnnpack.faults:half_up",
+            "npu_assay.partitioners.xnnpack.faults:half_up",
             "xnnpack@1.5",
             "aten.linear.default/static_int8/operator/value/ties",
             "gate1",
         ),
-        ("partitioners.ethosu.faults:without_alpha", "ethos_u55@1.5", "aten.add.Tensor/int8/alpha/outside/", "tag"),
         (
-            "partitioners.neutron.faults:multiple_of_4",
+            "npu_assay.partitioners.ethosu.faults:without_alpha",
+            "ethos_u55@1.5",
+            "aten.add.Tensor/int8/alpha/outside/",
+            "tag",
+        ),
+        (
+            "npu_assay.partitioners.neutron.faults:multiple_of_4",
             "neutron@1.3",
             "aten.mean.dim/channels_multiple_of/outside/",
             "tag",
@@ -108,7 +113,7 @@ def test_the_right_backend_passes_the_same_cases(backend: Backend) -> None:
     ],
 )
 def test_a_broken_backend_is_found_by_its_name(spec: str, table: str, case: str, check: str) -> None:
-    """As `assay certify partitioners.xnnpack.faults:half_up` finds it."""
+    """As `assay certify npu_assay.partitioners.xnnpack.faults:half_up` finds it."""
     names = tuple(one.id for one in cases_for(load_table(table)) if one.id.startswith(case))
     found = {failure.check for result in run_chunk(Job(spec, table), names) for failure in result.failures}
     assert check in found

@@ -6,14 +6,14 @@ from functools import cache
 
 import pytest
 
-from conformance.cases import cases_for
-from conformance.certify import run_case
-from conformance.execution import Job, run_chunk
-from conformance.report.findings import find
-from conformance.results import CaseResult
-from conformance.table import load_table
-from partitioners.neutron import backend as neutron
-from partitioners.neutron.support import rules
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.execution import Job, run_chunk
+from npu_assay.conformance.report.findings import find
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.neutron import backend as neutron
+from npu_assay.partitioners.neutron.support import rules
 
 TABLE = "neutron@1.3"
 
@@ -21,7 +21,7 @@ TABLE = "neutron@1.3"
 @cache
 def results(backend: str, *rows: str) -> tuple[CaseResult, ...]:
     ids = tuple(case.id for case in cases_for(load_table(TABLE)) if case.row in rows)
-    return tuple(run_chunk(Job(f"partitioners.neutron.faults:{backend}", TABLE), ids))
+    return tuple(run_chunk(Job(f"npu_assay.partitioners.neutron.faults:{backend}", TABLE), ids))
 
 
 def failures(backend: str, *rows: str) -> list[tuple[CaseResult, str, str]]:
@@ -93,7 +93,9 @@ def test_the_first_finding_says_what_is_wrong(
 def test_the_right_backend_passes_the_same_cases() -> None:
     rows = ("aten.mean.dim", "aten.addmm.default", "aten.avg_pool2d.default")
     ids = tuple(case.id for case in cases_for(load_table(TABLE)) if case.row in rows)
-    assert [r.case for r in run_chunk(Job("partitioners.neutron:backend", TABLE), ids) if r.status == "fail"] == []
+    assert [
+        r.case for r in run_chunk(Job("npu_assay.partitioners.neutron:backend", TABLE), ids) if r.status == "fail"
+    ] == []
 
 
 @pytest.mark.parametrize("row", ["aten.convolution.default", "aten.mm.default", "aten.sigmoid.default"])

@@ -10,7 +10,7 @@ import flatbuffers
 import numpy as np
 import pytest
 
-from partitioners.exir.flatbuffer import (
+from npu_assay.partitioners.exir.flatbuffer import (
     FormatError,
     Nested,
     Numbers,

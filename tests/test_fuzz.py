@@ -14,27 +14,27 @@ import pytest
 from torch import fx
 from torch.export import ExportedProgram
 
-from conformance.assay import Request, assay
-from conformance.backends import load_backend
-from conformance.certificate import Selection
-from conformance.certify import result_of
-from conformance.fuzz.names import Name, is_program, parse
-from conformance.fuzz.observe import observe
-from conformance.fuzz.programs import Programs
-from conformance.fuzz.reductions import reductions
-from conformance.fuzz.sketch import count, kinds
-from conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
-from conformance.package import CERTIFICATE, FUZZ, FUZZ_JOURNAL, JOURNAL, RESULTS, PackageError
-from conformance.report.data import Report
-from conformance.results import CaseResult, to_line
-from conformance.selection import SelectionError, all_cases
-from conformance.table import load_table
-from conformance.verification import verify
-from partitioners.ethosu import ethos_u85
-from partitioners.exir import Backend, PartitionResult
-from partitioners.exir.partitioner import DELEGATION_TAG
-from partitioners.neutron import NeutronPartitioner
-from partitioners.neutron import backend as neutron
+from npu_assay.conformance.assay import Request, assay
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.certificate import Selection
+from npu_assay.conformance.certify import result_of
+from npu_assay.conformance.fuzz.names import Name, is_program, parse
+from npu_assay.conformance.fuzz.observe import observe
+from npu_assay.conformance.fuzz.programs import Programs
+from npu_assay.conformance.fuzz.reductions import reductions
+from npu_assay.conformance.fuzz.sketch import count, kinds
+from npu_assay.conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.package import CERTIFICATE, FUZZ, FUZZ_JOURNAL, JOURNAL, RESULTS, PackageError
+from npu_assay.conformance.report.data import Report
+from npu_assay.conformance.results import CaseResult, to_line
+from npu_assay.conformance.selection import SelectionError, all_cases
+from npu_assay.conformance.table import load_table
+from npu_assay.conformance.verification import verify
+from npu_assay.partitioners.ethosu import ethos_u85
+from npu_assay.partitioners.exir import Backend, PartitionResult
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.neutron import NeutronPartitioner
+from npu_assay.partitioners.neutron import backend as neutron
 
 TODAY = datetime.date(2026, 6, 1)
 OWN = ("neutron:backend", "xnnpack:backend", "ethosu:ethos_u55", "ethosu:ethos_u85")
@@ -180,7 +180,7 @@ class _Turns(fake_backend.FakePartitioner):
         (lambda: replace(fake_backend.backend, partitioner=fake_backend.Crashes), "crash: partition: KeyError"),
         (lambda: replace(fake_backend.backend, partitioner=fake_backend.Refuses), "tag: reject, expected accept"),
         (lambda: replace(fake_backend.backend, runtime=fake_backend.Drifts()), "gate1: out"),
-        (lambda: load_backend("partitioners.neutron.faults:bias_dropped"), "gate1: out"),
+        (lambda: load_backend("npu_assay.partitioners.neutron.faults:bias_dropped"), "gate1: out"),
     ],
 )
 def test_a_fault_is_noticed(change: Callable[[], Backend], message: str) -> None:
@@ -226,7 +226,7 @@ def run(folder: Path, told: Told | None = None, backend: str = "fake_backend:bac
 @pytest.fixture(scope="module", autouse=True)
 def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("conformance.fuzz.record.BLOCK", 8)
+        patch.setattr("npu_assay.conformance.fuzz.record.BLOCK", 8)
         yield
 
 
@@ -289,7 +289,7 @@ def test_codes_may_leave_where_an_operator_is_defined(monkeypatch: pytest.Monkey
     case = Case(name, steps[-1].op, "fuzz", "random", "unspecified", None, Graph((x,), steps, (Ref("c"),)), "")
     table = load_table(ethos_u85.table)
     assert result_of(case, None, lambda seen: observe(case, ethos_u85, table, seen)).failures == ()
-    monkeypatch.setattr("conformance.fuzz.observe._has_golden", lambda *_: True)
+    monkeypatch.setattr("npu_assay.conformance.fuzz.observe._has_golden", lambda *_: True)
     (failure,) = result_of(case, None, lambda seen: observe(case, ethos_u85, table, seen)).failures
     assert "GoldenError: aten.log10.default: found numbers from 0 " in failure.message
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference.affine import Affine
-from reference.golden import (
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden import (
     OPERATORS,
     ZERO,
     Bounded,
@@ -27,8 +27,8 @@ from reference.golden import (
     selection,
     values,
 )
-from reference.golden.slack import RELATIVE
-from reference.rescale import SCHEMES
+from npu_assay.reference.golden.slack import RELATIVE
+from npu_assay.reference.rescale import SCHEMES
 
 F64 = torch.float64
 

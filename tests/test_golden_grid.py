@@ -6,9 +6,9 @@ import math
 
 import torch
 
-from reference.affine import Affine
-from reference.golden import legal_codes, quantise_float32
-from reference.golden.bounded import Bounded
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden import legal_codes, quantise_float32
+from npu_assay.reference.golden.bounded import Bounded
 
 
 def real(value: float, error: float = 0.0) -> Bounded:

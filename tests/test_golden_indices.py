@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.chain import result_type
-from conformance.graph import Ref, Step
-from partitioners.exir.ops import edge_op
-from reference import golden
-from reference.golden import Bounded, GoldenError
-from reference.golden.slack_tosa import slack
+from npu_assay.conformance.chain import result_type
+from npu_assay.conformance.graph import Ref, Step
+from npu_assay.partitioners.exir.ops import edge_op
+from npu_assay.reference import golden
+from npu_assay.reference.golden import Bounded, GoldenError
+from npu_assay.reference.golden.slack_tosa import slack
 
 
 def test_an_index_of_the_shape_of_the_numbers_is_no_mask() -> None:

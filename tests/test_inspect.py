@@ -14,9 +14,9 @@ import torch
 from click.testing import CliRunner
 from pte_programs import TwiceRuntime, added, choosing, counting, delegated, floats, plan, with_constants
 
-from conformance.cli import main
-from partitioners.exir.backend import Backend
-from partitioners.exir.pte import Allocation, Program, Tensor, write
+from npu_assay.conformance.cli import main
+from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.partitioners.exir.pte import Allocation, Program, Tensor, write
 
 
 class TwiceBackend:

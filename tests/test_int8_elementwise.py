@@ -9,10 +9,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference.affine import Affine, dequantise, quantise
-from reference.int8.elementwise import abs_, add, leaky_relu, mul, neg, prelu, quantize_float, relu, requantize, sub
-from reference.int8.lut import ALL_CODES, logistic, lookup, tanh
-from reference.int8.softmax import OUTPUT, softmax
+from npu_assay.reference.affine import Affine, dequantise, quantise
+from npu_assay.reference.int8.elementwise import (
+    abs_,
+    add,
+    leaky_relu,
+    mul,
+    neg,
+    prelu,
+    quantize_float,
+    relu,
+    requantize,
+    sub,
+)
+from npu_assay.reference.int8.lut import ALL_CODES, logistic, lookup, tanh
+from npu_assay.reference.int8.softmax import OUTPUT, softmax
 
 ONE = Affine(1.0, 0)
 TWO = Affine(2.0, 0)

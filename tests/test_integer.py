@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from conformance.cases.baseline import BASELINES, baseline
-from conformance.cases.make import bias_quant, quant, weight_quant
-from conformance.exact import affine, exact_codes
-from reference import golden, integer
-from reference.affine import Affine, float32
-from reference.golden import Bounded, GoldenError
-from reference.integer import IntegerError, QTensor, run
+from npu_assay.conformance.cases.baseline import BASELINES, baseline
+from npu_assay.conformance.cases.make import bias_quant, quant, weight_quant
+from npu_assay.conformance.exact import affine, exact_codes
+from npu_assay.reference import golden, integer
+from npu_assay.reference.affine import Affine, float32
+from npu_assay.reference.golden import Bounded, GoldenError
+from npu_assay.reference.integer import IntegerError, QTensor, run
 
 X = Affine(float32(0.05), 3)
 Y = Affine(float32(0.13), -5)

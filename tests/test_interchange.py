@@ -17,17 +17,17 @@ from interchange_runs import Array, listed, read, run_all, write
 from onnx.backend.test.loader import load_model_tests
 from onnx.reference import ReferenceEvaluator
 
-from conformance.cli import main
-from conformance.interchange import judging
-from conformance.interchange.manifest import SEAL, Manifest, ManifestError, _seal, read_manifest, sha256
-from conformance.interchange.onnx_form import onnx_model
-from conformance.interchange.onnx_writer import FormError
-from conformance.interchange.tensors import TensorFileError, tensor_bytes, tensor_from
-from conformance.programs import build
-from conformance.selection import all_cases, select
-from conformance.table import load_table
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.interchange import judging
+from npu_assay.conformance.interchange.manifest import SEAL, Manifest, ManifestError, _seal, read_manifest, sha256
+from npu_assay.conformance.interchange.onnx_form import onnx_model
+from npu_assay.conformance.interchange.onnx_writer import FormError
+from npu_assay.conformance.interchange.tensors import TensorFileError, tensor_bytes, tensor_from
+from npu_assay.conformance.programs import build
+from npu_assay.conformance.selection import all_cases, select
+from npu_assay.conformance.table import load_table
 
-BACKEND = "partitioners.neutron:backend"
+BACKEND = "npu_assay.partitioners.neutron:backend"
 SOME = "relu.default/operator/accept/ba or relu.default/operator/context/b or abs.default/operator/accept/ba"
 
 
@@ -169,7 +169,9 @@ def by_torch(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
     return [x.numpy() for x in (found if isinstance(found, list | tuple) else [found])]
 
 
-@pytest.mark.parametrize("backend", [BACKEND, "partitioners.xnnpack:backend", "partitioners.ethosu:ethos_u85"])
+@pytest.mark.parametrize(
+    "backend", [BACKEND, "npu_assay.partitioners.xnnpack:backend", "npu_assay.partitioners.ethosu:ethos_u85"]
+)
 def test_exported_programs_are_read_by_torch(backend: str, tmp_path: Path) -> None:
     """A few operators of each backend: what torch makes of the files is within the gates."""
     expression = "operator/accept/baseline and (relu or linear or avg_pool or cat or mul)"

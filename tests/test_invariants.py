@@ -15,18 +15,18 @@ from honesty import lower, run
 from random_graphs import random_graph
 from torch.export import ExportedProgram
 
-from conformance.fuzz.observe import cycles
-from conformance.graph import Graph
-from conformance.numerics import golden, judge
-from conformance.programs import build, model_inputs
-from conformance.table import Table, load_table
-from conformance.tagging import Recorder
-from partitioners.ethosu import ethos_u55, ethos_u85
-from partitioners.exir import Backend, Partitioner, PartitionResult, apply_passes
-from partitioners.exir.partitioner import DELEGATION_TAG
-from partitioners.neutron import NeutronPartitioner
-from partitioners.neutron import backend as neutron
-from partitioners.xnnpack import backend as xnnpack
+from npu_assay.conformance.fuzz.observe import cycles
+from npu_assay.conformance.graph import Graph
+from npu_assay.conformance.numerics import golden, judge
+from npu_assay.conformance.programs import build, model_inputs
+from npu_assay.conformance.table import Table, load_table
+from npu_assay.conformance.tagging import Recorder
+from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
+from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult, apply_passes
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.neutron import NeutronPartitioner
+from npu_assay.partitioners.neutron import backend as neutron
+from npu_assay.partitioners.xnnpack import backend as xnnpack
 
 SEEDS, STEP = 2000, 50
 RUN = 10  # one model in so many is also compiled and run

@@ -11,14 +11,14 @@ import fake_backend
 import hostile_backends
 import pytest
 
-from conformance.backends import BackendSpecError, load_backend
-from conformance.cases import cases_for
-from conformance.certify import run_case
-from conformance.errors import UsageError
-from conformance.isolation import Crew, Limits, Subject, leaks
-from conformance.isolation.leaks import children, left
-from conformance.results import Failure, from_line, to_line
-from conformance.table import load_table
+from npu_assay.conformance.backends import BackendSpecError, load_backend
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.isolation import Crew, Limits, Subject, leaks
+from npu_assay.conformance.isolation.leaks import children, left
+from npu_assay.conformance.results import Failure, from_line, to_line
+from npu_assay.conformance.table import load_table
 
 TABLE = load_table(fake_backend.TABLE)
 CASES = {case.id: case for case in cases_for(TABLE)}
@@ -214,7 +214,7 @@ def test_a_death_that_another_case_caused_is_said_to_be_one() -> None:
 def test_constants_that_a_backend_writes_are_put_back() -> None:
     """A program's constants are the golden's and other cases' as well."""
     table = load_table("neutron@1.3")
-    backend = load_backend("partitioners.neutron:backend")
+    backend = load_backend("npu_assay.partitioners.neutron:backend")
     case = next(c for c in cases_for(table) if c.row == "aten.convolution.default" and c.expect == "accept")
     before = run_case(case, backend, table)
     result = run_case(case, replace(backend, details=hostile_backends.scrawling(backend.details)), table)

@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import conformance.cases
-from conformance.backends import load_backend
-from conformance.cases import cases_for
-from conformance.cases.limits import LimitError, Limits, around, past
-from conformance.cases.make import SUBJECT
-from conformance.certify import run_case
-from conformance.cli import main
-from conformance.coverage import coverage, failures
-from conformance.graph import Case, Ref
-from conformance.selection import SelectionError, all_cases
-from conformance.table import FOLDER, Table, load_table, read_table
-from conformance.tagging import prepare, tag
-from partitioners.exir import Backend
-from partitioners.neutron.faults.partitioner import with_macs
+import npu_assay.conformance.cases
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases.limits import LimitError, Limits, around, past
+from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.coverage import coverage, failures
+from npu_assay.conformance.graph import Case, Ref
+from npu_assay.conformance.selection import SelectionError, all_cases
+from npu_assay.conformance.table import FOLDER, Table, load_table, read_table
+from npu_assay.conformance.tagging import prepare, tag
+from npu_assay.partitioners.exir import Backend
+from npu_assay.partitioners.neutron.faults.partitioner import with_macs
 
 TEXT = (FOLDER / "neutron@1.3.toml").read_text()
 NEUTRON = load_table("neutron@1.3")
@@ -53,7 +53,7 @@ def changed(folder: Path, *changes: tuple[str, str]) -> Table:
 
 @cache
 def neutron() -> Backend:
-    return load_backend("partitioners.neutron:backend")
+    return load_backend("npu_assay.partitioners.neutron:backend")
 
 
 def subject_shape(case: Case) -> tuple[int, ...]:
@@ -275,8 +275,8 @@ def test_a_value_that_no_cases_can_follow_is_one_clear_error(fault: str, tmp_pat
 
 def test_a_value_that_a_suite_never_reads_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     row = NEUTRON.row("aten.constant_pad_nd.default")
-    hearing = conformance.cases.INT8[row.name]
-    monkeypatch.setattr(conformance.cases, "INT8", {row.name: lambda limits: hearing(Limits())})
+    hearing = npu_assay.conformance.cases.INT8[row.name]
+    monkeypatch.setattr(npu_assay.conformance.cases, "INT8", {row.name: lambda limits: hearing(Limits())})
     with pytest.raises(LimitError, match="max_rank: the suite makes its cases of this row without regard to the value"):
         cases_for(replace(NEUTRON, rows=(row,)))
 
@@ -339,7 +339,7 @@ def test_the_command_line_prints_the_error_in_one_line(tmp_path: Path) -> None:
         main,
         [
             "certify",
-            "partitioners.neutron:backend",
+            "npu_assay.partitioners.neutron:backend",
             "--table",
             str(tmp_path / "other.toml"),
             "--out",

@@ -9,12 +9,12 @@ import fake_backend
 import pytest
 from test_package import run
 
-from conformance.evidence import result_problem
-from conformance.graph import Case
-from conformance.measured import limit_problem, metric_problems
-from conformance.results import CaseResult, Number
-from conformance.selection import all_cases
-from conformance.table import load_table
+from npu_assay.conformance.evidence import result_problem
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.measured import limit_problem, metric_problems
+from npu_assay.conformance.results import CaseResult, Number
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import load_table
 
 CASES = {case.id: case for case in all_cases(load_table(fake_backend.TABLE))}
 SCHEME = "tflite_double_round"

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from conformance.edge_writer import EdgeWriter
-from conformance.graph import Fill, Graph, Value
-from conformance.memory import many_records, remember
-from conformance.programs import materialise
-from conformance.results import program_sha256
-from reference.affine import float32
+from npu_assay.conformance.edge_writer import EdgeWriter
+from npu_assay.conformance.graph import Fill, Graph, Value
+from npu_assay.conformance.memory import many_records, remember
+from npu_assay.conformance.programs import materialise
+from npu_assay.conformance.results import program_sha256
+from npu_assay.reference.affine import float32
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from conformance.cli import main
-from conformance.mutation.run import Job, run_faults
-from conformance.mutation.trial import Outcome
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.mutation.run import Job, run_faults
+from npu_assay.conformance.mutation.trial import Outcome
 
 SPEC, FAULTS = "fake_backend:backend", "fake_backend:catalogue"
 

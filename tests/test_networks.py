@@ -13,12 +13,12 @@ import torch
 from networks import NETWORKS, lowered_modules, network, quantise, samples
 from program_graph import program_graph
 
-from conformance.graph import Graph, Ref
-from conformance.numerics import golden, judge
-from conformance.programs import materialise, model_inputs
-from partitioners.exir import EdgeProgramManager, run_program, to_edge
-from partitioners.exir.run import run_delegate
-from partitioners.neutron import NeutronPartitioner, NeutronRuntime, backend
+from npu_assay.conformance.graph import Graph, Ref
+from npu_assay.conformance.numerics import golden, judge
+from npu_assay.conformance.programs import materialise, model_inputs
+from npu_assay.partitioners.exir import EdgeProgramManager, run_program, to_edge
+from npu_assay.partitioners.exir.run import run_delegate
+from npu_assay.partitioners.neutron import NeutronPartitioner, NeutronRuntime, backend
 
 # torch's own export code and torchao call deprecated torch functions; nothing here can change that.
 pytestmark = [

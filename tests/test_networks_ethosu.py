@@ -12,11 +12,11 @@ import torch
 from networks import NETWORKS, edge_for_ethosu, folded, for_ethosu, lowered_modules, network, samples
 from program_graph import program_graph
 
-from conformance.graph import Graph
-from conformance.numerics import Golden, golden, judge
-from conformance.programs import model_inputs
-from partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, EthosURuntime
-from partitioners.exir import EdgeProgramManager, run_program
+from npu_assay.conformance.graph import Graph
+from npu_assay.conformance.numerics import Golden, golden, judge
+from npu_assay.conformance.programs import model_inputs
+from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, EthosURuntime
+from npu_assay.partitioners.exir import EdgeProgramManager, run_program
 
 # torch's own export code and torchao call deprecated torch functions; nothing here can change that.
 pytestmark = [

@@ -28,13 +28,13 @@ from networks import (
 from program_graph import program_graph
 from torch import nn
 
-from conformance.graph import Graph
-from conformance.numerics import Golden, golden, judge
-from conformance.programs import model_inputs
-from partitioners.exir import EdgeProgramManager, run_program
-from partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime, backend
-from partitioners.xnnpack.xnn_format import read
-from partitioners.xnnpack.xnn_model import XModel
+from npu_assay.conformance.graph import Graph
+from npu_assay.conformance.numerics import Golden, golden, judge
+from npu_assay.conformance.programs import model_inputs
+from npu_assay.partitioners.exir import EdgeProgramManager, run_program
+from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime, backend
+from npu_assay.partitioners.xnnpack.xnn_format import read
+from npu_assay.partitioners.xnnpack.xnn_model import XModel
 
 # torch's own export code and torchao call deprecated torch functions; nothing here can change that.
 pytestmark = [

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from conformance.table import load_table
-from partitioners.neutron.compile_spec import (
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.neutron.compile_spec import (
     NeutronCompileSpecBuilder,
     generate_neutron_compile_spec,
     spec_flag,
     spec_value,
 )
-from partitioners.neutron.options import CustomDelegationOptions
-from partitioners.neutron.target import TARGETS, HwVersion, NeutronTarget, NeutronTargetSpec
+from npu_assay.partitioners.neutron.options import CustomDelegationOptions
+from npu_assay.partitioners.neutron.target import TARGETS, HwVersion, NeutronTarget, NeutronTargetSpec
 
 DIM_ORDER = "dim_order_ops__clone_dim_order_default"
 

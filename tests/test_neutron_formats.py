@@ -7,8 +7,8 @@ import torch
 from neutron_graphs import Builder
 from torch import fx
 
-from partitioners.exir.ops import target_name
-from partitioners.neutron.formats import (
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.neutron.formats import (
     Format,
     channel_dim,
     infer_formats,

@@ -9,10 +9,10 @@ import pytest
 import torch
 from tflite_models import Sketch, random_inputs
 
-from partitioners.neutron.device.elementwise import REAL_LIMITS
-from partitioners.neutron.device.fusion import RESCALING
-from partitioners.neutron.runtime import load_model, run_program
-from partitioners.neutron.tflite import FormatError, read, write
+from npu_assay.partitioners.neutron.device.elementwise import REAL_LIMITS
+from npu_assay.partitioners.neutron.device.fusion import RESCALING
+from npu_assay.partitioners.neutron.runtime import load_model, run_program
+from npu_assay.partitioners.neutron.tflite import FormatError, read, write
 
 QUANT = (0.05, 3)
 VALID = {"padding": "VALID", "stride_h": 1, "stride_w": 1}

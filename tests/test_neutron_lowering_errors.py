@@ -14,11 +14,11 @@ from torch._dynamo.source import ConstantSource
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from conformance.graph import Graph, Quant, Ref
-from conformance.programs import build
-from partitioners.exir import edge_program
-from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, edge_op
-from partitioners.neutron import CompileError
+from npu_assay.conformance.graph import Graph, Quant, Ref
+from npu_assay.conformance.programs import build
+from npu_assay.partitioners.exir import edge_program
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, edge_op
+from npu_assay.partitioners.neutron import CompileError
 
 HALF_STEP = Quant(1 / 512, -128)
 W = Quant(2.0**-8, 0, -127)

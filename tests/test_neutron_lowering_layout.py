@@ -20,10 +20,10 @@ from lowering_graphs import (
     identity,
 )
 
-from conformance.graph import Graph, Quant, Ref, Step, Value
-from conformance.programs import build
-from partitioners.neutron import neutron_io
-from partitioners.neutron.tflite import read
+from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs import build
+from npu_assay.partitioners.neutron import neutron_io
+from npu_assay.partitioners.neutron.tflite import read
 
 RELU = "aten.relu.default"
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import Tensor, fx, nn
 
-from partitioners.exir import delegates, to_edge
-from partitioners.neutron import (
+from npu_assay.partitioners.exir import delegates, to_edge
+from npu_assay.partitioners.neutron import (
     CustomDelegationOptions,
     NeutronPartitioner,
     NeutronTargetSpec,
     generate_neutron_compile_spec,
 )
-from partitioners.neutron.passes import PASSES
+from npu_assay.partitioners.neutron.passes import PASSES
 
 PRELU = torch.ops.aten.prelu
 

@@ -12,17 +12,17 @@ from torch import fx
 from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
 
-from conformance.certify import delegates
-from partitioners.exir import run_program
-from partitioners.exir.ops import target_name
-from partitioners.exir.partitioner import DELEGATION_TAG
-from partitioners.exir.program import copy_program
-from partitioners.exir.qdq import QParams, qparams
-from partitioners.exir.transform_and_lower import to_edge_transform_and_lower
-from partitioners.neutron.clusters import find_clusters
-from partitioners.neutron.compile_spec import generate_neutron_compile_spec
-from partitioners.neutron.partitioner import NeutronPartitioner
-from partitioners.neutron.target import HwVersion, NeutronTarget, NeutronTargetSpec
+from npu_assay.conformance.certify import delegates
+from npu_assay.partitioners.exir import run_program
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.program import copy_program
+from npu_assay.partitioners.exir.qdq import QParams, qparams
+from npu_assay.partitioners.exir.transform_and_lower import to_edge_transform_and_lower
+from npu_assay.partitioners.neutron.clusters import find_clusters
+from npu_assay.partitioners.neutron.compile_spec import generate_neutron_compile_spec
+from npu_assay.partitioners.neutron.partitioner import NeutronPartitioner
+from npu_assay.partitioners.neutron.target import HwVersion, NeutronTarget, NeutronTargetSpec
 
 RELU = "aten.relu.default"
 ABS = "aten.abs.default"

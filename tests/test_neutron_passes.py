@@ -10,10 +10,10 @@ from neutron_graphs import Builder
 from torch import fx
 from torch.export import ExportedProgram
 
-from partitioners.exir.ops import target_name
-from partitioners.exir.run import run_program
-from partitioners.exir.transform import transform_program
-from partitioners.neutron.passes import PASSES, reciprocal_codes
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.run import run_program
+from npu_assay.partitioners.exir.transform import transform_program
+from npu_assay.partitioners.neutron.passes import PASSES, reciprocal_codes
 
 Write = Callable[[Builder], "fx.Node | Sequence[fx.Node]"]
 DEQUANTIZE = "quantized_decomposed.dequantize_per_tensor.default"

@@ -11,12 +11,12 @@ import pytest
 import torch
 from tflite_models import MODELS, UNIT, Sketch, random_inputs
 
-from partitioners.neutron import neutron_io
-from partitioners.neutron.device.operators import RULES
-from partitioners.neutron.device.site import DeviceError
-from partitioners.neutron.runtime import InputError, NeutronRuntime, Program
-from partitioners.neutron.tflite import FormatError, Model, Operator, Tensor, write
-from partitioners.neutron.tflite_schema import OPERATORS
+from npu_assay.partitioners.neutron import neutron_io
+from npu_assay.partitioners.neutron.device.operators import RULES
+from npu_assay.partitioners.neutron.device.site import DeviceError
+from npu_assay.partitioners.neutron.runtime import InputError, NeutronRuntime, Program
+from npu_assay.partitioners.neutron.tflite import FormatError, Model, Operator, Tensor, write
+from npu_assay.partitioners.neutron.tflite_schema import OPERATORS
 
 RUNTIME = NeutronRuntime()
 NHWC = (1, 4, 6, 8)

@@ -11,15 +11,15 @@ import torch
 from neutron_graphs import ACTIVATION, UNIT, WEIGHT, Builder, Params, Verdict, judge, partitioned
 from torch import fx
 
-from conformance.table import Row, load_table
-from partitioners.neutron.options import CustomDelegationOptions
-from partitioners.neutron.partitioner import NeutronPartitioner
-from partitioners.neutron.support.common import UNFUSABLE
-from partitioners.neutron.support.division import DIVISION_RULES
-from partitioners.neutron.support.rescale import PROBLEMS
-from partitioners.neutron.support.rules import RULES
-from partitioners.neutron.support.stage import DATA_ONLY, NEUTRAL, STAGE_RULES
-from partitioners.neutron.support.weights import LINEAR
+from npu_assay.conformance.table import Row, load_table
+from npu_assay.partitioners.neutron.options import CustomDelegationOptions
+from npu_assay.partitioners.neutron.partitioner import NeutronPartitioner
+from npu_assay.partitioners.neutron.support.common import UNFUSABLE
+from npu_assay.partitioners.neutron.support.division import DIVISION_RULES
+from npu_assay.partitioners.neutron.support.rescale import PROBLEMS
+from npu_assay.partitioners.neutron.support.rules import RULES
+from npu_assay.partitioners.neutron.support.stage import DATA_ONLY, NEUTRAL, STAGE_RULES
+from npu_assay.partitioners.neutron.support.weights import LINEAR
 
 Write = Callable[[Builder], fx.Node]
 OTHER = (0.1, 0, -128, 127, torch.int8)

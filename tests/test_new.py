@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from conformance import kit
-from conformance.certify import run_case
-from conformance.cli import main
-from conformance.selection import all_cases
-from conformance.table import load_table
-from partitioners.exir.blob import BlobError
+from npu_assay.conformance import kit
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.exir.blob import BlobError
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = (ROOT / "docs" / "certify-your-backend.md").read_text(encoding="utf-8")
@@ -84,7 +84,7 @@ def test_what_is_written_fits_its_name(name: str, prefix: str, tmp_path: Path) -
 
 def test_the_templates_are_package_data() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert "templates/new/*" in settings["tool"]["setuptools"]["package-data"]["conformance"]
+    assert "templates/new/*" in settings["tool"]["setuptools"]["package-data"]["npu_assay.conformance"]
     assert {path.name for path in (ROOT / "conformance/templates/new").iterdir()} == set(kit.FILES.values())
 
 
@@ -105,7 +105,7 @@ def test_the_templates_are_package_data() -> None:
         ("match", "a word of Python itself"),
         ("json", "a module of Python's library"),
         ("torch", "an installed distribution (torch "),
-        ("conformance", "an installed package"),
+        ("npu_assay", "an installed"),
         ("executorch", "an adapter of assay"),
         ("tests", "a folder beside the package"),
     ],
@@ -231,7 +231,7 @@ def install(project: Path, site: Path) -> None:
 def run(words: list[str], folder: Path, path: list[Path]) -> subprocess.CompletedProcess[str]:
     """A command with this interpreter; modules are found in `path`."""
     programs = {
-        "assay": ["-c", "from conformance.cli import main; main(prog_name='assay')"],
+        "assay": ["-c", "from npu_assay.conformance.cli import main; main(prog_name='assay')"],
         "pytest": ["-m", "pytest"],
     }
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}

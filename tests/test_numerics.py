@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from conformance.cases.baseline import BASELINES, baseline
-from conformance.cases.make import bias_quant, quant, weight_quant
-from conformance.chain import second_opinion
-from conformance.exact import exact_codes
-from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
-from conformance.numerics import GateResult, Golden, golden, judge
-from conformance.programs import model_inputs, module
-from reference.affine import Affine, float32
-from reference.int8 import elementwise, pool
-from reference.rescale import quantize_multiplier, tflite_single_round
+from npu_assay.conformance.cases.baseline import BASELINES, baseline
+from npu_assay.conformance.cases.make import bias_quant, quant, weight_quant
+from npu_assay.conformance.chain import second_opinion
+from npu_assay.conformance.exact import exact_codes
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.numerics import GateResult, Golden, golden, judge
+from npu_assay.conformance.programs import model_inputs, module
+from npu_assay.reference.affine import Affine, float32
+from npu_assay.reference.int8 import elementwise, pool
+from npu_assay.reference.rescale import quantize_multiplier, tflite_single_round
 
 SCHEME = "tflite_double_round"
 Q = quant(0.05, 3)
@@ -350,7 +350,7 @@ def truncating(ratios: Sequence[tuple[int, int]], y: Affine, limits: Any = None)
 
 def test_a_wrong_rescale_shared_by_device_and_golden_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = baseline("aten.convolution.default")
-    monkeypatch.setattr("reference.int8.conv.double_round_stage", truncating)
+    monkeypatch.setattr("npu_assay.reference.int8.conv.double_round_stage", truncating)
     outputs, found = device(graph), golden(graph)
     assert failed(judge(found, outputs, SCHEME)) == ["gate2", "gate3", "gate4"]
 
@@ -491,7 +491,7 @@ def test_second_opinion_agrees_on_a_chain() -> None:
 
 
 def test_second_opinion_names_the_step_of_a_wrong_golden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reference.golden.run", lambda op, args, kwargs: (args[0],))
+    monkeypatch.setattr("npu_assay.reference.golden.run", lambda op, args, kwargs: (args[0],))
     graph = chain([value("x", (4,), COARSE, Fill("max"))], ("aten.clamp.default", (-1, 1), COARSE))
     (message,) = second_opinion(graph)
     assert message == "s0: aten.clamp.default: golden output 0 is 381 at 0, onnx.reference 1"

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from conformance.cases import cases_for
-from conformance.cases.baseline import BASELINES, baseline
-from conformance.chain import second_opinion
-from conformance.graph import Case
-from conformance.table import load_table
-from reference import onnx_golden
-from reference.golden import Bounded, canonical, run
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases.baseline import BASELINES, baseline
+from npu_assay.conformance.chain import second_opinion
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.table import load_table
+from npu_assay.reference import onnx_golden
+from npu_assay.reference.golden import Bounded, canonical, run
 
 
 def numbers(*shape: int) -> Tensor:

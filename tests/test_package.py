@@ -13,17 +13,17 @@ from typing import Any
 import fake_backend
 import pytest
 
-from conformance.assay import Request, assay
-from conformance.cases import cases_for
-from conformance.certificate import CertificateError, Selection, certificate_text, conclude, read_certificate
-from conformance.journal import journal
-from conformance.package import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError, sha256
-from conformance.report.data import Report
-from conformance.results import CaseResult, ResultError, from_line, to_line
-from conformance.selection import SelectionError
-from conformance.table import load_table
-from conformance.verification import verify
-from conformance.waivers import Waiver, WaiverError, load_waivers
+from npu_assay.conformance.assay import Request, assay
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.certificate import CertificateError, Selection, certificate_text, conclude, read_certificate
+from npu_assay.conformance.journal import journal
+from npu_assay.conformance.package import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError, sha256
+from npu_assay.conformance.report.data import Report
+from npu_assay.conformance.results import CaseResult, ResultError, from_line, to_line
+from npu_assay.conformance.selection import SelectionError
+from npu_assay.conformance.table import load_table
+from npu_assay.conformance.verification import verify
+from npu_assay.conformance.waivers import Waiver, WaiverError, load_waivers
 
 EVERYTHING = Selection()
 TODAY = datetime.date(2026, 6, 1)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.cases import cases_for
-from conformance.selection import smoke
-from conformance.table import load_table
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.selection import smoke
+from npu_assay.conformance.table import load_table
 
 ROOT = Path(__file__).parents[1]
 TABLES = ("neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
@@ -56,7 +56,7 @@ USED = ("aten.abs.default.txt", "aten.neg.default.txt")
 PROJECT = """
 [tool.pytest.ini_options]
 testpaths = ["tests"]
-addopts = ["-p", "conformance.plugin", "-p", "no:cacheprovider", "-n", "0"]
+addopts = ["-p", "npu_assay.conformance.plugin", "-p", "no:cacheprovider", "-n", "0"]
 assay_backends = ["fake_backend:backend"]
 """
 

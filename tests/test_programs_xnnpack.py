@@ -6,12 +6,12 @@ import pytest
 import torch
 from edge_programs import OPEN, assert_same, exported_program, nodes_of
 
-from conformance.cases import cases_for
-from conformance.graph import Case
-from conformance.programs import build, model_inputs, module
-from conformance.table import load_table
-from partitioners.exir import EdgeCompileConfig, run_program, to_edge
-from partitioners.xnnpack.partitioner import overload
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.programs import build, model_inputs, module
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.exir import EdgeCompileConfig, run_program, to_edge
+from npu_assay.partitioners.xnnpack.partitioner import overload
 
 TABLE = load_table("xnnpack@1.5")
 CASES = {case.id: case for case in cases_for(TABLE)}

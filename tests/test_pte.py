@@ -12,7 +12,7 @@ import pytest
 import torch
 from pte_programs import ADD, PROGRAMS, added, counting, delegated, floats, plan, with_constants
 
-from partitioners.exir.pte import (
+from npu_assay.partitioners.exir.pte import (
     Allocation,
     Chain,
     DelegateCall,
@@ -31,7 +31,7 @@ from partitioners.exir.pte import (
     read,
     write,
 )
-from partitioners.exir.pte.reader import layout
+from npu_assay.partitioners.exir.pte.reader import layout
 
 
 @pytest.mark.parametrize("make", PROGRAMS.values(), ids=PROGRAMS)
@@ -48,7 +48,7 @@ def test_what_is_written_is_read_again(make: Callable[[], Program], options: dic
 
 
 def test_every_dtype_is_kept() -> None:
-    from partitioners.exir.pte.schema import DTYPES
+    from npu_assay.partitioners.exir.pte.schema import DTYPES
 
     values = [Tensor(dtype, (2,), (0,), bytes(2 * dtype.itemsize)) for dtype in DTYPES]
     assert read(write(Program((plan(values, [], [], [], []),)))).plans[0].values == tuple(values)

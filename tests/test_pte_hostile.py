@@ -19,9 +19,9 @@ import torch
 from hostile import mutated
 from pte_programs import PROGRAMS, TwiceRuntime, floats, plan
 
-from partitioners.exir import flatbuffer
-from partitioners.exir.errors import ExirError
-from partitioners.exir.pte import (
+from npu_assay.partitioners.exir import flatbuffer
+from npu_assay.partitioners.exir.errors import ExirError
+from npu_assay.partitioners.exir.pte import (
     Chain,
     DelegateCall,
     EValue,
@@ -39,8 +39,8 @@ from partitioners.exir.pte import (
     schema,
     write,
 )
-from partitioners.exir.pte.model import Tensor
-from partitioners.exir.pte.run import load
+from npu_assay.partitioners.exir.pte.model import Tensor
+from npu_assay.partitioners.exir.pte.run import load
 
 MUTATIONS, EXECUTIONS = 24_000, 4_000
 MIB = 2**20

@@ -23,10 +23,10 @@ from pte_programs import (
     with_constants,
 )
 
-from partitioners.exir import register_runtime
-from partitioners.exir.backend import CompileSpec
-from partitioners.exir.errors import BackendError, ExirError, InputError
-from partitioners.exir.pte import (
+from npu_assay.partitioners.exir import register_runtime
+from npu_assay.partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.exir.errors import BackendError, ExirError, InputError
+from npu_assay.partitioners.exir.pte import (
     Allocation,
     IntList,
     KernelCall,
@@ -36,7 +36,7 @@ from partitioners.exir.pte import (
     TensorList,
     write,
 )
-from partitioners.exir.pte.run import Loaded, load
+from npu_assay.partitioners.exir.pte.run import Loaded, load
 
 X = torch.arange(6.0).reshape(2, 3)
 TWICE = {"TwiceBackend": TwiceRuntime()}

@@ -10,11 +10,11 @@ import torch
 from honesty import faults
 from random_graphs import random_graph
 
-from conformance.cases.baseline import convolution
-from conformance.cases.make import X, activation, constant, quant, spread, step, weight_quant
-from conformance.graph import Fill, Graph, Ref, Step, Value
-from partitioners.neutron import NeutronPartitioner, NeutronRuntime, backend, generate_neutron_compile_spec
-from partitioners.neutron.runtime import Program
+from npu_assay.conformance.cases.baseline import convolution
+from npu_assay.conformance.cases.make import X, activation, constant, quant, spread, step, weight_quant
+from npu_assay.conformance.graph import Fill, Graph, Ref, Step, Value
+from npu_assay.partitioners.neutron import NeutronPartitioner, NeutronRuntime, backend, generate_neutron_compile_spec
+from npu_assay.partitioners.neutron.runtime import Program
 
 SEEDS = range(150)
 

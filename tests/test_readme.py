@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from pte_programs import added
 
-from conformance.backends import registered
-from conformance.cli import main
-from partitioners.exir.pte import write
+from npu_assay.conformance.backends import registered
+from npu_assay.conformance.cli import main
+from npu_assay.partitioners.exir.pte import write
 
 ROOT = Path(__file__).parent.parent
 INSTALL = "pip install -c constraints.txt . && assay certify neutron"
@@ -40,7 +40,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """A printed command as the installed one, which is that of this interpreter."""
     arguments = shlex.split(command)
     assert arguments[0] == "assay"
-    call = [sys.executable, "-c", "from conformance.cli import main; main(prog_name='assay')", *arguments[1:]]
+    call = [sys.executable, "-c", "from npu_assay.conformance.cli import main; main(prog_name='assay')", *arguments[1:]]
     return subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import recorded
 
-from conformance.backends import load_backend
-from conformance.cases import cases_for
-from conformance.certify import run_case
-from conformance.results import to_line
-from conformance.table import load_table
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.results import to_line
+from npu_assay.conformance.table import load_table
 
 LINES = '{"case":"a/1","n":1}\n{"case":"a/2","n":2}\n'
 
@@ -56,7 +56,7 @@ def test_what_cannot_be_compared_says_why(certified: bool, message: str, tmp_pat
 
 def test_the_order_of_cases_changes_nothing() -> None:
     """Equal numbers of different sign, one after the other and the other way round."""
-    backend, table = load_backend("partitioners.neutron:backend"), load_table("neutron@1.3")
+    backend, table = load_backend("npu_assay.partitioners.neutron:backend"), load_table("neutron@1.3")
     row = "aten.clamp.default/bounds/at_limit/"
     pair = [case for case in cases_for(table) if case.id in (row + "0_to_6", row + "minus_zero_to_6")]
     assert len(pair) == 2

@@ -12,26 +12,26 @@ from unittest.mock import patch
 import pytest
 from torch import fx
 
-from conformance.cases import cases_for
-from conformance.certify import run_case
-from conformance.graph import Case
-from conformance.mutation.trial import trial
-from conformance.results import CaseResult
-from conformance.table import Table, load_table
-from partitioners.ethosu import ethos_u55
-from partitioners.ethosu.faults import catalogue as of_ethosu
-from partitioners.exir import Backend
-from partitioners.exir.faults import Fault, compiling_with
-from partitioners.exir.nodes import argument
-from partitioners.neutron import backend as neutron
-from partitioners.neutron.device.site import Kernel, Site
-from partitioners.neutron.faults import catalogue as of_neutron
-from partitioners.neutron.faults.device import operator
-from partitioners.neutron.faults.partitioner import AVERAGE, CONV, POOL, instead
-from partitioners.neutron.lowering.registry import LOWERINGS
-from partitioners.neutron.support.rule import Context
-from partitioners.xnnpack import backend as xnnpack
-from partitioners.xnnpack.faults import catalogue as of_xnnpack
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.mutation.trial import trial
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.table import Table, load_table
+from npu_assay.partitioners.ethosu import ethos_u55
+from npu_assay.partitioners.ethosu.faults import catalogue as of_ethosu
+from npu_assay.partitioners.exir import Backend
+from npu_assay.partitioners.exir.faults import Fault, compiling_with
+from npu_assay.partitioners.exir.nodes import argument
+from npu_assay.partitioners.neutron import backend as neutron
+from npu_assay.partitioners.neutron.device.site import Kernel, Site
+from npu_assay.partitioners.neutron.faults import catalogue as of_neutron
+from npu_assay.partitioners.neutron.faults.device import operator
+from npu_assay.partitioners.neutron.faults.partitioner import AVERAGE, CONV, POOL, instead
+from npu_assay.partitioners.neutron.lowering.registry import LOWERINGS
+from npu_assay.partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.xnnpack import backend as xnnpack
+from npu_assay.partitioners.xnnpack.faults import catalogue as of_xnnpack
 
 RIGHT = {"neutron": neutron, "xnnpack": xnnpack, "ethos-u55": ethos_u55}
 

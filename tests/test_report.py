@@ -14,20 +14,20 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from conformance.assay import Request, assay
-from conformance.backends import needed_path
-from conformance.certificate import Selection
-from conformance.report.console import BarProgress, PlainProgress, progress, summary
-from conformance.report.data import CHECKS, Report, command, make_report
-from conformance.report.findings import find
-from conformance.report.junit import junit
-from conformance.report.matrix import Tally
-from conformance.report.render import html, markdown
-from conformance.report.svg import RED, lsb_by_row, lsb_histogram, sqnr_plot
-from conformance.report.symptoms import symptom
-from conformance.results import CaseResult, Failure, Reason
-from conformance.selection import all_cases
-from conformance.table import load_table
+from npu_assay.conformance.assay import Request, assay
+from npu_assay.conformance.backends import needed_path
+from npu_assay.conformance.certificate import Selection
+from npu_assay.conformance.report.console import BarProgress, PlainProgress, progress, summary
+from npu_assay.conformance.report.data import CHECKS, Report, command, make_report
+from npu_assay.conformance.report.findings import find
+from npu_assay.conformance.report.junit import junit
+from npu_assay.conformance.report.matrix import Tally
+from npu_assay.conformance.report.render import html, markdown
+from npu_assay.conformance.report.svg import RED, lsb_by_row, lsb_histogram, sqnr_plot
+from npu_assay.conformance.report.symptoms import symptom
+from npu_assay.conformance.results import CaseResult, Failure, Reason
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import load_table
 
 NEG = "aten.neg.default/operator/accept/baseline"
 

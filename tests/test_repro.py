@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.drift import Drift, drift
-from conformance.errors import UsageError
-from conformance.graph import Case, Fill, Quant, Ref, Step, Value
-from conformance.graph import Graph as CaseGraph
-from conformance.programs import materialise, model_inputs, module
-from conformance.repro import file_name, script_of, write_scripts
-from conformance.repro.model import codes, input_sources, model_source
-from conformance.results import METRICS, CaseResult, Failure, program_sha256, status_of, tag_failures
-from conformance.selection import all_cases, smoke
-from conformance.table import load_table
+from npu_assay.conformance.drift import Drift, drift
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.graph import Case, Fill, Quant, Ref, Step, Value
+from npu_assay.conformance.graph import Graph as CaseGraph
+from npu_assay.conformance.programs import materialise, model_inputs, module
+from npu_assay.conformance.repro import file_name, script_of, write_scripts
+from npu_assay.conformance.repro.model import codes, input_sources, model_source
+from npu_assay.conformance.results import METRICS, CaseResult, Failure, program_sha256, status_of, tag_failures
+from npu_assay.conformance.selection import all_cases, smoke
+from npu_assay.conformance.table import load_table
 
 TABLES = {"executorch:xnnpack": "xnnpack@1.5", "executorch:ethos-u55": "ethos_u55@1.5"}
 ALLOWED = {"torch", "executorch", "tosa_reference_model", "sys", "os"}
@@ -153,7 +153,7 @@ def test_errors(tmp_path: Path) -> None:
 
 def test_outputs_that_torch_computes_otherwise_are_written_out() -> None:
     """Codes that the exact golden and torch round apart stand in the script themselves."""
-    from conformance.repro.script import _near
+    from npu_assay.conformance.repro.script import _near
 
     assert not _near(torch.tensor([1.0]), torch.tensor([2.0], dtype=torch.float64), 0.5)
     assert _near(torch.tensor([1.0]), torch.tensor([1.1], dtype=torch.float64), 0.5)

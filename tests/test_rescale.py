@@ -8,9 +8,9 @@ import random
 import pytest
 import torch
 
-from reference.affine import Affine
-from reference.int8.output import double_round_stage, float64_stage
-from reference.rescale import (
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.int8.output import double_round_stage, float64_stage
+from npu_assay.reference.rescale import (
     SCHEMES,
     double_rounder,
     half_away_,

@@ -16,14 +16,14 @@ from pathlib import Path
 import fake_backend
 import pytest
 
-from conformance.assay import Request, assay
-from conformance.certificate import Selection
-from conformance.environment import suite_sources
-from conformance.isolation import Limits
-from conformance.isolation.forking import fork
-from conformance.package import CERTIFICATE, JOURNAL, RESULTS, PackageError
-from conformance.results import CaseResult
-from conformance.verification import verify
+from npu_assay.conformance.assay import Request, assay
+from npu_assay.conformance.certificate import Selection
+from npu_assay.conformance.environment import suite_sources
+from npu_assay.conformance.isolation import Limits
+from npu_assay.conformance.isolation.forking import fork
+from npu_assay.conformance.package import CERTIFICATE, JOURNAL, RESULTS, PackageError
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.verification import verify
 
 TODAY = datetime.date(2026, 6, 1)
 MOMENTS = 50
@@ -35,7 +35,7 @@ def steady_sources() -> Iterator[None]:
     """Who edits the suite while this runs starts other runs, which must not continue the earlier ones."""
     sources = suite_sources()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("conformance.assay.suite_sources", lambda: sources)
+        patch.setattr("npu_assay.conformance.assay.suite_sources", lambda: sources)
         yield
 
 

@@ -10,19 +10,19 @@ import pytest
 import torch
 from test_fuzz import Told
 
-from conformance.assay import Request, assay
-from conformance.cases import cases_for
-from conformance.certificate import Selection
-from conformance.certify import run_case
-from conformance.package import RESULTS
-from conformance.programs import materialise
-from conformance.seeds import reseeded
-from conformance.table import load_table
-from conformance.verification import verify
-from partitioners.ethosu import ethos_u55, ethos_u85
-from partitioners.exir import Backend
-from partitioners.neutron import backend as neutron
-from partitioners.xnnpack import backend as xnnpack
+from npu_assay.conformance.assay import Request, assay
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.certificate import Selection
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.package import RESULTS
+from npu_assay.conformance.programs import materialise
+from npu_assay.conformance.seeds import reseeded
+from npu_assay.conformance.table import load_table
+from npu_assay.conformance.verification import verify
+from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
+from npu_assay.partitioners.exir import Backend
+from npu_assay.partitioners.neutron import backend as neutron
+from npu_assay.partitioners.xnnpack import backend as xnnpack
 
 BACKENDS = (neutron, xnnpack, ethos_u55, ethos_u85)
 SEEDS = range(1, 6)

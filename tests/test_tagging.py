@@ -5,10 +5,10 @@ from __future__ import annotations
 import fake_backend
 import pytest
 
-from conformance.cases import cases_for
-from conformance.results import Reason
-from conformance.table import load_table
-from conformance.tagging import prepare, subject_nodes, tag, tags_of, verdict
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.results import Reason
+from npu_assay.conformance.table import load_table
+from npu_assay.conformance.tagging import prepare, subject_nodes, tag, tags_of, verdict
 
 TABLE = load_table(fake_backend.TABLE)
 CASES = {case.id: case for case in cases_for(TABLE)}

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_package import CASES, TODAY, places, run, with_junk
 
-from conformance import verification
-from conformance.certificate import Certificate, Selection, certificate_text, conclude, read_certificate
-from conformance.contents import Contents, read_folder
-from conformance.evidence import NOTED, result_problem
-from conformance.package import CERTIFICATE, RESULTS, results_text, sha256
-from conformance.results import CaseResult, ResultError, from_line, read_line, to_line
-from conformance.verification import Verification, verify_contents
+from npu_assay.conformance import verification
+from npu_assay.conformance.certificate import Certificate, Selection, certificate_text, conclude, read_certificate
+from npu_assay.conformance.contents import Contents, read_folder
+from npu_assay.conformance.evidence import NOTED, result_problem
+from npu_assay.conformance.package import CERTIFICATE, RESULTS, results_text, sha256
+from npu_assay.conformance.results import CaseResult, ResultError, from_line, read_line, to_line
+from npu_assay.conformance.verification import Verification, verify_contents
 
 Files = Mapping[str, bytes]
 CASE = {case.id: case for case in CASES}

@@ -13,10 +13,10 @@ import torch
 from hostile import outcomes
 from tflite_models import MODELS, UNIT, Sketch, arithmetic, classifier, movement
 
-from partitioners.neutron.runtime import NeutronRuntime
-from partitioners.neutron.tflite import FormatError, Model, Operator, Tensor, read, write
-from partitioners.neutron.tflite_schema import OPERATORS, OPTIONS
-from partitioners.neutron.tflite_versions import version
+from npu_assay.partitioners.neutron.runtime import NeutronRuntime
+from npu_assay.partitioners.neutron.tflite import FormatError, Model, Operator, Tensor, read, write
+from npu_assay.partitioners.neutron.tflite_schema import OPERATORS, OPTIONS
+from npu_assay.partitioners.neutron.tflite_versions import version
 
 X = Tensor("x", (1, 4), "int8", None, (0.5,), (0,))
 Y = replace(X, name="y")

@@ -29,11 +29,11 @@ from xnn_models import (
     weights,
 )
 
-from partitioners.exir import flatbuffer
-from partitioners.xnnpack import xnn_schema as schema
-from partitioners.xnnpack.runtime import InputError, Port, XnnpackRuntime
-from partitioners.xnnpack.xnn_format import FormatError, read, write
-from partitioners.xnnpack.xnn_model import (
+from npu_assay.partitioners.exir import flatbuffer
+from npu_assay.partitioners.xnnpack import xnn_schema as schema
+from npu_assay.partitioners.xnnpack.runtime import InputError, Port, XnnpackRuntime
+from npu_assay.partitioners.xnnpack.xnn_format import FormatError, read, write
+from npu_assay.partitioners.xnnpack.xnn_model import (
     ABSENT,
     KEEP_DIMS,
     PerChannel,

@@ -1,4 +1,4 @@
-"""The kernels of `reference.xnnpack` against their formulas in whole numbers, fractions and float64."""
+"""The kernels of `npu_assay.reference.xnnpack` against their formulas in whole numbers, fractions and float64."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference.affine import Affine, float32
-from reference.xnnpack import convert, dynamic, rational, static
-from reference.xnnpack import float32 as reals
-from reference.xnnpack.accuracy import FLOAT32
-from reference.xnnpack.fma import accumulate, flushed, fma
-from reference.xnnpack.output import code
+from npu_assay.reference.affine import Affine, float32
+from npu_assay.reference.xnnpack import convert, dynamic, rational, static
+from npu_assay.reference.xnnpack import float32 as reals
+from npu_assay.reference.xnnpack.accuracy import FLOAT32
+from npu_assay.reference.xnnpack.fma import accumulate, flushed, fma
+from npu_assay.reference.xnnpack.output import code
 
 ALL = torch.arange(-128, 128).to(torch.int8)
 PAIRS = (ALL.repeat_interleave(256), ALL.repeat(256))

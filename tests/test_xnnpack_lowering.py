@@ -10,14 +10,14 @@ import pytest
 import torch
 from xnnpack_graphs import OTHER, PRESERVE, WEIGHT, Q, coded, graph, program, real, step
 
-from conformance.graph import Fill, Graph, Quant, Step, Value
-from conformance.programs import materialise, model_inputs
-from partitioners.exir import run_program, to_backend
-from partitioners.xnnpack import XnnpackBackend, XnnpackPartitioner, XnnpackRuntime
-from partitioners.xnnpack.configs import ALL_CONFIGS
-from partitioners.xnnpack.lowering.registry import LOWERINGS
-from partitioners.xnnpack.xnn_format import read
-from partitioners.xnnpack.xnn_model import (
+from npu_assay.conformance.graph import Fill, Graph, Quant, Step, Value
+from npu_assay.conformance.programs import materialise, model_inputs
+from npu_assay.partitioners.exir import run_program, to_backend
+from npu_assay.partitioners.xnnpack import XnnpackBackend, XnnpackPartitioner, XnnpackRuntime
+from npu_assay.partitioners.xnnpack.configs import ALL_CONFIGS
+from npu_assay.partitioners.xnnpack.lowering.registry import LOWERINGS
+from npu_assay.partitioners.xnnpack.xnn_format import read
+from npu_assay.partitioners.xnnpack.xnn_model import (
     ABSENT,
     ALIGN_CORNERS,
     KEEP_DIMS,

@@ -9,11 +9,11 @@ import pytest
 from torch import fx
 from xnnpack_graphs import WEIGHT, Q, coded, graph, program, real, step
 
-from conformance.graph import Graph, Quant
-from partitioners.exir.compiling import CompileError
-from partitioners.exir.ops import edge_op, target_name
-from partitioners.xnnpack import XnnpackBackend
-from partitioners.xnnpack.lowering import lower
+from npu_assay.conformance.graph import Graph, Quant
+from npu_assay.partitioners.exir.compiling import CompileError
+from npu_assay.partitioners.exir.ops import edge_op, target_name
+from npu_assay.partitioners.xnnpack import XnnpackBackend
+from npu_assay.partitioners.xnnpack.lowering import lower
 
 IMAGE = (1, 3, 4, 6)
 ONE, ZERO = (1, 1), (0, 0)

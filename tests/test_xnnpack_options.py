@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from xnnpack_graphs import graph, partitioned, program, real, step
 
-from conformance.graph import Graph
-from partitioners.exir import to_backend
-from partitioners.xnnpack import XnnpackBackend, XnnpackPartitioner
-from partitioners.xnnpack.configs import ReLUConfig
+from npu_assay.conformance.graph import Graph
+from npu_assay.partitioners.exir import to_backend
+from npu_assay.partitioners.xnnpack import XnnpackBackend, XnnpackPartitioner
+from npu_assay.partitioners.xnnpack.configs import ReLUConfig
 
 CHAIN = graph([real("x", 2, 3)], [step("first", "abs", "x"), step("second", "relu", "first")])
 
@@ -55,9 +55,11 @@ def test_what_is_accepted_in_bfloat16_compiles() -> None:
 def test_verbose_logs_delegates_and_reasons(caplog: pytest.LogCaptureFixture) -> None:
     """A user sees it with logging.basicConfig(); without `verbose` nothing is said."""
     partitioned(CHAIN, configs=[ReLUConfig])
-    assert [record for record in caplog.records if record.name.startswith("partitioners")] == []
+    assert [record for record in caplog.records if record.name.startswith("npu_assay")] == []
     partitioned(CHAIN, configs=[ReLUConfig], verbose=True)
-    said = [record.getMessage() for record in caplog.records if record.name == "partitioners.xnnpack.partitioner"]
+    said = [
+        record.getMessage() for record in caplog.records if record.name == "npu_assay.partitioners.xnnpack.partitioner"
+    ]
     assert said == [
         "tag0: aten_relu_default",
         "aten_abs_default (aten.abs.default) [configs]: the operator's config must be one of configs; "
@@ -66,7 +68,7 @@ def test_verbose_logs_delegates_and_reasons(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_verbose_is_seen_once_whether_logging_is_set_up_or_not(capsys: pytest.CaptureFixture[str]) -> None:
-    logger, root = logging.getLogger("partitioners.xnnpack.partitioner"), logging.getLogger()
+    logger, root = logging.getLogger("npu_assay.partitioners.xnnpack.partitioner"), logging.getLogger()
     handlers, root.handlers = root.handlers, []
     try:
         partitioned(CHAIN, verbose=True)

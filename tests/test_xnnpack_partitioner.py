@@ -10,14 +10,14 @@ import pytest
 import torch
 from xnnpack_graphs import OTHER, PRESERVE, WEIGHT, Q, coded, graph, partitioned, program, real, step
 
-from conformance.cases import cases_for
-from conformance.graph import Case, Graph, Quant
-from conformance.table import load_table
-from conformance.tagging import prepare, tag
-from partitioners.exir.ops import target_name
-from partitioners.exir.partitioner import DELEGATION_TAG
-from partitioners.exir.program import copy_program
-from partitioners.xnnpack import (
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.graph import Case, Graph, Quant
+from npu_assay.conformance.table import load_table
+from npu_assay.conformance.tagging import prepare, tag
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.program import copy_program
+from npu_assay.partitioners.xnnpack import (
     ConfigPrecisionType,
     XnnpackDynamicallyQuantizedPartitioner,
     XnnpackFloatingPointPartitioner,
@@ -25,10 +25,10 @@ from partitioners.xnnpack import (
     XnnpackQuantizedPartitioner,
     backend,
 )
-from partitioners.xnnpack import configs as configurations
-from partitioners.xnnpack.config import PartitionerConfig
-from partitioners.xnnpack.configs import ALL_CONFIGS, AbsConfig, LinearConfig, ReLUConfig
-from partitioners.xnnpack.partitioner import OPTIONS, by_target
+from npu_assay.partitioners.xnnpack import configs as configurations
+from npu_assay.partitioners.xnnpack.config import PartitionerConfig
+from npu_assay.partitioners.xnnpack.configs import ALL_CONFIGS, AbsConfig, LinearConfig, ReLUConfig
+from npu_assay.partitioners.xnnpack.partitioner import OPTIONS, by_target
 
 FP32, STATIC, DYNAMIC = ConfigPrecisionType.FP32, ConfigPrecisionType.STATIC_QUANT, ConfigPrecisionType.DYNAMIC_QUANT
 TABLE = load_table("xnnpack@1.5")
@@ -124,7 +124,7 @@ class _OtherAbs(AbsConfig):
     [
         ([AbsConfig, _OtherAbs], ValueError, "AbsConfig and _OtherAbs are both for aten.abs.default, expected one"),
         ([AbsConfig, AbsConfig], ValueError, "AbsConfig and AbsConfig are both for aten.abs.default"),
-        ([AbsConfig()], TypeError, "expected classes from partitioners.xnnpack.configs"),
+        ([AbsConfig()], TypeError, "expected classes from npu_assay.partitioners.xnnpack.configs"),
         (["AbsConfig"], TypeError, "configs has 'AbsConfig', expected classes"),
         ("AbsConfig", TypeError, "configs is 'AbsConfig', expected a list of classes"),
         (AbsConfig, TypeError, "configs is <class .*AbsConfig'>, expected a list of classes"),

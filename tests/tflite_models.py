@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from partitioners.neutron.tflite import Model, Operator, Tensor
+from npu_assay.partitioners.neutron.tflite import Model, Operator, Tensor
 
 UNIT = (1 / 256, -128)
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioners.ethosu.tosa_check import RULES, completed
-from partitioners.ethosu.tosa_model import NUMPY_TYPES, TModel, TOperator, TShape, TTensor
-from partitioners.ethosu.tosa_rules.use import Use
+from npu_assay.partitioners.ethosu.tosa_check import RULES, completed
+from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES, TModel, TOperator, TShape, TTensor
+from npu_assay.partitioners.ethosu.tosa_rules.use import Use
 
 Array = npt.NDArray[Any]
 

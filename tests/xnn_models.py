@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from partitioners.xnnpack import xnn_schema as schema
-from partitioners.xnnpack.xnn_model import (
+from npu_assay.partitioners.xnnpack import xnn_schema as schema
+from npu_assay.partitioners.xnnpack.xnn_model import (
     ABSENT,
     KEEP_DIMS,
     Array,
@@ -23,8 +23,8 @@ from partitioners.xnnpack.xnn_model import (
     XValue,
     packed_int4,
 )
-from partitioners.xnnpack.xnn_shapes import output_shape
-from reference.affine import Affine
+from npu_assay.partitioners.xnnpack.xnn_shapes import output_shape
+from npu_assay.reference.affine import Affine
 
 X, Y = Affine(0.05, 3), Affine(0.125, -2)
 INFINITY = float("inf")

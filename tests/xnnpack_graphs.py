@@ -8,12 +8,12 @@ from typing import Any
 
 from torch.export import ExportedProgram
 
-from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
-from conformance.programs import build
-from conformance.table import load_table
-from partitioners.exir.backend import Rejection
-from partitioners.exir.partitioner import DELEGATION_TAG
-from partitioners.xnnpack import XnnpackPartitioner
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs import build
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.xnnpack import XnnpackPartitioner
 
 PRESERVE = load_table("xnnpack@1.5").preserve
 Q, OTHER = Quant(0.05, 3), Quant(0.125, -7)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-ADAPTERS = {"executorch": "conformance.adapters.executorch", "onnxruntime": "conformance.adapters.onnxruntime"}
+ADAPTERS = {
+    "executorch": "npu_assay.conformance.adapters.executorch",
+    "onnxruntime": "npu_assay.conformance.adapters.onnxruntime",
+}
 """The module of each adapter. Its attributes are the backends, with _ for - in their names."""
 
 

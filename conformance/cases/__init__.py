@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from conformance.cases import (
+from npu_assay.conformance.cases import (
     arithmetic,
     cat,
     conv,
@@ -23,13 +23,13 @@ from conformance.cases import (
     transposed,
     typed,
 )
-from conformance.cases.baseline import plain
-from conformance.cases.limits import LimitError, Limits
-from conformance.cases.make import OPERATOR, SUBJECT, Draft, model
-from conformance.cases.shared import sizes
-from conformance.graph import Case
-from conformance.memory import many_records
-from conformance.table import INTEGER_PRECISIONS, Row, Table
+from npu_assay.conformance.cases.baseline import plain
+from npu_assay.conformance.cases.limits import LimitError, Limits
+from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model
+from npu_assay.conformance.cases.shared import sizes
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.memory import many_records
+from npu_assay.conformance.table import INTEGER_PRECISIONS, Row, Table
 
 Family = Callable[[Limits], list[Draft]]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from conformance.cases.baseline import HALF, IMAGE, binary
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.baseline import HALF, IMAGE, binary
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Q,
     Use,
@@ -31,9 +31,9 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.permitted import deepest, image
-from conformance.cases.shared import BELOW, contexts, named, rank_limit, rescale_limit
-from conformance.graph import Fill, Quant, Ref
+from npu_assay.conformance.cases.permitted import deepest, image
+from npu_assay.conformance.cases.shared import BELOW, contexts, named, rank_limit, rescale_limit
+from npu_assay.conformance.graph import Fill, Quant, Ref
 
 SUM = quant(0.1, 5)
 PRODUCT = quant(0.002, 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     UNIT,
     Front,
     Q,
@@ -24,7 +24,7 @@ from conformance.cases.make import (
     use,
     weight_quant,
 )
-from conformance.cases.permitted import (
+from npu_assay.conformance.cases.permitted import (
     INFINITY,
     Shape,
     deep,
@@ -40,7 +40,7 @@ from conformance.cases.permitted import (
     transposable,
     vertical_strides,
 )
-from conformance.graph import Fill, Graph, Quant, Ref, Value
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Value
 
 Placed = tuple[Use, Front]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from conformance.cases.baseline import cat
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.baseline import cat
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Q,
@@ -25,8 +25,8 @@ from conformance.cases.make import (
     quant,
     sizes_of,
 )
-from conformance.cases.shared import ZERO_POINTS, contexts, fills, one_hots, rank_limit
-from conformance.graph import Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.cases.shared import ZERO_POINTS, contexts, fills, one_hots, rank_limit
+from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value
 
 Shape = tuple[int, ...]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from conformance.cases import fusion
-from conformance.cases.baseline import POSITIVE, convolution
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases import fusion
+from npu_assay.conformance.cases.baseline import POSITIVE, convolution
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Q,
@@ -30,8 +30,8 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.shared import BELOW, contexts, fills, named, one_hots, rescale_limit
-from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.cases.shared import BELOW, contexts, fills, named, one_hots, rescale_limit
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 CONVOLUTION = "aten.convolution.default"
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import isqrt
 from typing import Any
 
-from conformance.cases import fusion
-from conformance.cases.baseline import IMAGE, POSITIVE, PROBABILITY, TANH, prelu
-from conformance.cases.limits import Limits, past
-from conformance.cases.make import (
+from npu_assay.conformance.cases import fusion
+from npu_assay.conformance.cases.baseline import IMAGE, POSITIVE, PROBABILITY, TANH, prelu
+from npu_assay.conformance.cases.limits import Limits, past
+from npu_assay.conformance.cases.make import (
     UNIT,
     Draft,
     Q,
@@ -33,7 +33,7 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.permitted import (
+from npu_assay.conformance.cases.permitted import (
     INFINITY,
     Bounds,
     deepest,
@@ -46,7 +46,7 @@ from conformance.cases.permitted import (
     plain_bounds,
     wide,
 )
-from conformance.cases.shared import (
+from npu_assay.conformance.cases.shared import (
     BELOW,
     all_codes,
     behind_convolution,
@@ -60,7 +60,7 @@ from conformance.cases.shared import (
     reshaped,
     unary_rescale,
 )
-from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 SHAPES = ((1,), (7,), (3, 5), (2, 3, 7), (1, 3, 5, 7), (2, 1, 4, 3), (2, 3, 2, 3, 2), (1, 1, 1, 1), (1, 2, 1, 3, 1, 2))
 

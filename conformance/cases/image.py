@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.cases.limits import Limits, past
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits, past
+from npu_assay.conformance.cases.make import (
     Draft,
     Use,
     accepted,
@@ -18,9 +18,17 @@ from conformance.cases.make import (
     use,
     valued,
 )
-from conformance.cases.permitted import growth
-from conformance.cases.pool import name, rank2d
-from conformance.cases.shared import contexts, fills, movement, reshaped, same_qparams, surroundings, unquantised
+from npu_assay.conformance.cases.permitted import growth
+from npu_assay.conformance.cases.pool import name, rank2d
+from npu_assay.conformance.cases.shared import (
+    contexts,
+    fills,
+    movement,
+    reshaped,
+    same_qparams,
+    surroundings,
+    unquantised,
+)
 
 ADAPTIVE = "aten._adaptive_avg_pool2d.default"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from conformance.errors import UsageError
+from npu_assay.conformance.errors import UsageError
 
 Choice = TypeVar("Choice", int, str)
 SMALLEST_MULTIPLE, LARGEST_MULTIPLE = 2, 64

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
-from conformance.cases import fusion
-from conformance.cases.baseline import addmm, matrix_weights
-from conformance.cases.limits import Limits, around
-from conformance.cases.make import (
+from npu_assay.conformance.cases import fusion
+from npu_assay.conformance.cases.baseline import addmm, matrix_weights
+from npu_assay.conformance.cases.limits import Limits, around
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Q,
@@ -35,8 +35,8 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.shared import BELOW, contexts, fills, named, one_hots, rescale_limit
-from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.cases.shared import BELOW, contexts, fills, named, one_hots, rescale_limit
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 SIZES = ((1, 1, 1), (1, 7, 1), (3, 1, 5), (4, 16, 8), (1, 33, 9), (5, 64, 3), (2, 130, 2))
 

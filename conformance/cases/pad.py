@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Use,
     accepted,
@@ -21,9 +21,9 @@ from conformance.cases.make import (
     silent,
     use,
 )
-from conformance.cases.permitted import deep, deepest
-from conformance.cases.shared import ZERO_POINTS, contexts, movement, same_qparams
-from conformance.graph import Quant
+from npu_assay.conformance.cases.permitted import deep, deepest
+from npu_assay.conformance.cases.shared import ZERO_POINTS, contexts, movement, same_qparams
+from npu_assay.conformance.graph import Quant
 
 PAD = "aten.constant_pad_nd.default"
 Shape = tuple[int, ...]

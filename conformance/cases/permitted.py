@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import quant
-from conformance.graph import Quant
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import quant
+from npu_assay.conformance.graph import Quant
 
 Shape = tuple[int, ...]
 Bounds = tuple[float | None, float | None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Q,
@@ -23,9 +23,9 @@ from conformance.cases.make import (
     sizes_of,
     use,
 )
-from conformance.cases.permitted import transposable
-from conformance.cases.shared import contexts, movement, rank_limit, same_qparams
-from conformance.graph import Graph, Quant, Ref
+from npu_assay.conformance.cases.permitted import transposable
+from npu_assay.conformance.cases.shared import contexts, movement, rank_limit, same_qparams
+from npu_assay.conformance.graph import Graph, Quant, Ref
 
 PERMUTE = "aten.permute_copy.default"
 Shape = tuple[int, ...]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from conformance.cases.limits import Limits, around, past
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits, around, past
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Use,
@@ -22,9 +22,9 @@ from conformance.cases.make import (
     silent,
     use,
 )
-from conformance.cases.permitted import vertical_strides
-from conformance.cases.shared import contexts, movement, reshaped, same_qparams
-from conformance.graph import Graph, Ref
+from npu_assay.conformance.cases.permitted import vertical_strides
+from npu_assay.conformance.cases.shared import contexts, movement, reshaped, same_qparams
+from npu_assay.conformance.graph import Graph, Ref
 
 AVG2, AVG1 = "aten.avg_pool2d.default", "aten.avg_pool1d.default"
 MAX2, MAX1 = "aten.max_pool2d.default", "aten.max_pool1d.default"

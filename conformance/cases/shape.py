@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from conformance.cases.baseline import IMAGE, matrix_weights
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.baseline import IMAGE, matrix_weights
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Q,
@@ -32,9 +32,9 @@ from conformance.cases.make import (
     then_abs,
     use,
 )
-from conformance.cases.permitted import deepest, transposable
-from conformance.cases.shared import movement, rank_limit, same_qparams, surroundings, unquantised
-from conformance.graph import Graph, Ref, Step
+from npu_assay.conformance.cases.permitted import deepest, transposable
+from npu_assay.conformance.cases.shared import movement, rank_limit, same_qparams, surroundings, unquantised
+from npu_assay.conformance.graph import Graph, Ref, Step
 
 VIEW = "aten.view_copy.default"
 UNSQUEEZE = "aten.unsqueeze.default"

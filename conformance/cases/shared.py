@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Front,
@@ -29,8 +29,8 @@ from conformance.cases.make import (
     then_two,
     valued,
 )
-from conformance.cases.permitted import deepest, of_rank, wide
-from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.cases.permitted import deepest, of_rank, wide
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 ZERO_POINTS = (-128, 0, 127)
 # Every code once, neighbours far apart.

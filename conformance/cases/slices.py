@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from conformance.cases.limits import Limits, past
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits, past
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Use,
@@ -24,9 +24,9 @@ from conformance.cases.make import (
     step,
     use,
 )
-from conformance.cases.permitted import pieces, sliced_size
-from conformance.cases.shared import contexts, movement, rank_limit, same_qparams
-from conformance.graph import Graph, Ref, Step
+from npu_assay.conformance.cases.permitted import pieces, sliced_size
+from npu_assay.conformance.cases.shared import contexts, movement, rank_limit, same_qparams
+from npu_assay.conformance.graph import Graph, Ref, Step
 
 SLICE = "aten.slice_copy.Tensor"
 END = 2**63 - 1  # "to the end", as torch exports x[:, 2:]

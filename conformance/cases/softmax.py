@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import isqrt
 
-from conformance.cases.baseline import PROBABILITY
-from conformance.cases.limits import Limits, past
-from conformance.cases.make import (
+from npu_assay.conformance.cases.baseline import PROBABILITY
+from npu_assay.conformance.cases.limits import Limits, past
+from npu_assay.conformance.cases.make import (
     Draft,
     Use,
     accepted,
@@ -23,8 +23,8 @@ from conformance.cases.make import (
     sizes_of,
     use,
 )
-from conformance.cases.permitted import deep, divisor, fixed_quant, least_rank, most_positions
-from conformance.cases.shared import (
+from npu_assay.conformance.cases.permitted import deep, divisor, fixed_quant, least_rank, most_positions
+from npu_assay.conformance.cases.shared import (
     all_codes,
     contexts,
     fills,
@@ -34,7 +34,7 @@ from conformance.cases.shared import (
     rank_limit,
     rescale_limit,
 )
-from conformance.graph import Quant
+from npu_assay.conformance.graph import Quant
 
 Shape = tuple[int, ...]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from conformance.cases.conv import operand, operand_quant, shifted, with_operand
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.conv import operand, operand_quant, shifted, with_operand
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Q,
     Use,
@@ -25,8 +25,8 @@ from conformance.cases.make import (
     spread,
     weight_quant,
 )
-from conformance.cases.shared import fills, one_hots
-from conformance.graph import Ref
+from npu_assay.conformance.cases.shared import fills, one_hots
+from npu_assay.conformance.graph import Ref
 
 CONVOLUTION = "aten.convolution.default"
 

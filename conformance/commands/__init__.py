@@ -1,1 +1,1 @@
-"""Commands of `assay`, one module each; `conformance.cli` registers them."""
+"""Commands of `assay`, one module each; `npu_assay.conformance.cli` registers them."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from conformance.commands.shared import plain, usage_errors
+from npu_assay.conformance.commands.shared import plain, usage_errors
 
 AGREE, DRIFT = 0, 1
 
@@ -23,19 +23,19 @@ def drift(folder: Path, as_json: bool, as_markdown: bool, repro: str | None, rep
     Everything is derived from results.jsonl again. Exit codes: 0 they agree, 1 they differ, 2 nothing that a run wrote.
     """
     with usage_errors():
-        from conformance.drift import drift_text
-        from conformance.drift_run import read_drift
-        from conformance.drift_text import lines, markdown
+        from npu_assay.conformance.drift import drift_text
+        from npu_assay.conformance.drift_run import read_drift
+        from npu_assay.conformance.drift_text import lines, markdown
 
         if as_json + as_markdown + (repro is not None) + repros > 1:
             raise click.UsageError("expected one of --json, --markdown, --repro and --repros")
         found = read_drift(folder)
         if repro is not None:
-            from conformance.repro import script_of
+            from npu_assay.conformance.repro import script_of
 
             text = script_of(found, repro)
         elif repros:
-            from conformance.repro import write_scripts
+            from npu_assay.conformance.repro import write_scripts
 
             text = write_scripts(found, folder)
         else:

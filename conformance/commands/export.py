@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from conformance.commands.shared import plain, usage_errors
+from npu_assay.conformance.commands.shared import plain, usage_errors
 
 FORMATS = ("onnx", "pt2", "tflite", "pte")
 
@@ -26,8 +26,8 @@ def export(backend: str, folder: Path, format_: str, expression: str | None, tab
     Exit codes: 0 written, 2 usage or data error, and then nothing is written.
     """
     with usage_errors():
-        from conformance.interchange.export import Request
-        from conformance.interchange.export import export as write
+        from npu_assay.conformance.interchange.export import Request
+        from npu_assay.conformance.interchange.export import export as write
 
         manifest = write(Request(backend, format_, folder, expression, table))
     for code, count in sorted(Counter(one.code for one in manifest.left_out).items()):

@@ -8,7 +8,7 @@ import time
 
 import click
 
-from conformance.commands.shared import Seconds, cores, usage_errors
+from npu_assay.conformance.commands.shared import Seconds, cores, usage_errors
 
 NOTICED, SURVIVED = 0, 1
 
@@ -54,13 +54,13 @@ def mutate(
     from rich.console import Console
 
     with usage_errors():
-        from conformance.backends import load_backend
-        from conformance.isolation.imports import unchanged
-        from conformance.mutation.catalogue import catalogue_of, load_faults, selected
-        from conformance.mutation.report import Mutation
-        from conformance.mutation.report import as_json as data_of
-        from conformance.mutation.run import Job, run_faults
-        from conformance.mutation.text import print_report
+        from npu_assay.conformance.backends import load_backend
+        from npu_assay.conformance.isolation.imports import unchanged
+        from npu_assay.conformance.mutation.catalogue import catalogue_of, load_faults, selected
+        from npu_assay.conformance.mutation.report import Mutation
+        from npu_assay.conformance.mutation.report import as_json as data_of
+        from npu_assay.conformance.mutation.run import Job, run_faults
+        from npu_assay.conformance.mutation.text import print_report
 
         with unchanged(backend):
             right = load_backend(backend)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from conformance.commands.shared import usage_errors
+from npu_assay.conformance.commands.shared import usage_errors
 
 
 @click.command()
@@ -18,7 +18,7 @@ def new(name: str, out: Path | None) -> None:
     Exit codes: 0 written, 2 usage error, and then nothing is written.
     """
     with usage_errors():
-        from conformance.kit import write_kit
+        from npu_assay.conformance.kit import write_kit
 
         folder = Path(name) if out is None else out
         for path in write_kit(name, folder):

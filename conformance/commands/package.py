@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from conformance.commands.shared import plain, usage_errors
+from npu_assay.conformance.commands.shared import plain, usage_errors
 
 PACKED, REFUSED = 0, 1
 
@@ -21,7 +21,7 @@ def package(folder: Path, out: Path | None) -> None:
     Exit codes: 0 packed (certified or not), 1 the folder's files contradict each other, 2 usage or data error.
     """
     with usage_errors():
-        from conformance.packing import pack
+        from npu_assay.conformance.packing import pack
 
         target = out if out is not None else Path(f"{folder.resolve().name}.zip")
         packed = pack(folder, target, datetime.datetime.now(datetime.UTC).date())

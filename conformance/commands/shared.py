@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from conformance.plain import plain as plain
+from npu_assay.conformance.plain import plain as plain
 
 UNUSABLE = 2
 LONGEST = 10.0**8  # seconds: three years
@@ -39,8 +39,8 @@ class Seconds(click.FloatRange):
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """One line and exit code 2 for what the user can put right."""
-    from conformance.errors import UsageError
-    from conformance.table import TableError
+    from npu_assay.conformance.errors import UsageError
+    from npu_assay.conformance.table import TableError
 
     try:
         yield

@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from conformance.certify import (
+from npu_assay.conformance.certify import (
     Observation,
     Sources,
     check_delegate,
@@ -25,16 +25,16 @@ from conformance.certify import (
     run_lowered,
     working,
 )
-from conformance.fuzz.sketch import REFUSED
-from conformance.graph import Case
-from conformance.numerics import golden, judge
-from conformance.programs import model_inputs
-from conformance.results import Failure, tag_failures
-from conformance.table import Table
-from conformance.tagging import STEP, Recorder, prepare, tagging_of
-from partitioners.exir import Backend, run_program, to_backend
-from partitioners.exir.partitioner import DELEGATION_TAG
-from reference.golden import GoldenError
+from npu_assay.conformance.fuzz.sketch import REFUSED
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.numerics import golden, judge
+from npu_assay.conformance.programs import model_inputs
+from npu_assay.conformance.results import Failure, tag_failures
+from npu_assay.conformance.table import Table
+from npu_assay.conformance.tagging import STEP, Recorder, prepare, tagging_of
+from npu_assay.partitioners.exir import Backend, run_program, to_backend
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.reference.golden import GoldenError
 
 PARTITION, REFERENCE = "partition", "reference"
 

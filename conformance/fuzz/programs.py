@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 from random import Random
 from typing import TypeVar
 
-from conformance.fuzz.names import FIRST, Name, is_program, parse
-from conformance.fuzz.reductions import reductions
-from conformance.fuzz.sketch import (
+from npu_assay.conformance.fuzz.names import FIRST, Name, is_program, parse
+from npu_assay.conformance.fuzz.reductions import reductions
+from npu_assay.conformance.fuzz.sketch import (
     MOST,
     Kind,
     Shape,
@@ -30,9 +30,9 @@ from conformance.fuzz.sketch import (
     with_refs,
     without_dead,
 )
-from conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
-from conformance.programs import MAX_POOL_WITH_INDICES
-from conformance.seeds import reseeded
+from npu_assay.conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs import MAX_POOL_WITH_INDICES
+from npu_assay.conformance.seeds import reseeded
 
 SINGLE = 1 / 3  # share of programs of one graph
 PARTS = 6  # graphs in a program, at most

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance.fuzz.names import Name, parse
-from conformance.package import FUZZ, FUZZ_JOURNAL, PackageError, writing
-from conformance.results import CaseResult, ResultError, from_line, to_line
+from npu_assay.conformance.fuzz.names import Name, parse
+from npu_assay.conformance.package import FUZZ, FUZZ_JOURNAL, PackageError, writing
+from npu_assay.conformance.results import CaseResult, ResultError, from_line, to_line
 
 BLOCK = 512  # programs
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from conformance.fuzz.sketch import Kind, can_resize, kinds, references, resized, with_refs, without_dead
-from conformance.graph import Fill, Graph, Ref, Value
+from npu_assay.conformance.fuzz.sketch import Kind, can_resize, kinds, references, resized, with_refs, without_dead
+from npu_assay.conformance.graph import Fill, Graph, Ref, Value
 
 PLAIN = ("zero", "ramp")
 

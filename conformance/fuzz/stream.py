@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.certificate import Fuzz
-from conformance.fuzz.programs import Programs
-from conformance.fuzz.record import Record, write_file
-from conformance.fuzz.shrink import Run, Signature, shrink, signature
-from conformance.fuzz.text import graph_text
-from conformance.package import writing
-from conformance.results import CaseResult, to_line
+from npu_assay.conformance.certificate import Fuzz
+from npu_assay.conformance.fuzz.programs import Programs
+from npu_assay.conformance.fuzz.record import Record, write_file
+from npu_assay.conformance.fuzz.shrink import Run, Signature, shrink, signature
+from npu_assay.conformance.fuzz.text import graph_text
+from npu_assay.conformance.package import writing
+from npu_assay.conformance.results import CaseResult, to_line
 
 SHRUNK = 10  # in all
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from conformance.certificate import Fuzz
-from conformance.fuzz.names import Name, parse
-from conformance.fuzz.programs import Programs
-from conformance.graph import Case
-from conformance.package import FUZZ, sha256
-from conformance.results import CaseResult, ResultError, program_sha256, read_line, status_of
+from npu_assay.conformance.certificate import Fuzz
+from npu_assay.conformance.fuzz.names import Name, parse
+from npu_assay.conformance.fuzz.programs import Programs
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.package import FUZZ, sha256
+from npu_assay.conformance.results import CaseResult, ResultError, program_sha256, read_line, status_of
 
 
 def problems(text: str, fuzz: Fuzz, cases: Sequence[Case]) -> Iterator[str]:

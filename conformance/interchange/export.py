@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import conformance
-from conformance.backends import load_backend
-from conformance.certificate import Selection
-from conformance.certify import describe
-from conformance.graph import Case
-from conformance.interchange.forms import FORMATS, Format, Made
-from conformance.interchange.manifest import (
+from npu_assay import __version__
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.certificate import Selection
+from npu_assay.conformance.certify import describe
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.interchange.forms import FORMATS, Format, Made
+from npu_assay.conformance.interchange.manifest import (
     DATA_SET,
     MANIFEST,
     TABLE,
@@ -26,14 +26,14 @@ from conformance.interchange.manifest import (
     manifest_text,
     sha256,
 )
-from conformance.interchange.onnx_writer import FormError
-from conformance.interchange.tensors import tensor_bytes
-from conformance.isolation.imports import unchanged
-from conformance.preserved import check_preserved
-from conformance.results import program_sha256
-from conformance.selection import SelectionError, all_cases
-from conformance.table import Table, read_table, table_bytes, table_path
-from partitioners.exir import Backend
+from npu_assay.conformance.interchange.onnx_writer import FormError
+from npu_assay.conformance.interchange.tensors import tensor_bytes
+from npu_assay.conformance.isolation.imports import unchanged
+from npu_assay.conformance.preserved import check_preserved
+from npu_assay.conformance.results import program_sha256
+from npu_assay.conformance.selection import SelectionError, all_cases
+from npu_assay.conformance.table import Table, read_table, table_bytes, table_path
+from npu_assay.partitioners.exir import Backend
 
 Progress = Callable[[int, int, int], None]  # cases looked at, of how many, how many of them left out
 
@@ -97,7 +97,7 @@ def _write(
             _write_case(folder / folder_of(case.id), files)
         progress(number, len(cases), len(left_out))
     manifest = Manifest(
-        {"name": "npu-assay", "version": conformance.__version__},
+        {"name": "npu-assay", "version": __version__},
         request.format,
         {"name": backend.name, "spec": request.backend},
         {"name": table.name, "version": table.version, "rescale": table.rescale, "sha256": table.sha256},

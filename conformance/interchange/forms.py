@@ -12,18 +12,18 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram, export, save
 
-from conformance.certify import delegates, describe, on_integers
-from conformance.exact import affine
-from conformance.graph import Case, Graph, Quant, Value
-from conformance.interchange.onnx_form import onnx_model
-from conformance.interchange.onnx_rules import RULES
-from conformance.interchange.onnx_writer import FormError
-from conformance.interchange.whole import Whole
-from conformance.numerics import Golden, golden, judge
-from conformance.programs import build, materialise, model_inputs, module
-from conformance.table import Table
-from conformance.tagging import Recorder, prepare, tagging_of
-from partitioners.exir import (
+from npu_assay.conformance.certify import delegates, describe, on_integers
+from npu_assay.conformance.exact import affine
+from npu_assay.conformance.graph import Case, Graph, Quant, Value
+from npu_assay.conformance.interchange.onnx_form import onnx_model
+from npu_assay.conformance.interchange.onnx_rules import RULES
+from npu_assay.conformance.interchange.onnx_writer import FormError
+from npu_assay.conformance.interchange.whole import Whole
+from npu_assay.conformance.numerics import Golden, golden, judge
+from npu_assay.conformance.programs import build, materialise, model_inputs, module
+from npu_assay.conformance.table import Table
+from npu_assay.conformance.tagging import Recorder, prepare, tagging_of
+from npu_assay.partitioners.exir import (
     Backend,
     DelegationSpec,
     EdgeCompileConfig,
@@ -32,7 +32,7 @@ from partitioners.exir import (
     LoweredBackendModule,
     to_backend,
 )
-from reference.integer import IntegerError
+from npu_assay.reference.integer import IntegerError
 
 FLOATS, INTEGERS = "floats", "integers"
 """How a model computes between its codes: on reals, as written, or on integers, exactly as the table's scheme says."""

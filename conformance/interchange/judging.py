@@ -17,11 +17,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from conformance.certificate import Selection
-from conformance.certify import describe
-from conformance.errors import UsageError
-from conformance.graph import Case
-from conformance.interchange.forms import (
+from npu_assay.conformance.certificate import Selection
+from npu_assay.conformance.certify import describe
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.interchange.forms import (
     FORMATS,
     INTEGERS,
     expected_outputs,
@@ -30,13 +30,21 @@ from conformance.interchange.forms import (
     output_quants,
     real_of,
 )
-from conformance.interchange.manifest import DATA_SET, MANIFEST, TABLE, Entry, Manifest, ManifestError, read_manifest
-from conformance.interchange.manifest import sha256 as digest
-from conformance.interchange.tensors import KINDS, TensorFileError, read_tensor
-from conformance.numerics import EXACT_SCHEMES, judge
-from conformance.results import METRICS, Failure, Number, program_sha256, rounded
-from conformance.selection import all_cases
-from conformance.table import FOLDER, Table, TableError, load_table
+from npu_assay.conformance.interchange.manifest import (
+    DATA_SET,
+    MANIFEST,
+    TABLE,
+    Entry,
+    Manifest,
+    ManifestError,
+    read_manifest,
+)
+from npu_assay.conformance.interchange.manifest import sha256 as digest
+from npu_assay.conformance.interchange.tensors import KINDS, TensorFileError, read_tensor
+from npu_assay.conformance.numerics import EXACT_SCHEMES, judge
+from npu_assay.conformance.results import METRICS, Failure, Number, program_sha256, rounded
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import FOLDER, Table, TableError, load_table
 
 PASS, FAIL = "pass", "fail"
 _INPUT = re.compile(r"input_\d+(\.pb|\.npy)")

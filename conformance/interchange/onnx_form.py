@@ -17,10 +17,10 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from conformance.interchange.onnx_rules import written
-from conformance.interchange.onnx_writer import Array, FormError, Site, Writer, numpy_type, onnx_type
-from partitioners.exir.nodes import value
-from partitioners.exir.ops import (
+from npu_assay.conformance.interchange.onnx_rules import written
+from npu_assay.conformance.interchange.onnx_writer import Array, FormError, Site, Writer, numpy_type, onnx_type
+from npu_assay.partitioners.exir.nodes import value
+from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS,
     DEQUANTIZE_DYNAMIC,
     DEQUANTIZE_PER_CHANNEL,
@@ -32,7 +32,7 @@ from partitioners.exir.ops import (
     QUANTIZE_PER_TENSOR,
     target_name,
 )
-from reference.golden.aten import bound
+from npu_assay.reference.golden.aten import bound
 
 OPSET, IR_VERSION = 21, 10
 PRODUCER = "npu-assay"

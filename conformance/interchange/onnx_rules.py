@@ -8,7 +8,7 @@ from types import MappingProxyType
 import torch
 from torch import fx
 
-from conformance.interchange.onnx_writer import FormError, Site, onnx_type
+from npu_assay.conformance.interchange.onnx_writer import FormError, Site, onnx_type
 
 Rule = Callable[[Site], str | tuple[str, ...]]
 

@@ -13,7 +13,7 @@ import torch
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 from torch import fx
 
-from partitioners.exir.nodes import value
+from npu_assay.partitioners.exir.nodes import value
 
 Array = npt.NDArray[Any]
 

@@ -8,10 +8,10 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from partitioners.exir import DelegationSpec, Partitioner, PartitionResult, tag_constant_data
-from partitioners.exir.constants import placeholders
-from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
-from partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir import DelegationSpec, Partitioner, PartitionResult, tag_constant_data
+from npu_assay.partitioners.exir.constants import placeholders
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 
 TAG = "whole"
 

@@ -7,8 +7,8 @@ guards against faults, not against malice: a backend has the rights of the user 
 
 from __future__ import annotations
 
-from conformance.isolation.crew import Crew
-from conformance.isolation.limits import LIMITS, Limits
-from conformance.isolation.nursery import Subject
+from npu_assay.conformance.isolation.crew import Crew
+from npu_assay.conformance.isolation.limits import LIMITS, Limits
+from npu_assay.conformance.isolation.nursery import Subject
 
 __all__ = ["LIMITS", "Crew", "Limits", "Subject"]

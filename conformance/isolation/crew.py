@@ -12,16 +12,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from conformance.about import About
-from conformance.certify import failed
-from conformance.errors import UsageError
-from conformance.graph import Case
-from conformance.isolation import nursery
-from conformance.isolation.limits import MEBI, Limits, end, resident
-from conformance.isolation.nursery import ENDED, KILL, LOADED, READY, REFUSED, RUN, Subject
-from conformance.isolation.runner import LAST, STAGE, take
-from conformance.isolation.wire import Wire, WireError
-from conformance.results import CaseResult, Failure, ResultError, from_line
+from npu_assay.conformance.about import About
+from npu_assay.conformance.certify import failed
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.isolation import nursery
+from npu_assay.conformance.isolation.limits import MEBI, Limits, end, resident
+from npu_assay.conformance.isolation.nursery import ENDED, KILL, LOADED, READY, REFUSED, RUN, Subject
+from npu_assay.conformance.isolation.runner import LAST, STAGE, take
+from npu_assay.conformance.isolation.wire import Wire, WireError
+from npu_assay.conformance.results import CaseResult, Failure, ResultError, from_line
 
 CHUNK = 16  # cases that a runner has waiting, so that it never waits itself
 LOOK = 0.2  # seconds between two looks at clocks and memory

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from conformance.backends import BackendSpecError
-from conformance.isolation.state import State
+from npu_assay.conformance.backends import BackendSpecError
+from npu_assay.conformance.isolation.state import State
 
 
 @contextmanager

@@ -20,18 +20,18 @@ from typing import Any
 
 import torch
 
-from conformance.about import About, about
-from conformance.backends import BackendSpecError, load_backend
-from conformance.errors import UsageError
-from conformance.fuzz.programs import Known
-from conformance.isolation import runner
-from conformance.isolation.forking import fork
-from conformance.isolation.imports import unchanged
-from conformance.isolation.leaks import children
-from conformance.isolation.limits import Limits, adopt_orphans, end
-from conformance.isolation.wire import Wire
-from conformance.selection import all_cases
-from conformance.table import TableError, load_table
+from npu_assay.conformance.about import About, about
+from npu_assay.conformance.backends import BackendSpecError, load_backend
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.fuzz.programs import Known
+from npu_assay.conformance.isolation import runner
+from npu_assay.conformance.isolation.forking import fork
+from npu_assay.conformance.isolation.imports import unchanged
+from npu_assay.conformance.isolation.leaks import children
+from npu_assay.conformance.isolation.limits import Limits, adopt_orphans, end
+from npu_assay.conformance.isolation.wire import Wire
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import TableError, load_table
 
 RUN, READY, KILL, ENDED, LOADED, REFUSED = "run", "ready", "kill", "ended", "loaded", "refused"
 FILES = 3  # that go to a runner with its socket

@@ -20,20 +20,26 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from conformance.certify import describe, failed, result_of, run_case, without_addresses
-from conformance.fuzz.names import is_program
-from conformance.fuzz.observe import observe
-from conformance.fuzz.programs import Known
-from conformance.graph import Case
-from conformance.isolation import leaks
-from conformance.isolation import stranger as strangers
-from conformance.isolation.limits import Limits, adopt_orphans, die_with_parent, is_out_of_memory, limit_memory
-from conformance.isolation.state import State
-from conformance.isolation.stranger import Stranger
-from conformance.isolation.text import encoded
-from conformance.results import CaseResult, Failure
-from conformance.table import Table
-from partitioners.exir import Backend, CompileSpec
+from npu_assay.conformance.certify import describe, failed, result_of, run_case, without_addresses
+from npu_assay.conformance.fuzz.names import is_program
+from npu_assay.conformance.fuzz.observe import observe
+from npu_assay.conformance.fuzz.programs import Known
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.isolation import leaks
+from npu_assay.conformance.isolation import stranger as strangers
+from npu_assay.conformance.isolation.limits import (
+    Limits,
+    adopt_orphans,
+    die_with_parent,
+    is_out_of_memory,
+    limit_memory,
+)
+from npu_assay.conformance.isolation.state import State
+from npu_assay.conformance.isolation.stranger import Stranger
+from npu_assay.conformance.isolation.text import encoded
+from npu_assay.conformance.results import CaseResult, Failure
+from npu_assay.conformance.table import Table
+from npu_assay.partitioners.exir import Backend, CompileSpec
 
 GOOD, LAST = "+", "-"
 STAGE = 64  # bytes that hold the name of the stage

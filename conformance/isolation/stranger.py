@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from conformance.isolation.forking import fork
-from conformance.isolation.limits import die_with_parent
-from conformance.packed import digest, pack, unpack
-from partitioners.exir import CompileSpec, Runtime
+from npu_assay.conformance.isolation.forking import fork
+from npu_assay.conformance.isolation.limits import die_with_parent
+from npu_assay.conformance.packed import digest, pack, unpack
+from npu_assay.partitioners.exir import CompileSpec, Runtime
 
 NOTHING = "which died"
 DIGEST, REFUSED = "digest", "refused"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.backends import load_backend, load_object
-from conformance.errors import UsageError
-from conformance.selection import compile_expression
-from partitioners.exir import Backend
-from partitioners.exir.faults import Fault
+from npu_assay.conformance.backends import load_backend, load_object
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.selection import compile_expression
+from npu_assay.partitioners.exir import Backend
+from npu_assay.partitioners.exir.faults import Fault
 
 
 class CatalogueError(UsageError):

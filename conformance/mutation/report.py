@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.mutation.trial import Outcome
+from npu_assay.conformance.mutation.trial import Outcome
 
 REQUIRED: Mapping[str, float] = {"partitioner": 1.0, "compiler": 0.98, "device": 0.98}
 """The share of a stage's faults that must be noticed."""

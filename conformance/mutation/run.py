@@ -23,14 +23,14 @@ from multiprocessing.process import BaseProcess
 
 import torch
 
-from conformance.backends import load_backend
-from conformance.certify import run_case
-from conformance.graph import Case
-from conformance.mutation.catalogue import load_faults
-from conformance.mutation.trial import Outcome, Right, trial
-from conformance.selection import all_cases
-from conformance.table import Table, load_table
-from partitioners.exir.faults import Fault
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.mutation.catalogue import load_faults
+from npu_assay.conformance.mutation.trial import Outcome, Right, trial
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import Table, load_table
+from npu_assay.partitioners.exir.faults import Fault
 
 DEATH = "the process that tried the fault ended without an answer, or had none after {:g} s"
 

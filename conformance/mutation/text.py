@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from conformance.mutation.report import REQUIRED, Mutation, Rate
+from npu_assay.conformance.mutation.report import REQUIRED, Mutation, Rate
 
 
 def print_report(console: Console, mutation: Mutation) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from conformance.certify import run_case
-from conformance.graph import Case
-from conformance.results import CaseResult
-from conformance.table import Table
-from partitioners.exir.faults import Fault
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.table import Table
+from npu_assay.partitioners.exir.faults import Fault
 
 Right = Callable[[Case], CaseResult]
 """What a case shows on the right backend."""

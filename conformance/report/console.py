@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from conformance.plain import plain
-from conformance.report.data import Report, command
-from conformance.report.findings import Finding
-from conformance.report.words import LISTED, cases_text, counted, listed, trait_text
-from conformance.results import CaseResult
+from npu_assay.conformance.plain import plain
+from npu_assay.conformance.report.data import Report, command
+from npu_assay.conformance.report.findings import Finding
+from npu_assay.conformance.report.words import LISTED, cases_text, counted, listed, trait_text
+from npu_assay.conformance.results import CaseResult
 
 if TYPE_CHECKING:
-    from conformance.fuzz.stream import Small
+    from npu_assay.conformance.fuzz.stream import Small
 
 SHOWN = 4  # findings printed; the report has all
 PLAIN_STEPS = 10  # lines of progress where there is no terminal

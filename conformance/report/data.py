@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from conformance.certificate import Certificate
-from conformance.drift import Drift, drift
-from conformance.graph import Case
-from conformance.report.findings import Finding, find
-from conformance.report.matrix import Line, Tally, common, lines, tally
-from conformance.results import CaseResult
-from conformance.table import Table
+from npu_assay.conformance.certificate import Certificate
+from npu_assay.conformance.drift import Drift, drift
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.report.findings import Finding, find
+from npu_assay.conformance.report.matrix import Line, Tally, common, lines, tally
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.table import Table
 
 if TYPE_CHECKING:
-    from conformance.fuzz.stream import Small
+    from npu_assay.conformance.fuzz.stream import Small
 
 SIDES = {
     "accept": "inside the limits",

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from conformance.graph import Case
-from conformance.report.symptoms import Symptom, symptom
-from conformance.report.traits import Trait, common_traits, traits
-from conformance.results import CaseResult
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.report.symptoms import Symptom, symptom
+from npu_assay.conformance.report.traits import Trait, common_traits, traits
+from npu_assay.conformance.results import CaseResult
 
 _NUMBERS = re.compile(r"\[[\d, -]*\]|(?<![\w.])-?\d+(\.\d+)?(?!\w)")
 Counts = tuple[tuple[str, int], ...]

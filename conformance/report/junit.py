@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from conformance.report.data import FailedCase, Report
-from conformance.report.matrix import Tally
-from conformance.results import CaseResult
+from npu_assay.conformance.report.data import FailedCase, Report
+from npu_assay.conformance.report.matrix import Tally
+from npu_assay.conformance.results import CaseResult
 
 
 def junit(report: Report) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from conformance.backends import load_backend
-from conformance.graph import Case
-from conformance.selection import all_cases
-from conformance.table import Row, Table, load_table
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import Row, Table, load_table
 
 
 def operator_text(backend: str, operator: str, table: str | None) -> str:

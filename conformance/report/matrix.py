@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from conformance.results import CaseResult
-from conformance.table import Table
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.table import Table
 
 COMMON_SHARE = 4
 """A constraint has a column of its own when at least one line in this many, of those with cases, is about it."""

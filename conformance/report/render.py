@@ -7,15 +7,15 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from conformance.drift import FILE as DRIFT
-from conformance.drift import drift_text
-from conformance.drift_text import WORDS, counts_text, drift_markdown, place
-from conformance.plain import plain, plain_lines
-from conformance.report.data import CHECKS, Report, sentence
-from conformance.report.junit import junit
-from conformance.report.matrix import Tally
-from conformance.report.svg import lsb_by_row, lsb_histogram, sqnr_plot
-from conformance.report.words import LISTED, cases_text, listed, trait_text
+from npu_assay.conformance.drift import FILE as DRIFT
+from npu_assay.conformance.drift import drift_text
+from npu_assay.conformance.drift_text import WORDS, counts_text, drift_markdown, place
+from npu_assay.conformance.plain import plain, plain_lines
+from npu_assay.conformance.report.data import CHECKS, Report, sentence
+from npu_assay.conformance.report.junit import junit
+from npu_assay.conformance.report.matrix import Tally
+from npu_assay.conformance.report.svg import lsb_by_row, lsb_histogram, sqnr_plot
+from npu_assay.conformance.report.words import LISTED, cases_text, listed, trait_text
 
 
 class Lines(str):
@@ -41,7 +41,7 @@ def _in_markdown(value: Any) -> Any:
 def _templates(form: str) -> Environment:
     """The templates of "md" or "html" reports."""
     environment = Environment(
-        loader=PackageLoader("conformance.report"),
+        loader=PackageLoader("npu_assay.conformance.report"),
         autoescape=select_autoescape(["html"]),
         finalize=_in_markdown if form == "md" else _visible,
         undefined=StrictUndefined,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conformance.results import CaseResult
+from npu_assay.conformance.results import CaseResult
 
 
 @dataclass(frozen=True)

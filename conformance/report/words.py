@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.report.findings import Finding
-from conformance.report.traits import Trait
+from npu_assay.conformance.report.findings import Finding
+from npu_assay.conformance.report.traits import Trait
 
 LISTED = 4  # names before the rest is only counted
 

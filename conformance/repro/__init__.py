@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.drift import Drift, Entry
-from conformance.errors import UsageError
-from conformance.graph import Case
-from conformance.repro.script import TARGETS, script
-from conformance.results import program_sha256
-from conformance.seeds import reseeded
-from conformance.selection import all_cases
+from npu_assay.conformance.drift import Drift, Entry
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.repro.script import TARGETS, script
+from npu_assay.conformance.results import program_sha256
+from npu_assay.conformance.seeds import reseeded
+from npu_assay.conformance.selection import all_cases
 
 FOLDER = "repro"
 _UNSAFE = re.compile(r"[^\w.=+-]+")

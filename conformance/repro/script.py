@@ -11,16 +11,16 @@ from typing import Any
 
 from torch import Tensor, fx
 
-from conformance import drift
-from conformance.drift import AGREEMENTS, FLAGS, Drift, Entry
-from conformance.graph import Case, Graph
-from conformance.numerics import EXACT_SCHEMES, golden
-from conformance.programs import build, model_inputs, module, quantised_steps
-from conformance.repro import parts
-from conformance.repro.model import input_sources, literal, model_source
-from conformance.tagging import subject_nodes
-from partitioners.exir.ops import target_name
-from reference.affine import Affine
+from npu_assay.conformance import drift
+from npu_assay.conformance.drift import AGREEMENTS, FLAGS, Drift, Entry
+from npu_assay.conformance.graph import Case, Graph
+from npu_assay.conformance.numerics import EXACT_SCHEMES, golden
+from npu_assay.conformance.programs import build, model_inputs, module, quantised_steps
+from npu_assay.conformance.repro import parts
+from npu_assay.conformance.repro.model import input_sources, literal, model_source
+from npu_assay.conformance.tagging import subject_nodes
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.reference.affine import Affine
 
 WIDTH = 110
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from partitioners.ethosu.backend import EthosUBackend
-from partitioners.ethosu.compile_spec import EthosUCompileSpec, VelaExternalBlockPlacements
-from partitioners.ethosu.partitioner import EthosUPartitioner
-from partitioners.ethosu.runtime import EthosURuntime
-from partitioners.ethosu.tosa_format import read as _read
-from partitioners.ethosu.vela import VELA
-from partitioners.exir.backend import Backend
+from npu_assay.partitioners.ethosu.backend import EthosUBackend
+from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec, VelaExternalBlockPlacements
+from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
+from npu_assay.partitioners.ethosu.runtime import EthosURuntime
+from npu_assay.partitioners.ethosu.tosa_format import read as _read
+from npu_assay.partitioners.ethosu.vela import VELA
+from npu_assay.partitioners.exir.backend import Backend
 
 __all__ = [
     "EthosUBackend",
@@ -27,7 +27,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """The quantizer, which alone needs torchao."""
     if name == "EthosUQuantizer":
-        from partitioners.ethosu.quantizer import EthosUQuantizer
+        from npu_assay.partitioners.ethosu.quantizer import EthosUQuantizer
 
         return EthosUQuantizer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -43,7 +43,7 @@ def _backend(family: str, target: str) -> Backend:
 
     def quantizer() -> Any:
         """int8 with weights per channel. Imports torchao, which only this needs."""
-        from partitioners.ethosu.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+        from npu_assay.partitioners.ethosu.quantizer import EthosUQuantizer, get_symmetric_quantization_config
 
         return EthosUQuantizer(EthosUCompileSpec(target)).set_global(get_symmetric_quantization_config())
 
@@ -56,7 +56,7 @@ def _backend(family: str, target: str) -> Backend:
         quantizer=quantizer,
         blob_checks={"vela": VELA},
         blob_operators=_operators,
-        faults="partitioners.ethosu.faults:catalogue",
+        faults="npu_assay.partitioners.ethosu.faults:catalogue",
     )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from torch.export import ExportedProgram
 
-from partitioners.ethosu.lowering import lower
-from partitioners.ethosu.tosa_format import write
-from partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
-from partitioners.exir.compiling import CompileError
-from partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.ethosu.lowering import lower
+from npu_assay.partitioners.ethosu.tosa_format import write
+from npu_assay.partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
+from npu_assay.partitioners.exir.compiling import CompileError
+from npu_assay.partitioners.exir.flatbuffer import FormatError
 
 SPECIFICATION = "tosa_spec"
 """The compile spec that names the version, profile and extensions of TOSA, e.g. TOSA-1.0+INT+int16+int4+u55."""

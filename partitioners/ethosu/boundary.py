@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import torch
 from torch import fx
 
-from partitioners.ethosu.no_ops import is_no_op
-from partitioners.ethosu.support.common import dtype_of, is_dequantize, is_qdq, is_quantize, type_text
-from partitioners.ethosu.support.rule import sentence
-from partitioners.exir.backend import Rejection
-from partitioners.exir.ops import GETITEM, target_name
-from partitioners.exir.reach import Reach, in_a_circle
-from partitioners.exir.rules import rejection
+from npu_assay.partitioners.ethosu.no_ops import is_no_op
+from npu_assay.partitioners.ethosu.support.common import dtype_of, is_dequantize, is_qdq, is_quantize, type_text
+from npu_assay.partitioners.ethosu.support.rule import sentence
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.exir.reach import Reach, in_a_circle
+from npu_assay.partitioners.exir.rules import rejection
 
 Nodes = frozenset[fx.Node]
 Reasons = dict[fx.Node, tuple[Rejection, ...]]

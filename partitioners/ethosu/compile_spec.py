@@ -13,9 +13,9 @@ from enum import Enum
 from os import PathLike, fspath
 from typing import Any
 
-from partitioners.ethosu.options import TosaSpec, family_of
-from partitioners.exir.arguments import require_type
-from partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.ethosu.options import TosaSpec, family_of
+from npu_assay.partitioners.exir.arguments import require_type
+from npu_assay.partitioners.exir.backend import CompileSpec
 
 OUTPUT_FORMAT = "vela"
 DEFAULT_INI = "Arm/vela.ini"

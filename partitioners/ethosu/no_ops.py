@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.ethosu.support.common import is_qdq
-from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, value
-from partitioners.exir.ops import target_name
+from npu_assay.partitioners.ethosu.support.common import is_qdq
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, value
+from npu_assay.partitioners.exir.ops import target_name
 
 ALWAYS = frozenset(
     {

@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from partitioners.ethosu.boundary import (
+from npu_assay.partitioners.ethosu.boundary import (
     Nodes,
     Reasons,
     partition_rejections,
@@ -23,19 +23,19 @@ from partitioners.ethosu.boundary import (
     with_int64_inside,
     without_cycles,
 )
-from partitioners.ethosu.compile_spec import EthosUCompileSpec
-from partitioners.ethosu.preservation import is_preserved, preserved_operators
-from partitioners.ethosu.report import rejection_report
-from partitioners.ethosu.support.rule import Context, sentence
-from partitioners.ethosu.support.rules import node_rejections
-from partitioners.exir.arguments import require_list, require_operator
-from partitioners.exir.backend import Rejection
-from partitioners.exir.constants import constant_values, tag_constant_data
-from partitioners.exir.nodes import operand
-from partitioners.exir.ops import GETITEM, target_name, to_edge_op
-from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
-from partitioners.exir.reach import Reach
-from partitioners.exir.rules import rejection
+from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
+from npu_assay.partitioners.ethosu.preservation import is_preserved, preserved_operators
+from npu_assay.partitioners.ethosu.report import rejection_report
+from npu_assay.partitioners.ethosu.support.rule import Context, sentence
+from npu_assay.partitioners.ethosu.support.rules import node_rejections
+from npu_assay.partitioners.exir.arguments import require_list, require_operator
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.constants import constant_values, tag_constant_data
+from npu_assay.partitioners.exir.nodes import operand
+from npu_assay.partitioners.exir.ops import GETITEM, target_name, to_edge_op
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
+from npu_assay.partitioners.exir.reach import Reach
+from npu_assay.partitioners.exir.rules import rejection
 
 BACKEND_ID = "EthosUBackend"
 REPORT_FILE = "partition_report.txt"

@@ -6,8 +6,8 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from partitioners.ethosu.support.common import dtype_of, is_integer, is_named
-from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+from npu_assay.partitioners.ethosu.support.common import dtype_of, is_integer, is_named
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 
 aten = torch.ops.aten
 OPERATORS: tuple[OpOverload, ...] = (

@@ -19,16 +19,16 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer import Quantizer
 
-from partitioners.ethosu.compile_spec import EthosUCompileSpec
-from partitioners.ethosu.quantizing.annotating import annotate, annotate_shared, unmark
-from partitioners.ethosu.quantizing.config import (
+from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
+from npu_assay.partitioners.ethosu.quantizing.annotating import annotate, annotate_shared, unmark
+from npu_assay.partitioners.ethosu.quantizing.config import (
     QuantizationConfig,
     get_symmetric_a16w8_quantization_config,
     get_symmetric_quantization_config,
 )
-from partitioners.ethosu.rewriting import rewrite
-from partitioners.ethosu.support.common import MARK
-from partitioners.exir.annotations import check_annotations
+from npu_assay.partitioners.ethosu.rewriting import rewrite
+from npu_assay.partitioners.ethosu.support.common import MARK
+from npu_assay.partitioners.exir.annotations import check_annotations
 
 __all__ = [
     "EthosUQuantizer",

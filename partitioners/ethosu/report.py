@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.backend import Rejection
 
 WIDTH = 80
 _NUMBERED = re.compile(r"(.*?)(?:_(\d+))?")

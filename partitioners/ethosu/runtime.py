@@ -15,15 +15,15 @@ from typing import Final
 
 import torch
 
-from partitioners.ethosu import tosa_format
-from partitioners.ethosu.device.operators import PRODUCTS, prepare
-from partitioners.ethosu.device.site import DeviceError, Kernel, Site, Span, tensor_of
-from partitioners.ethosu.device.spans import of_result, of_tensor
-from partitioners.ethosu.tosa_check import completed
-from partitioners.ethosu.tosa_model import TModel, TOperator, TShape, TTensor
-from partitioners.exir.backend import CompileSpec
-from reference.int8.buffers import Buffers
-from reference.tosa.numbers import DTYPES, Unpredictable
+from npu_assay.partitioners.ethosu import tosa_format
+from npu_assay.partitioners.ethosu.device.operators import PRODUCTS, prepare
+from npu_assay.partitioners.ethosu.device.site import DeviceError, Kernel, Site, Span, tensor_of
+from npu_assay.partitioners.ethosu.device.spans import of_result, of_tensor
+from npu_assay.partitioners.ethosu.tosa_check import completed
+from npu_assay.partitioners.ethosu.tosa_model import TModel, TOperator, TShape, TTensor
+from npu_assay.partitioners.exir.backend import CompileSpec
+from npu_assay.reference.int8.buffers import Buffers
+from npu_assay.reference.tosa.numbers import DTYPES, Unpredictable
 
 MEMORY_LIMIT: Final = 2**26
 """Elements of all tensors of a graph together."""

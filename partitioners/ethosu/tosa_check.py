@@ -7,11 +7,11 @@ from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
-from partitioners.ethosu import tosa_schema as schema
-from partitioners.ethosu.tosa_model import NUMPY_TYPES, Array, TModel, TOperator, TShape, TTensor
-from partitioners.ethosu.tosa_rules import elementwise, movement, windows
-from partitioners.ethosu.tosa_rules.use import RANK_LIMIT, Use
-from partitioners.exir.flatbuffer import FormatError, Numbers, Scalar
+from npu_assay.partitioners.ethosu import tosa_schema as schema
+from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES, Array, TModel, TOperator, TShape, TTensor
+from npu_assay.partitioners.ethosu.tosa_rules import elementwise, movement, windows
+from npu_assay.partitioners.ethosu.tosa_rules.use import RANK_LIMIT, Use
+from npu_assay.partitioners.exir.flatbuffer import FormatError, Numbers, Scalar
 
 ELEMENT_LIMIT: Final = 2**28
 """Elements of one tensor."""

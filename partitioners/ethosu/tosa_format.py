@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from partitioners.ethosu import tosa_schema as schema
-from partitioners.ethosu.tosa_check import check
-from partitioners.ethosu.tosa_model import NUMPY_TYPES, Array, TModel, TOperator, TShape, TTensor
-from partitioners.exir import flatbuffer
-from partitioners.exir.flatbuffer import FormatError, Numbers, Record
+from npu_assay.partitioners.ethosu import tosa_schema as schema
+from npu_assay.partitioners.ethosu.tosa_check import check
+from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES, Array, TModel, TOperator, TShape, TTensor
+from npu_assay.partitioners.exir import flatbuffer
+from npu_assay.partitioners.exir.flatbuffer import FormatError, Numbers, Record
 
 __all__ = ["FormatError", "check", "read", "write"]
 

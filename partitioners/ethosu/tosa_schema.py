@@ -9,7 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from partitioners.exir.flatbuffer import Kind, Nested, Numbers, Scalar, String, Strings, Table, Tables, Union, in_order
+from npu_assay.partitioners.exir.flatbuffer import (
+    Kind,
+    Nested,
+    Numbers,
+    Scalar,
+    String,
+    Strings,
+    Table,
+    Tables,
+    Union,
+    in_order,
+)
 
 IDENTIFIER: Final = b"TOSA"
 VERSION: Final = {"_major": 1, "_minor": 0, "_patch": 0, "_draft": False}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from partitioners.exir.backend import BlobCheck, CompileSpec
+from npu_assay.partitioners.exir.backend import BlobCheck, CompileSpec
 
 FLAGS = "compile_flags"
 """The compile spec that holds Vela's flags."""

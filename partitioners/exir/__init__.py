@@ -1,21 +1,28 @@
 """The export API: edge programs, partitioners, delegates."""
 
-from partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection, Runtime
-from partitioners.exir.config import EdgeCompileConfig
-from partitioners.exir.constants import tag_constant_data, tag_mutated_buffer
-from partitioners.exir.edge import to_edge
-from partitioners.exir.errors import BackendError, ContractError, EdgeError, ExirError, InputError
-from partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass
-from partitioners.exir.executorch_manager import ExecutorchProgramManager
-from partitioners.exir.lowered import LoweredBackendModule, delegates
-from partitioners.exir.lowering import to_backend
-from partitioners.exir.manager import EdgeProgramManager
-from partitioners.exir.partitioner import DelegationSpec, Partitioner, PartitionResult
-from partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program, edge_program
-from partitioners.exir.run import register_runtime, run_program
-from partitioners.exir.transform import apply_passes, transform_program
-from partitioners.exir.transform_and_lower import to_edge_transform_and_lower
-from partitioners.exir.values import fill_values
+from npu_assay.partitioners.exir.backend import (
+    Backend,
+    BackendDetails,
+    CompileSpec,
+    PreprocessResult,
+    Rejection,
+    Runtime,
+)
+from npu_assay.partitioners.exir.config import EdgeCompileConfig
+from npu_assay.partitioners.exir.constants import tag_constant_data, tag_mutated_buffer
+from npu_assay.partitioners.exir.edge import to_edge
+from npu_assay.partitioners.exir.errors import BackendError, ContractError, EdgeError, ExirError, InputError
+from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass
+from npu_assay.partitioners.exir.executorch_manager import ExecutorchProgramManager
+from npu_assay.partitioners.exir.lowered import LoweredBackendModule, delegates
+from npu_assay.partitioners.exir.lowering import to_backend
+from npu_assay.partitioners.exir.manager import EdgeProgramManager
+from npu_assay.partitioners.exir.partitioner import DelegationSpec, Partitioner, PartitionResult
+from npu_assay.partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program, edge_program
+from npu_assay.partitioners.exir.run import register_runtime, run_program
+from npu_assay.partitioners.exir.transform import apply_passes, transform_program
+from npu_assay.partitioners.exir.transform_and_lower import to_edge_transform_and_lower
+from npu_assay.partitioners.exir.values import fill_values
 
 __all__ = [
     "Backend",

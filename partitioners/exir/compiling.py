@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import fx
 
-from partitioners.exir.ops import edge_op, target_name
+from npu_assay.partitioners.exir.ops import edge_op, target_name
 
 
 class CompileError(RuntimeError):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from torch._ops import OpOverload
 
-from partitioners.exir.errors import ExirError
-from partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.errors import ExirError
+from npu_assay.partitioners.exir.ops import target_name
 
 
 @dataclass

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from partitioners.exir.errors import ExirError
-from partitioners.exir.execution.data import check_plain
-from partitioners.exir.execution.table import value_code
+from npu_assay.partitioners.exir.errors import ExirError
+from npu_assay.partitioners.exir.execution.data import check_plain
+from npu_assay.partitioners.exir.execution.table import value_code
 
 CONSTANT_TYPES = (bool, int, float, str, torch.dtype, torch.layout, torch.Tensor)
 """What a constant method may return, also nested in lists, tuples and dicts."""

@@ -14,12 +14,12 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from partitioners.exir.backend import CompileSpec
-from partitioners.exir.constants import placeholders
-from partitioners.exir.errors import ContractError
-from partitioners.exir.ops import target_name
-from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, PartitionResult
-from partitioners.exir.values import describe
+from npu_assay.partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.exir.constants import placeholders
+from npu_assay.partitioners.exir.errors import ContractError
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, PartitionResult
+from npu_assay.partitioners.exir.values import describe
 
 
 def tagged_nodes(program: ExportedProgram, result: object, partitioner: str) -> dict[fx.Node, str]:

@@ -14,11 +14,11 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
 
-from partitioners.exir.constants import placeholders
-from partitioners.exir.lowered import LoweredBackendModule, call_delegate
-from partitioners.exir.partitioner import DELEGATION_TAG
-from partitioners.exir.plan import Partition, Plan
-from partitioners.exir.program import (
+from npu_assay.partitioners.exir.constants import placeholders
+from npu_assay.partitioners.exir.lowered import LoweredBackendModule, call_delegate
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.plan import Partition, Plan
+from npu_assay.partitioners.exir.program import (
     EdgeProgram,
     argument,
     copy_attributes,
@@ -27,7 +27,7 @@ from partitioners.exir.program import (
     output_values,
     renamed_call_graph,
 )
-from partitioners.exir.run import constant_value
+from npu_assay.partitioners.exir.run import constant_value
 
 
 def submodule(program: ExportedProgram, partition: Partition) -> EdgeProgram:

@@ -25,10 +25,10 @@ from torch.export.exported_program import _override_composite_implicit_decomp
 from torch.export.graph_signature import ExportGraphSignature
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from partitioners.exir.program import EdgeProgram, renamed_call_graph
-from partitioners.exir.recording import Decompositions, NotFunctionalError, is_implicit, recorded
-from partitioners.exir.tracing import traced
-from partitioners.exir.values import fake_mode_of
+from npu_assay.partitioners.exir.program import EdgeProgram, renamed_call_graph
+from npu_assay.partitioners.exir.recording import Decompositions, NotFunctionalError, is_implicit, recorded
+from npu_assay.partitioners.exir.tracing import traced
+from npu_assay.partitioners.exir.values import fake_mode_of
 
 aten: Any = torch.ops.aten
 

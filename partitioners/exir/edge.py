@@ -13,15 +13,22 @@ from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from partitioners.exir.config import EdgeCompileConfig, check_config
-from partitioners.exir.decompose import decomposed, with_plain_tensors
-from partitioners.exir.manager import EdgeProgramManager, by_method
-from partitioners.exir.ops import target_name
-from partitioners.exir.program import PLAIN_ATEN, EdgeProgram, EdgeVerifier, copy_attributes, copy_node, copy_program
-from partitioners.exir.rewrites import DROPPED, Writer, without_view
-from partitioners.exir.transform import rebuild
-from partitioners.exir.values import arguments, fake_like, fake_mode_of
-from partitioners.exir.verifier import check_core, nodes_of
+from npu_assay.partitioners.exir.config import EdgeCompileConfig, check_config
+from npu_assay.partitioners.exir.decompose import decomposed, with_plain_tensors
+from npu_assay.partitioners.exir.manager import EdgeProgramManager, by_method
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.program import (
+    PLAIN_ATEN,
+    EdgeProgram,
+    EdgeVerifier,
+    copy_attributes,
+    copy_node,
+    copy_program,
+)
+from npu_assay.partitioners.exir.rewrites import DROPPED, Writer, without_view
+from npu_assay.partitioners.exir.transform import rebuild
+from npu_assay.partitioners.exir.values import arguments, fake_like, fake_mode_of
+from npu_assay.partitioners.exir.verifier import check_core, nodes_of
 
 
 def to_edge(

@@ -10,15 +10,15 @@ from typing import Any, BinaryIO, TextIO, TypeVar
 
 from torch.export import ExportedProgram
 
-from partitioners.exir.constant_methods import check_constant_methods
-from partitioners.exir.errors import ExirError
-from partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
-from partitioners.exir.execution.dialect import ExecutionVerifier
-from partitioners.exir.execution.dump import dump
-from partitioners.exir.execution.emit import emit
-from partitioners.exir.execution.planning import MemoryPlan
-from partitioners.exir.execution.serial import serialised
-from partitioners.exir.pte.model import Program
+from npu_assay.partitioners.exir.constant_methods import check_constant_methods
+from npu_assay.partitioners.exir.errors import ExirError
+from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
+from npu_assay.partitioners.exir.execution.dialect import ExecutionVerifier
+from npu_assay.partitioners.exir.execution.dump import dump
+from npu_assay.partitioners.exir.execution.emit import emit
+from npu_assay.partitioners.exir.execution.planning import MemoryPlan
+from npu_assay.partitioners.exir.execution.serial import serialised
+from npu_assay.partitioners.exir.pte.model import Program
 
 T = TypeVar("T")
 

@@ -14,7 +14,14 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection, Runtime
+from npu_assay.partitioners.exir.backend import (
+    Backend,
+    BackendDetails,
+    CompileSpec,
+    PreprocessResult,
+    Rejection,
+    Runtime,
+)
 
 STAGES = ("partitioner", "compiler", "device")
 Patch = Callable[[], AbstractContextManager[Any]]

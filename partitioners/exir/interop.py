@@ -17,12 +17,12 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.exported_program import ModuleCallEntry
 
-from partitioners.exir.backend import BackendDetails
-from partitioners.exir.errors import BackendError, ExirError
-from partitioners.exir.lowered import LoweredBackendModule
-from partitioners.exir.ops import EdgeOp, target_name
-from partitioners.exir.partitioner import PartitionResult
-from partitioners.exir.program import PLAIN_ATEN, copy_program
+from npu_assay.partitioners.exir.backend import BackendDetails
+from npu_assay.partitioners.exir.errors import BackendError, ExirError
+from npu_assay.partitioners.exir.lowered import LoweredBackendModule
+from npu_assay.partitioners.exir.ops import EdgeOp, target_name
+from npu_assay.partitioners.exir.partitioner import PartitionResult
+from npu_assay.partitioners.exir.program import PLAIN_ATEN, copy_program
 
 logger = logging.getLogger(__name__)
 

@@ -16,15 +16,15 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-from partitioners.exir.backend import CompileSpec, Runtime
-from partitioners.exir.errors import ExirError
-from partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass, checked_config
-from partitioners.exir.execution.emit import emit
-from partitioners.exir.execution.serial import serialised
-from partitioners.exir.execution.writer import to_execution
-from partitioners.exir.program import EdgeProgram, argument, flat_program, keep_name, output_values
-from partitioners.exir.pte.model import Program
-from partitioners.exir.run import run_delegate
+from npu_assay.partitioners.exir.backend import CompileSpec, Runtime
+from npu_assay.partitioners.exir.errors import ExirError
+from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass, checked_config
+from npu_assay.partitioners.exir.execution.emit import emit
+from npu_assay.partitioners.exir.execution.serial import serialised
+from npu_assay.partitioners.exir.execution.writer import to_execution
+from npu_assay.partitioners.exir.program import EdgeProgram, argument, flat_program, keep_name, output_values
+from npu_assay.partitioners.exir.pte.model import Program
+from npu_assay.partitioners.exir.run import run_delegate
 
 
 class LoweredBackendModule(torch.nn.Module):

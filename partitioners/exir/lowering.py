@@ -8,14 +8,14 @@ from typing import Any
 
 from torch.export import ExportedProgram
 
-from partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
-from partitioners.exir.contract import tagged_nodes
-from partitioners.exir.cutting import outer_program, submodule
-from partitioners.exir.errors import BackendError, ExirError
-from partitioners.exir.lowered import LoweredBackendModule
-from partitioners.exir.partitioner import DELEGATION_TAG, Partitioner
-from partitioners.exir.plan import plan
-from partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program
+from npu_assay.partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
+from npu_assay.partitioners.exir.contract import tagged_nodes
+from npu_assay.partitioners.exir.cutting import outer_program, submodule
+from npu_assay.partitioners.exir.errors import BackendError, ExirError
+from npu_assay.partitioners.exir.lowered import LoweredBackendModule
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, Partitioner
+from npu_assay.partitioners.exir.plan import plan
+from npu_assay.partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program
 
 Details = Mapping[str, type[BackendDetails]]
 

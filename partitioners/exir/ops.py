@@ -47,7 +47,7 @@ class EdgeOp:
     operators, which torch does not have.
     """
 
-    __module__ = "partitioners.exir.ops"
+    __module__ = "npu_assay.partitioners.exir.ops"
 
     def __init__(self, name: str, op: Callable[..., Any]) -> None:
         self.__name__ = self.__qualname__ = name

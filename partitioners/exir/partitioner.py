@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch.export import ExportedProgram
 
-from partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.exir.backend import CompileSpec
 
 DELEGATION_TAG = "delegation_tag"
 """The key in `node.meta` under which a partitioner writes a node's tag."""
@@ -54,7 +54,7 @@ class Partitioner(ABC):
         """
         found = self.partition(exported_program)
         if any(verifier.__module__.startswith("executorch.") for verifier in exported_program.verifiers):
-            from partitioners.exir.interop import offer_compilers
+            from npu_assay.partitioners.exir.interop import offer_compilers
 
             offer_compilers(found)
         return found

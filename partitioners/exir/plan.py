@@ -11,9 +11,9 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
-from partitioners.exir.constants import placeholders
-from partitioners.exir.errors import ContractError
-from partitioners.exir.program import output_values
+from npu_assay.partitioners.exir.constants import placeholders
+from npu_assay.partitioners.exir.errors import ContractError
+from npu_assay.partitioners.exir.program import output_values
 
 _CONSTANT_ORDER = {
     InputKind.PARAMETER: 0,

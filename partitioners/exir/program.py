@@ -33,9 +33,9 @@ from torch.export.graph_signature import (
 )
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from partitioners.exir.errors import EdgeError
-from partitioners.exir.ops import EdgeOp, edge_op, node_name, target_name
-from partitioners.exir.values import arguments, fill_values
+from npu_assay.partitioners.exir.errors import EdgeError
+from npu_assay.partitioners.exir.ops import EdgeOp, edge_op, node_name, target_name
+from npu_assay.partitioners.exir.values import arguments, fill_values
 
 # Overloads that stay plain torch operators in the edge dialect, as they do not compute tensors from tensors.
 PLAIN_ATEN = frozenset(

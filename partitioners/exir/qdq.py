@@ -10,8 +10,15 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from partitioners.exir.nodes import operand
-from partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE, QUANTIZE_PER_TENSOR, target_name
+from npu_assay.partitioners.exir.nodes import operand
+from npu_assay.partitioners.exir.ops import (
+    DEQUANTIZE,
+    DEQUANTIZE_PER_TENSOR,
+    GETITEM,
+    QUANTIZE,
+    QUANTIZE_PER_TENSOR,
+    target_name,
+)
 
 
 @dataclass(frozen=True)

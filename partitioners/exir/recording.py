@@ -24,8 +24,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.weak import WeakIdKeyDictionary
 
-from partitioners.exir.program import copy_attributes, copy_node
-from partitioners.exir.values import arguments
+from npu_assay.partitioners.exir.program import copy_attributes, copy_node
+from npu_assay.partitioners.exir.values import arguments
 
 DROPPED = frozenset({"aten::_assert_tensor_metadata"})
 

@@ -16,11 +16,11 @@ from torch import fx
 from torch._ops import OpOverload
 from torch._subclasses import FakeTensorMode
 
-from partitioners.exir.config import is_view
-from partitioners.exir.errors import EdgeError
-from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, EdgeOp, edge_op, node_name, target_name, to_edge_op
-from partitioners.exir.program import PLAIN_ATEN
-from partitioners.exir.values import arguments, checked_value
+from npu_assay.partitioners.exir.config import is_view
+from npu_assay.partitioners.exir.errors import EdgeError
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, EdgeOp, edge_op, node_name, target_name, to_edge_op
+from npu_assay.partitioners.exir.program import PLAIN_ATEN
+from npu_assay.partitioners.exir.values import arguments, checked_value
 
 # Elementwise operators whose tensors of different types are first brought to the result's type.
 PROMOTING = frozenset(

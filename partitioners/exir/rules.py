@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 
 from torch import fx
 
-from partitioners.exir.backend import Rejection
-from partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.ops import target_name
 
 ContextT = TypeVar("ContextT", contravariant=True)
 """What a backend's rules look at besides the node."""

@@ -12,10 +12,10 @@ from torch._higher_order_ops.executorch_call_delegate import executorch_call_del
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
-from partitioners.exir.backend import Runtime
-from partitioners.exir.errors import BackendError, EdgeError, InputError
-from partitioners.exir.program import output_values
-from partitioners.exir.values import arguments, describe
+from npu_assay.partitioners.exir.backend import Runtime
+from npu_assay.partitioners.exir.errors import BackendError, EdgeError, InputError
+from npu_assay.partitioners.exir.program import output_values
+from npu_assay.partitioners.exir.values import arguments, describe
 
 _RUNTIMES: dict[str, Runtime] = {}
 

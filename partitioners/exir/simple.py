@@ -17,14 +17,14 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from partitioners.exir.backend import Rejection
-from partitioners.exir.constants import constant_values, tag_constant_data
-from partitioners.exir.errors import BackendError
-from partitioners.exir.nodes import shape, size_text
-from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_TENSOR, target_name
-from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
-from partitioners.exir.qdq import QParams, is_compute, qparams
-from partitioners.exir.rules import Rule, rule
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.constants import constant_values, tag_constant_data
+from npu_assay.partitioners.exir.errors import BackendError
+from npu_assay.partitioners.exir.nodes import shape, size_text
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_TENSOR, target_name
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
+from npu_assay.partitioners.exir.qdq import QParams, is_compute, qparams
+from npu_assay.partitioners.exir.rules import Rule, rule
 
 PERMUTE = "aten.permute_copy.default"
 CODES = (torch.int8, torch.int16, torch.int32)
@@ -133,8 +133,8 @@ class ClusterPartitioner(Partitioner):
     """Tags every cluster whose operator has rules, all of which hold; each is a delegate of its own.
 
     A backend's partitioner sets `backend_id`, the name of its compiler, and `rules`: by operator, functions
-    made with `partitioners.exir.rules.rule`. The rules `quantized` and `static_shape` hold for every operator.
-    `dtypes` are the types of codes that it takes.
+    made with `npu_assay.partitioners.exir.rules.rule`. The rules `quantized` and `static_shape` hold for every
+    operator. `dtypes` are the types of codes that it takes.
     """
 
     backend_id: ClassVar[str]

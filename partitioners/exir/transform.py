@@ -20,11 +20,11 @@ from torch.export.graph_signature import (
 )
 from torch.fx.passes.infra.pass_base import PassResult
 
-from partitioners.exir.backend import ConstantPass, Pass
-from partitioners.exir.constants import constant_nodes, placeholders
-from partitioners.exir.errors import EdgeError, ExirError
-from partitioners.exir.program import EdgeProgram, argument, copy_program, output_values, renamed_call_graph
-from partitioners.exir.values import fake_like, fake_mode_of, fill_values
+from npu_assay.partitioners.exir.backend import ConstantPass, Pass
+from npu_assay.partitioners.exir.constants import constant_nodes, placeholders
+from npu_assay.partitioners.exir.errors import EdgeError, ExirError
+from npu_assay.partitioners.exir.program import EdgeProgram, argument, copy_program, output_values, renamed_call_graph
+from npu_assay.partitioners.exir.values import fake_like, fake_mode_of, fill_values
 
 GraphPass = Pass
 LIFTED = "_lifted_tensor_constant"

@@ -12,8 +12,8 @@ from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import FakeTensor, FakeTensorMode
 
-from partitioners.exir.errors import EdgeError
-from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+from npu_assay.partitioners.exir.errors import EdgeError
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 
 _CODES = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32})
 _CPU = torch.device("cpu")

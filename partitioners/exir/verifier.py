@@ -11,9 +11,9 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves
 
-from partitioners.exir.config import EdgeCompileConfig
-from partitioners.exir.errors import EdgeError
-from partitioners.exir.ops import EdgeOp, is_dim_order_op, target_name
+from npu_assay.partitioners.exir.config import EdgeCompileConfig
+from npu_assay.partitioners.exir.errors import EdgeError
+from npu_assay.partitioners.exir.ops import EdgeOp, is_dim_order_op, target_name
 
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})

@@ -6,16 +6,16 @@ from typing import Any
 
 import torch
 
-from partitioners.exir.backend import Backend
-from partitioners.neutron.backend import NeutronBackend
-from partitioners.neutron.compile_spec import NeutronCompileSpecBuilder, generate_neutron_compile_spec
-from partitioners.neutron.lowering import CompileError
-from partitioners.neutron.options import CustomDelegationOptions
-from partitioners.neutron.partitioner import NeutronPartitioner
-from partitioners.neutron.passes import PASSES
-from partitioners.neutron.runtime import NeutronRuntime
-from partitioners.neutron.target import NeutronTargetSpec
-from partitioners.neutron.tflite import read as _read
+from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.partitioners.neutron.backend import NeutronBackend
+from npu_assay.partitioners.neutron.compile_spec import NeutronCompileSpecBuilder, generate_neutron_compile_spec
+from npu_assay.partitioners.neutron.lowering import CompileError
+from npu_assay.partitioners.neutron.options import CustomDelegationOptions
+from npu_assay.partitioners.neutron.partitioner import NeutronPartitioner
+from npu_assay.partitioners.neutron.passes import PASSES
+from npu_assay.partitioners.neutron.runtime import NeutronRuntime
+from npu_assay.partitioners.neutron.target import NeutronTargetSpec
+from npu_assay.partitioners.neutron.tflite import read as _read
 
 __all__ = [
     "CompileError",
@@ -36,7 +36,7 @@ def _partitioner() -> NeutronPartitioner:
 
 def _quantizer() -> Any:
     # Needs torchao, which is an extra; nothing else here does.
-    from partitioners.neutron.quantizer import NeutronQuantizer
+    from npu_assay.partitioners.neutron.quantizer import NeutronQuantizer
 
     return NeutronQuantizer()
 
@@ -54,5 +54,5 @@ backend = Backend(
     quantizer=_quantizer,
     passes=PASSES,
     blob_operators=_operators,
-    faults="partitioners.neutron.faults:catalogue",
+    faults="npu_assay.partitioners.neutron.faults:catalogue",
 )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from torch.export import ExportedProgram
 
-from partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
-from partitioners.neutron.compile_spec import OUTPUT_FORMAT, spec_flag, spec_value
-from partitioners.neutron.lowering import CompileError, lower
-from partitioners.neutron.tflite import write
+from npu_assay.partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
+from npu_assay.partitioners.neutron.compile_spec import OUTPUT_FORMAT, spec_flag, spec_value
+from npu_assay.partitioners.neutron.lowering import CompileError, lower
+from npu_assay.partitioners.neutron.tflite import write
 
 FORMAT_VERSION = b"1"
 DESCRIPTION = "npu-assay neutron"

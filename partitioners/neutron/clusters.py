@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from torch import fx
 
-from partitioners.exir.ops import GETITEM, target_name
-from partitioners.exir.qdq import is_compute, is_dequantize, is_quantize
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.exir.qdq import is_compute, is_dequantize, is_quantize
 
 # Operators that may stand unquantised between a cluster's centre and its quantize or dequantize nodes.
 AUXILIARY = frozenset(

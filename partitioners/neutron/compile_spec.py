@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from partitioners.exir.backend import CompileSpec
-from partitioners.neutron import exclusion
-from partitioners.neutron.target import NeutronTargetSpec
+from npu_assay.partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.neutron import exclusion
+from npu_assay.partitioners.neutron.target import NeutronTargetSpec
 
 OUTPUT_FORMAT = "tflite"
 NOT_TO_DELEGATE = exclusion.OPTION

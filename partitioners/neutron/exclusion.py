@@ -10,8 +10,8 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from partitioners.exir.ops import node_name, target_name
-from partitioners.neutron.support.rules import RULES
+from npu_assay.partitioners.exir.ops import node_name, target_name
+from npu_assay.partitioners.neutron.support.rules import RULES
 
 OPTION = "operators_not_to_delegate"
 IN_THE_TABLE = {

@@ -14,7 +14,7 @@ from enum import Enum
 import torch
 from torch import fx
 
-from partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
 
 
 class Format(Enum):

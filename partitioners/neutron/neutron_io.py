@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.exir.flatbuffer import FormatError
 
 KEY: Final = "neutron_io"
 

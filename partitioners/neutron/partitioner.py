@@ -11,23 +11,23 @@ from torch.export import ExportedProgram
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from partitioners.exir.arguments import require_list, require_operator, require_type
-from partitioners.exir.backend import CompileSpec, Rejection
-from partitioners.exir.constants import constant_values, tag_constant_data
-from partitioners.exir.nodes import operand
-from partitioners.exir.ops import GETITEM, target_name
-from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
-from partitioners.exir.qdq import is_compute
-from partitioners.exir.rules import rejection
-from partitioners.neutron.clusters import Cluster
-from partitioners.neutron.compile_spec import NOT_TO_DELEGATE, generate_neutron_compile_spec, spec_value
-from partitioners.neutron.exclusion import match
-from partitioners.neutron.options import CustomDelegationOptions
-from partitioners.neutron.support.rule import Context
-from partitioners.neutron.support.rules import RULES, node_rejections
-from partitioners.neutron.support.stage import stage_rejections
-from partitioners.neutron.support.weights import WEIGHT_POSITION, through_permute
-from partitioners.neutron.target import NeutronTargetSpec
+from npu_assay.partitioners.exir.arguments import require_list, require_operator, require_type
+from npu_assay.partitioners.exir.backend import CompileSpec, Rejection
+from npu_assay.partitioners.exir.constants import constant_values, tag_constant_data
+from npu_assay.partitioners.exir.nodes import operand
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
+from npu_assay.partitioners.exir.qdq import is_compute
+from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.neutron.clusters import Cluster
+from npu_assay.partitioners.neutron.compile_spec import NOT_TO_DELEGATE, generate_neutron_compile_spec, spec_value
+from npu_assay.partitioners.neutron.exclusion import match
+from npu_assay.partitioners.neutron.options import CustomDelegationOptions
+from npu_assay.partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.neutron.support.rules import RULES, node_rejections
+from npu_assay.partitioners.neutron.support.stage import stage_rejections
+from npu_assay.partitioners.neutron.support.weights import WEIGHT_POSITION, through_permute
+from npu_assay.partitioners.neutron.target import NeutronTargetSpec
 
 BACKEND_ID = "NeutronBackend"
 DEFAULT_TARGET = "imxrt700"

@@ -17,9 +17,9 @@ import torch
 from torch import fx
 from torch._subclasses import FakeTensor
 
-from partitioners.exir.backend import ConstantPass, Pass
-from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, value
-from partitioners.exir.ops import (
+from npu_assay.partitioners.exir.backend import ConstantPass, Pass
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, value
+from npu_assay.partitioners.exir.ops import (
     DEQUANTIZE,
     DEQUANTIZE_PER_TENSOR,
     GETITEM,
@@ -28,10 +28,10 @@ from partitioners.exir.ops import (
     node_name,
     target_name,
 )
-from partitioners.exir.qdq import is_dequantize, is_quantize, qparams
-from partitioners.exir.values import fake_like
-from partitioners.neutron.support.division import DIVISION_RULES, divisor_values
-from partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.exir.qdq import is_dequantize, is_quantize, qparams
+from npu_assay.partitioners.exir.values import fake_like
+from npu_assay.partitioners.neutron.support.division import DIVISION_RULES, divisor_values
+from npu_assay.partitioners.neutron.support.rule import Context
 
 VIEW = "aten.view_copy.default"
 SPLITS = frozenset({"aten.split_with_sizes_copy.default", "aten.split_copy.Tensor"})

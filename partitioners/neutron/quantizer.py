@@ -22,7 +22,13 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
-from partitioners.exir.annotations import ANNOTATION, activation_spec, check_annotations, is_float, weight_spec
+from npu_assay.partitioners.exir.annotations import (
+    ANNOTATION,
+    activation_spec,
+    check_annotations,
+    is_float,
+    weight_spec,
+)
 
 aten = torch.ops.aten
 

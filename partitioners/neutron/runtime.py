@@ -13,12 +13,12 @@ from typing import Final
 
 import torch
 
-from partitioners.exir.backend import CompileSpec
-from partitioners.neutron import neutron_io, tflite
-from partitioners.neutron.device.fusion import fused_operators
-from partitioners.neutron.device.operators import prepare
-from partitioners.neutron.device.site import ELEMENT_LIMIT, DeviceError, Kernel, Site
-from partitioners.neutron.tflite_model import Model, Operator, Tensor
+from npu_assay.partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.neutron import neutron_io, tflite
+from npu_assay.partitioners.neutron.device.fusion import fused_operators
+from npu_assay.partitioners.neutron.device.operators import prepare
+from npu_assay.partitioners.neutron.device.site import ELEMENT_LIMIT, DeviceError, Kernel, Site
+from npu_assay.partitioners.neutron.tflite_model import Model, Operator, Tensor
 
 MEMORY_LIMIT: Final = 2**25
 """Elements of all tensors of a model together."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from partitioners.neutron.target_info import NeutronTargetNeutronC
+from npu_assay.partitioners.neutron.target_info import NeutronTargetNeutronC
 
 
 class HwVersion(Enum):

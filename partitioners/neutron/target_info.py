@@ -6,8 +6,8 @@ from math import inf
 
 from torch import fx
 
-from partitioners.exir.nodes import rank
-from partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.nodes import rank
+from npu_assay.partitioners.exir.ops import target_name
 
 ACTIVATIONS = frozenset(f"aten.{name}{end}.default" for name in ("relu", "sigmoid", "tanh") for end in ("", "_"))
 CLAMPS = frozenset({"aten.hardtanh.default", "aten.hardtanh_.default"})

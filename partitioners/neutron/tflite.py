@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from partitioners.exir import flatbuffer
-from partitioners.exir.flatbuffer import FormatError, Record
-from partitioners.neutron import tflite_schema as schema
-from partitioners.neutron.tflite_check import check
-from partitioners.neutron.tflite_model import Model, Operator, Tensor
-from partitioners.neutron.tflite_versions import version
+from npu_assay.partitioners.exir import flatbuffer
+from npu_assay.partitioners.exir.flatbuffer import FormatError, Record
+from npu_assay.partitioners.neutron import tflite_schema as schema
+from npu_assay.partitioners.neutron.tflite_check import check
+from npu_assay.partitioners.neutron.tflite_model import Model, Operator, Tensor
+from npu_assay.partitioners.neutron.tflite_versions import version
 
 __all__ = ["FormatError", "Model", "Operator", "Tensor", "check", "read", "write"]
 

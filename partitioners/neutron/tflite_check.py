@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from partitioners.exir.flatbuffer import FormatError
-from partitioners.neutron import tflite_schema as schema
-from partitioners.neutron.tflite_model import Model, Operator, Tensor
+from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.neutron import tflite_schema as schema
+from npu_assay.partitioners.neutron.tflite_model import Model, Operator, Tensor
 
 RANK_LIMIT: Final = 8
 """What TFLite's kernels that read shapes can do."""

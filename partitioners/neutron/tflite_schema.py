@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from partitioners.exir.flatbuffer import Nested, Numbers, Scalar, String, Table, Tables, Union
+from npu_assay.partitioners.exir.flatbuffer import Nested, Numbers, Scalar, String, Table, Tables, Union
 
 IDENTIFIER: Final = b"TFL3"
 SCHEMA_VERSION: Final = 3

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from partitioners.neutron.tflite_model import Tensor
-from partitioners.neutron.tflite_schema import OPERATORS
+from npu_assay.partitioners.neutron.tflite_model import Tensor
+from npu_assay.partitioners.neutron.tflite_schema import OPERATORS
 
 Inputs = Sequence[Tensor | None]
 Options = Mapping[str, Any]

@@ -6,18 +6,18 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from partitioners.exir.backend import Backend
-from partitioners.xnnpack import configs as _configs
-from partitioners.xnnpack.backend import XnnpackBackend
-from partitioners.xnnpack.options import ConfigPrecisionType
-from partitioners.xnnpack.partitioner import (
+from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.partitioners.xnnpack import configs as _configs
+from npu_assay.partitioners.xnnpack.backend import XnnpackBackend
+from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
+from npu_assay.partitioners.xnnpack.partitioner import (
     XnnpackDynamicallyQuantizedPartitioner,
     XnnpackFloatingPointPartitioner,
     XnnpackPartitioner,
     XnnpackQuantizedPartitioner,
 )
-from partitioners.xnnpack.runtime import XnnpackRuntime
-from partitioners.xnnpack.xnn_format import operators as _operators
+from npu_assay.partitioners.xnnpack.runtime import XnnpackRuntime
+from npu_assay.partitioners.xnnpack.xnn_format import operators as _operators
 
 __all__ = [
     "ConfigPrecisionType",
@@ -56,7 +56,7 @@ def _named(option: str, found: Any, known: Mapping[str, Any]) -> Any:
 
 def _quantizer() -> Any:
     """Static int8 with weights per channel. Imports torchao, which only this needs."""
-    from partitioners.xnnpack.quantizer import XnnpackQuantizer, get_symmetric_quantization_config
+    from npu_assay.partitioners.xnnpack.quantizer import XnnpackQuantizer, get_symmetric_quantization_config
 
     return XnnpackQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
 
@@ -69,5 +69,5 @@ backend = Backend(
     runtime=XnnpackRuntime(),
     quantizer=_quantizer,
     blob_operators=_operators,
-    faults="partitioners.xnnpack.faults:catalogue",
+    faults="npu_assay.partitioners.xnnpack.faults:catalogue",
 )

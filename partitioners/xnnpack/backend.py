@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch.export import ExportedProgram
 
-from partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
-from partitioners.exir.compiling import CompileError
-from partitioners.exir.flatbuffer import FormatError
-from partitioners.xnnpack.lowering import lower
-from partitioners.xnnpack.xnn_format import write
+from npu_assay.partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
+from npu_assay.partitioners.exir.compiling import CompileError
+from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.xnnpack.lowering import lower
+from npu_assay.partitioners.xnnpack.xnn_format import write
 
 
 class XnnpackBackend(BackendDetails):

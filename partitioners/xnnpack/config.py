@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from torch import fx
 
-from partitioners.exir.backend import Rejection
-from partitioners.exir.rules import rejection
-from partitioners.xnnpack.options import ConfigPrecisionType
-from partitioners.xnnpack.products import Places
-from partitioners.xnnpack.site import Program, Rule, Site
-from partitioners.xnnpack.support.common import REAL
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
+from npu_assay.partitioners.xnnpack.products import Places
+from npu_assay.partitioners.xnnpack.site import Program, Rule, Site
+from npu_assay.partitioners.xnnpack.support.common import REAL
 
 FP32 = ConfigPrecisionType.FP32
 STATIC = ConfigPrecisionType.STATIC_QUANT

@@ -11,19 +11,19 @@ from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
-from partitioners.exir.backend import Rejection
-from partitioners.exir.constants import constant_values
-from partitioners.exir.nodes import operand
-from partitioners.exir.ops import GETITEM, target_name
-from partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
-from partitioners.exir.reach import NodeSet, Reach, in_a_circle
-from partitioners.exir.rules import rejection
-from partitioners.xnnpack.config import PartitionerConfig
-from partitioners.xnnpack.configs import ALL_CONFIGS
-from partitioners.xnnpack.grouping import Groups, merged
-from partitioners.xnnpack.options import ConfigPrecisionType, Options, precisions, refuse_unknown
-from partitioners.xnnpack.patterns import ANY_CHOOSE, ANY_DEQUANTIZE, ANY_QUANTIZE, leaves
-from partitioners.xnnpack.site import Program, Site
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.constants import constant_values
+from npu_assay.partitioners.exir.nodes import operand
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
+from npu_assay.partitioners.exir.reach import NodeSet, Reach, in_a_circle
+from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.xnnpack.config import PartitionerConfig
+from npu_assay.partitioners.xnnpack.configs import ALL_CONFIGS
+from npu_assay.partitioners.xnnpack.grouping import Groups, merged
+from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType, Options, precisions, refuse_unknown
+from npu_assay.partitioners.xnnpack.patterns import ANY_CHOOSE, ANY_DEQUANTIZE, ANY_QUANTIZE, leaves
+from npu_assay.partitioners.xnnpack.site import Program, Site
 
 LOGGER = logging.getLogger(__name__)
 BACKEND_ID = "XnnpackBackend"
@@ -50,7 +50,7 @@ Configs = Mapping[str, PartitionerConfig]
 class XnnpackPartitioner(Partitioner):
     """Tags the nodes that XNNPACK can run. After `partition`, `rejections` says why the others stay out.
 
-    configs: the operators to delegate, as config classes (see `partitioners.xnnpack.configs`); default: all.
+    configs: the operators to delegate, as config classes (see `npu_assay.partitioners.xnnpack.configs`); default: all.
     config_precisions: delegate only operators whose config supports one of these; default: all.
     per_op_mode: one delegate for every operator, with what belongs to it.
     verbose: log the delegates and the reasons of rejections, at the level DEBUG of this module's logger; on stderr
@@ -211,12 +211,14 @@ def audible(logger: logging.Logger) -> Iterator[None]:
 def by_target(configs: Iterable[type[PartitionerConfig]]) -> dict[str, PartitionerConfig]:
     """One config object per operator. Raises TypeError for what is no config, ValueError for two of one operator."""
     if isinstance(configs, (str, type)) or not isinstance(configs, Iterable):
-        raise TypeError(f"configs is {configs!r}, expected a list of classes from partitioners.xnnpack.configs")
+        raise TypeError(
+            f"configs is {configs!r}, expected a list of classes from npu_assay.partitioners.xnnpack.configs"
+        )
     found: dict[str, PartitionerConfig] = {}
     for config in configs:
         # The class that all configs are made of has no operator.
         if not (isinstance(config, type) and issubclass(config, PartitionerConfig) and hasattr(config, "target")):
-            raise TypeError(f"configs has {config!r}, expected classes from partitioners.xnnpack.configs")
+            raise TypeError(f"configs has {config!r}, expected classes from npu_assay.partitioners.xnnpack.configs")
         if config.target in found:
             other = type(found[config.target]).__name__
             raise ValueError(f"{other} and {config.__name__} are both for {config.target}, expected one config each")

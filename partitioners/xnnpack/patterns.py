@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from partitioners.exir.nodes import argument, operand, shape
-from partitioners.exir.ops import (
+from npu_assay.partitioners.exir.nodes import argument, operand, shape
+from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS,
     DEQUANTIZE,
     DEQUANTIZE_DYNAMIC,

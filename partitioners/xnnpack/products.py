@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from torch import fx
 
-from partitioners.exir.nodes import argument, operand, shape
-from partitioners.exir.ops import target_name
-from partitioners.xnnpack.options import ConfigPrecisionType
-from partitioners.xnnpack.patterns import (
+from npu_assay.partitioners.exir.nodes import argument, operand, shape
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
+from npu_assay.partitioners.xnnpack.patterns import (
     PERMUTE,
     DynamicInput,
     QuantisedWeight,

@@ -26,7 +26,13 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
-from partitioners.exir.annotations import ANNOTATION, SMALLEST_SCALE, activation_spec, check_annotations, weight_spec
+from npu_assay.partitioners.exir.annotations import (
+    ANNOTATION,
+    SMALLEST_SCALE,
+    activation_spec,
+    check_annotations,
+    weight_spec,
+)
 
 aten = torch.ops.aten
 

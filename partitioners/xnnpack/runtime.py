@@ -13,14 +13,14 @@ from typing import Final
 
 import torch
 
-from partitioners.exir.backend import CompileSpec
-from partitioners.exir.flatbuffer import FormatError
-from partitioners.xnnpack import xnn_format
-from partitioners.xnnpack.device.operators import prepare
-from partitioners.xnnpack.device.site import NUMBERS, DeviceError, Kernel, Site, check_windows, tensor_of
-from partitioners.xnnpack.xnn_model import ABSENT, XModel, XNode, XValue
-from partitioners.xnnpack.xnn_shapes import output_shape
-from reference.xnnpack.output import OnCodes
+from npu_assay.partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.xnnpack import xnn_format
+from npu_assay.partitioners.xnnpack.device.operators import prepare
+from npu_assay.partitioners.xnnpack.device.site import NUMBERS, DeviceError, Kernel, Site, check_windows, tensor_of
+from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, XModel, XNode, XValue
+from npu_assay.partitioners.xnnpack.xnn_shapes import output_shape
+from npu_assay.reference.xnnpack.output import OnCodes
 
 MEMORY_LIMIT: Final = 2**27
 """Elements of all values of a model together."""

@@ -10,11 +10,11 @@ from typing import TypeAlias
 import torch
 from torch import fx
 
-from partitioners.exir import rules
-from partitioners.exir.qdq import qparams
-from partitioners.xnnpack.options import ConfigPrecisionType, Options
-from partitioners.xnnpack.patterns import StaticForm, is_dequantize, result_path, static_form
-from partitioners.xnnpack.products import Places, Product, product
+from npu_assay.partitioners.exir import rules
+from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType, Options
+from npu_assay.partitioners.xnnpack.patterns import StaticForm, is_dequantize, result_path, static_form
+from npu_assay.partitioners.xnnpack.products import Places, Product, product
 
 
 @dataclass(frozen=True)

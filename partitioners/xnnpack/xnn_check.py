@@ -9,11 +9,20 @@ from typing import Final
 
 import numpy as np
 
-from partitioners.exir.flatbuffer import FormatError
-from partitioners.xnnpack import xnn_schema as schema
-from partitioners.xnnpack.xnn_model import ABSENT, PerChannel, PerGroup, PerTensor, PerToken, XModel, XNode, XValue
-from partitioners.xnnpack.xnn_operands import check_operands
-from partitioners.xnnpack.xnn_shapes import output_shape
+from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.xnnpack import xnn_schema as schema
+from npu_assay.partitioners.xnnpack.xnn_model import (
+    ABSENT,
+    PerChannel,
+    PerGroup,
+    PerTensor,
+    PerToken,
+    XModel,
+    XNode,
+    XValue,
+)
+from npu_assay.partitioners.xnnpack.xnn_operands import check_operands
+from npu_assay.partitioners.xnnpack.xnn_shapes import output_shape
 
 RANK_LIMIT: Final = 6
 ELEMENT_LIMIT: Final = 2**28

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from partitioners.exir import flatbuffer
-from partitioners.exir.flatbuffer import FormatError, Record
-from partitioners.xnnpack import xnn_schema as schema
-from partitioners.xnnpack.xnn_check import RANK_LIMIT, STORAGE, check, storage_shape
-from partitioners.xnnpack.xnn_model import (
+from npu_assay.partitioners.exir import flatbuffer
+from npu_assay.partitioners.exir.flatbuffer import FormatError, Record
+from npu_assay.partitioners.xnnpack import xnn_schema as schema
+from npu_assay.partitioners.xnnpack.xnn_check import RANK_LIMIT, STORAGE, check, storage_shape
+from npu_assay.partitioners.xnnpack.xnn_model import (
     ABSENT,
     Array,
     PerChannel,

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from partitioners.exir.flatbuffer import FormatError
-from partitioners.xnnpack import xnn_schema as schema
-from partitioners.xnnpack.xnn_model import PerChannel, PerTensor, XNode, XValue
+from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.xnnpack import xnn_schema as schema
+from npu_assay.partitioners.xnnpack.xnn_model import PerChannel, PerTensor, XNode, XValue
 
 FLOATS: Final = ("fp32", "fp16", "bf16")
 SCALE_LIMIT: Final = 256.0

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from partitioners.exir.flatbuffer import Kind, Nested, Numbers, Scalar, String, Table, Tables, Union, in_order
+from npu_assay.partitioners.exir.flatbuffer import Kind, Nested, Numbers, Scalar, String, Table, Tables, Union, in_order
 
 IDENTIFIER: Final = b"XN01"
 VERSION: Final = "0"

@@ -7,9 +7,9 @@ from itertools import zip_longest
 from math import prod
 from typing import Final
 
-from partitioners.exir.flatbuffer import FormatError
-from partitioners.xnnpack import xnn_schema as schema
-from partitioners.xnnpack.xnn_model import KEEP_DIMS, TRANSPOSE_WEIGHTS, XNode
+from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.xnnpack import xnn_schema as schema
+from npu_assay.partitioners.xnnpack.xnn_model import KEEP_DIMS, TRANSPOSE_WEIGHTS, XNode
 
 Shape = tuple[int, ...]
 _Rule = Callable[[XNode, Sequence[Shape]], Shape]

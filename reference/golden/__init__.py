@@ -5,14 +5,14 @@ from the real result before it rounds, and `quantised` rounds to an output's gri
 codes are exact, so behind one operator the bound is half a step plus the slack.
 """
 
-from reference.golden.aten import bound, canonical
-from reference.golden.bounded import ZERO, Bounded, GoldenError, values
-from reference.golden.float32 import FORMATS, quantise_float32, run_float, run_float32
-from reference.golden.grid import Codes, chosen_at_run_time, dequantised, groupwise, legal_codes, quantised
-from reference.golden.operators import OPERATORS, run
-from reference.golden.selection import LOOKED_UP, TRUTHS
-from reference.golden.slack import Slack, device, excess, on_grid, reciprocal_scale
-from reference.golden.slack_tosa import TABLES, rounded_operands
+from npu_assay.reference.golden.aten import bound, canonical
+from npu_assay.reference.golden.bounded import ZERO, Bounded, GoldenError, values
+from npu_assay.reference.golden.float32 import FORMATS, quantise_float32, run_float, run_float32
+from npu_assay.reference.golden.grid import Codes, chosen_at_run_time, dequantised, groupwise, legal_codes, quantised
+from npu_assay.reference.golden.operators import OPERATORS, run
+from npu_assay.reference.golden.selection import LOOKED_UP, TRUTHS
+from npu_assay.reference.golden.slack import Slack, device, excess, on_grid, reciprocal_scale
+from npu_assay.reference.golden.slack_tosa import TABLES, rounded_operands
 
 __all__ = [
     "FORMATS",

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from reference.golden.bounded import GoldenError
+from npu_assay.reference.golden.bounded import GoldenError
 
 CLONE = "dim_order_ops._clone_dim_order.default"
 COPY = "dim_order_ops._to_dim_order_copy.default"

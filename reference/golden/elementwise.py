@@ -9,7 +9,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from reference.golden.bounded import Bounded, GoldenError, monotone
+from npu_assay.reference.golden.bounded import Bounded, GoldenError, monotone
 
 
 def abs_(x: Bounded) -> Bounded:

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference.golden.aten import canonical
-from reference.golden.bounded import Bounded, operands
-from reference.golden.operators import run
-from reference.golden.weighted import MOVEMENT, POOLS
+from npu_assay.reference.golden.aten import canonical
+from npu_assay.reference.golden.bounded import Bounded, operands
+from npu_assay.reference.golden.operators import run
+from npu_assay.reference.golden.weighted import MOVEMENT, POOLS
 
 UNIT = 2.0**-24
 """Half the distance between float32 numbers at 1: the relative error of one rounding."""

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference.affine import float32
-from reference.golden.bounded import Bounded, GoldenError, as_bounded, monotone
+from npu_assay.reference.affine import float32
+from npu_assay.reference.golden.bounded import Bounded, GoldenError, as_bounded, monotone
 
 GELU_SLOPE = 1.13
 """The steepest slope of x * Phi(x) is 1.1289, at x = sqrt(2)."""

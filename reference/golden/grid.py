@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reference.affine import Affine
-from reference.golden.bounded import Bounded, Scale
-from reference.golden.slack import Slack
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden.bounded import Bounded, Scale
+from npu_assay.reference.golden.slack import Slack
 
 
 def dequantised(codes: Tensor, scale: Scale, zero_point: int, axis: int | None = None) -> Bounded:

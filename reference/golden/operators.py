@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference.golden import elementwise, functions, linear, selection, transcendental, weighted
-from reference.golden.aten import canonical
-from reference.golden.bounded import Bounded, GoldenError
+from npu_assay.reference.golden import elementwise, functions, linear, selection, transcendental, weighted
+from npu_assay.reference.golden.aten import canonical
+from npu_assay.reference.golden.bounded import Bounded, GoldenError
 
 _TABLE = {
     **linear.TABLE,

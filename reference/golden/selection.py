@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference.golden.aten import aten
-from reference.golden.bounded import ZERO, Bounded, GoldenError, as_bounded, errors, operands, values
+from npu_assay.reference.golden.aten import aten
+from npu_assay.reference.golden.bounded import ZERO, Bounded, GoldenError, as_bounded, errors, operands, values
 
 Rule = Callable[..., Bounded]
 

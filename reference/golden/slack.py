@@ -23,11 +23,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference.affine import float32
-from reference.golden import slack_tosa, slack_xnnpack
-from reference.golden.aten import bound, canonical
-from reference.golden.bounded import Bounded, Scale, operands
-from reference.golden.weighted import MOVEMENT, PAD, POOLS
+from npu_assay.reference.affine import float32
+from npu_assay.reference.golden import slack_tosa, slack_xnnpack
+from npu_assay.reference.golden.aten import bound, canonical
+from npu_assay.reference.golden.bounded import Bounded, Scale, operands
+from npu_assay.reference.golden.weighted import MOVEMENT, PAD, POOLS
 
 UNIT = 2.0**-24
 """Half the distance between float32 numbers at 1: the relative error of one rounding."""

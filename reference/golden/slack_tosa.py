@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference.golden.aten import aten
-from reference.golden.bounded import Bounded, as_bounded, operands
+from npu_assay.reference.golden.aten import aten
+from npu_assay.reference.golden.bounded import Bounded, as_bounded, operands
 
 Slack = float | Tensor
 Given = Mapping[str, Any]  # arguments by their schema names

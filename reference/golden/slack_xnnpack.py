@@ -1,6 +1,6 @@
 """The slack of XNNPACK's static int8 operators, in output steps, beside half a step and float32's relative errors.
 
-Source: the formulas of `reference.xnnpack.static`.
+Source: the formulas of `npu_assay.reference.xnnpack.static`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference.golden.bounded import Bounded
+from npu_assay.reference.golden.bounded import Bounded
 
 Slack = float | Tensor
 Given = Mapping[str, Any]  # arguments by their schema names

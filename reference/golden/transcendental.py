@@ -12,8 +12,8 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from reference.golden.bounded import Bounded, GoldenError, monotone
-from reference.golden.functions import elu, pow_
+from npu_assay.reference.golden.bounded import Bounded, GoldenError, monotone
+from npu_assay.reference.golden.functions import elu, pow_
 
 SILU_SLOPE = 1.1
 """The steepest slope of x * sigmoid(x) is 1.0998, at x = 2.3994."""

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference.golden.aten import CLONE, aten
-from reference.golden.bounded import Bounded, GoldenError, errors, operands, values
+from npu_assay.reference.golden.aten import CLONE, aten
+from npu_assay.reference.golden.bounded import Bounded, GoldenError, errors, operands, values
 
 MOVEMENT = frozenset(
     {

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reference.affine import Affine
+from npu_assay.reference.affine import Affine
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]

@@ -13,10 +13,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reference.affine import Affine
-from reference.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype, output_size, pad_hw, padded_float
-from reference.int8.output import Kernel, double_round_stage
-from reference.rescale import quantize_multiplier
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.int8.accumulate import (
+    NO_PADDING,
+    Padding,
+    Pair,
+    exact_dtype,
+    output_size,
+    pad_hw,
+    padded_float,
+)
+from npu_assay.reference.int8.output import Kernel, double_round_stage
+from npu_assay.reference.rescale import quantize_multiplier
 
 
 def avg_pool2d(kernel: Pair, stride: Pair, x: Affine, padding: Padding = NO_PADDING) -> Kernel:

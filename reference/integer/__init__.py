@@ -1,6 +1,6 @@
 """The exact-integer golden: ATen operators on codes, in ATen layout and spelling, by the int8 kernels.
 
-A kernel of `reference.int8` is channels-last and takes what a TensorFlow Lite operator takes. Here each
+A kernel of `npu_assay.reference.int8` is channels-last and takes what a TensorFlow Lite operator takes. Here each
 ATen operator becomes the kernels that compute it: arguments are read as torch reads them (lists of one,
 negative dims, an empty stride is the kernel), images are moved to channels-last and back. Where a TFLite
 operator needs equal quantisations and the operands differ, a QUANTIZE follows (before a concatenation).
@@ -14,15 +14,15 @@ from typing import Any
 
 from torch import Tensor
 
-from reference.affine import Affine
-from reference.golden.aten import ALIASES, bound, canonical
-from reference.golden.weighted import MOVEMENT
-from reference.int8 import elementwise, lut
-from reference.integer import arithmetic, images, movement, tosa, xnnpack
-from reference.integer.operand import IntegerError, QTensor, Rule
-from reference.integer.reals import reals, run_dynamic, run_reals
-from reference.integer.xnnpack import FUSED, PRODUCTS
-from reference.xnnpack.convert import quantize
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden.aten import ALIASES, bound, canonical
+from npu_assay.reference.golden.weighted import MOVEMENT
+from npu_assay.reference.int8 import elementwise, lut
+from npu_assay.reference.integer import arithmetic, images, movement, tosa, xnnpack
+from npu_assay.reference.integer.operand import IntegerError, QTensor, Rule
+from npu_assay.reference.integer.reals import reals, run_dynamic, run_reals
+from npu_assay.reference.integer.xnnpack import FUSED, PRODUCTS
+from npu_assay.reference.xnnpack.convert import quantize
 
 __all__ = [
     "FUSED",

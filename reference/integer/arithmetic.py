@@ -7,12 +7,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from reference.affine import Affine
-from reference.golden.slack import reciprocal_scale
-from reference.int8 import elementwise
-from reference.int8 import matmul as matmul_kernel
-from reference.int8 import softmax as softmax_kernel
-from reference.integer.operand import Given, QTensor, Rule, bias_codes, operand, requantised, require
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden.slack import reciprocal_scale
+from npu_assay.reference.int8 import elementwise
+from npu_assay.reference.int8 import matmul as matmul_kernel
+from npu_assay.reference.int8 import softmax as softmax_kernel
+from npu_assay.reference.integer.operand import Given, QTensor, Rule, bias_codes, operand, requantised, require
 
 # ------------------------------------------------------------------------------------ element-wise
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from reference.affine import Affine
-from reference.int8 import conv, pool, resize
-from reference.integer.operand import (
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.int8 import conv, pool, resize
+from npu_assay.reference.integer.operand import (
     Given,
     Pair,
     QTensor,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from reference.affine import Affine
-from reference.golden.aten import CLONE, aten
-from reference.integer.operand import Given, operand, requantised
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden.aten import CLONE, aten
+from npu_assay.reference.integer.operand import Given, operand, requantised
 
 
 def moved(op: str, given: Given, y: Affine) -> tuple[Tensor, ...]:

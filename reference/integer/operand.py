@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference.affine import Affine
-from reference.int8 import elementwise
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.int8 import elementwise
 
 Given = Mapping[str, Any]  # arguments by their schema names
 Pair = tuple[int, int]

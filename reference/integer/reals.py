@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference.golden.aten import CLONE, aten, bound, canonical
-from reference.golden.float32 import ONE_ROUNDING
-from reference.golden.weighted import MOVEMENT, PAD, POOLS
-from reference.integer.operand import Given, IntegerError, QTensor, on_images, pair, require, symmetric
-from reference.integer.xnnpack import output_major
-from reference.xnnpack import dynamic
-from reference.xnnpack.fma import flushed
+from npu_assay.reference.golden.aten import CLONE, aten, bound, canonical
+from npu_assay.reference.golden.float32 import ONE_ROUNDING
+from npu_assay.reference.golden.weighted import MOVEMENT, PAD, POOLS
+from npu_assay.reference.integer.operand import Given, IntegerError, QTensor, on_images, pair, require, symmetric
+from npu_assay.reference.integer.xnnpack import output_major
+from npu_assay.reference.xnnpack import dynamic
+from npu_assay.reference.xnnpack.fma import flushed
 
 EXACT = MOVEMENT | POOLS | ONE_ROUNDING | {PAD}
 """Operators of which IEEE floats have one result: a choice, a move, or one operation that rounds correctly."""

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference.affine import Affine
-from reference.golden.aten import aten
-from reference.golden.weighted import MOVEMENT
-from reference.integer import tosa_images, tosa_tables
-from reference.integer.operand import Given, IntegerError, QTensor, Rule, require
-from reference.integer.tosa_rescale import (
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden.aten import aten
+from npu_assay.reference.golden.weighted import MOVEMENT
+from npu_assay.reference.integer import tosa_images, tosa_tables
+from npu_assay.reference.integer.operand import Given, IntegerError, QTensor, Rule, require
+from npu_assay.reference.integer.tosa_rescale import (
     centred,
     code_of,
     is_wide,

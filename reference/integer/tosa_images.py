@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from reference.affine import Affine, float32
-from reference.golden.aten import aten
-from reference.integer.operand import Given, QTensor, Rule, pair, require
-from reference.integer.tosa_rescale import NARROW, WIDE, centred, is_wide, output, requantised, shifted, step
+from npu_assay.reference.affine import Affine, float32
+from npu_assay.reference.golden.aten import aten
+from npu_assay.reference.integer.operand import Given, QTensor, Rule, pair, require
+from npu_assay.reference.integer.tosa_rescale import NARROW, WIDE, centred, is_wide, output, requantised, shifted, step
 
 
 def bits(x: QTensor) -> int:

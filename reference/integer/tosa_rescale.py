@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from reference.affine import Affine, float32
-from reference.integer.operand import IntegerError, QTensor
+from npu_assay.reference.affine import Affine, float32
+from npu_assay.reference.integer.operand import IntegerError, QTensor
 
 NARROW, WIDE = 31, 15
 """Bits of a multiplier: of a 32-bit sum, and of a 48-bit one."""

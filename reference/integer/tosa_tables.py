@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reference.affine import Affine, float32
-from reference.golden.aten import aten
-from reference.golden.slack_tosa import TABLES
-from reference.integer.operand import Given, QTensor, Rule, require
-from reference.integer.tosa_rescale import quantised, reals_of, saturated, shifted, step
+from npu_assay.reference.affine import Affine, float32
+from npu_assay.reference.golden.aten import aten
+from npu_assay.reference.golden.slack_tosa import TABLES
+from npu_assay.reference.integer.operand import Given, QTensor, Rule, require
+from npu_assay.reference.integer.tosa_rescale import quantised, reals_of, saturated, shifted, step
 
 FRACTION = 7
 """Bits of a 16-bit code between two entries."""

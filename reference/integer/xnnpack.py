@@ -1,4 +1,4 @@
-"""Static int8 as XNNPACK computes it: ATen operators on codes by the kernels of `reference.xnnpack.static`.
+"""Static int8 as XNNPACK computes it: ATen operators on codes by the kernels of `npu_assay.reference.xnnpack.static`.
 
 Which operators there are, and that movement and max pooling never rescale: ExecuTorch's XNNPACK delegate.
 A bias is real, and made into codes of the accumulator's steps.
@@ -12,9 +12,9 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from reference.affine import Affine
-from reference.golden.aten import CLONE, aten
-from reference.integer.operand import (
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden.aten import CLONE, aten
+from npu_assay.reference.integer.operand import (
     Given,
     QTensor,
     Rule,
@@ -24,7 +24,7 @@ from reference.integer.operand import (
     require,
     symmetric,
 )
-from reference.xnnpack import convert, static
+from npu_assay.reference.xnnpack import convert, static
 
 NEARLY = 1e-9
 """How far a factor of 1 may be from 1: ExecuTorch compares it so, and then leaves it out."""

@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 import torch
 
-from reference.golden.aten import canonical
-from reference.golden.bounded import Bounded
+from npu_assay.reference.golden.aten import canonical
+from npu_assay.reference.golden.bounded import Bounded
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from reference.affine import Affine, float32
-from reference.int8.lut import ALL_CODES, table_kernel
-from reference.xnnpack.output import Kernel, OnCodes
+from npu_assay.reference.affine import Affine, float32
+from npu_assay.reference.int8.lut import ALL_CODES, table_kernel
+from npu_assay.reference.xnnpack.output import Kernel, OnCodes
 
 
 def quantize(y: Affine, half: bool = False) -> OnCodes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reference.affine import Affine, check_scale, float32
+from npu_assay.reference.affine import Affine, check_scale, float32
 
 Kernel = Callable[[Tensor], Tensor]
 Kernel2 = Callable[[Tensor, Tensor], Tensor]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import recorded
 
-from conformance.certify import run_case
-from conformance.graph import Case
-from conformance.plugin import Target, tags_text
-from conformance.results import to_line
-from conformance.table import Row
-from conformance.tagging import prepare, tag
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.plugin import Target, tags_text
+from npu_assay.conformance.results import to_line
+from npu_assay.conformance.table import Row
+from npu_assay.conformance.tagging import prepare, tag
 
 
 def test_case(assay_case: Case, assay_target: Target) -> None:

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from crosscheck.litert import run_litert
 
-from conformance.graph import Graph
-from conformance.programs import build, model_inputs
-from partitioners.exir import CompileSpec, run_program, to_backend, transform_program
-from partitioners.neutron import NeutronRuntime, backend
-from partitioners.neutron.runtime import Program
+from npu_assay.conformance.graph import Graph
+from npu_assay.conformance.programs import build, model_inputs
+from npu_assay.partitioners.exir import CompileSpec, run_program, to_backend, transform_program
+from npu_assay.partitioners.neutron import NeutronRuntime, backend
+from npu_assay.partitioners.neutron.runtime import Program
 
 Run = tuple[bytes, list[torch.Tensor], list[torch.Tensor]]  # blob, inputs, outputs
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from reference.affine import Affine
+from npu_assay.reference.affine import Affine
 
 Array = npt.NDArray[Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 from crosscheck.litert import Array, Spec, constant
 from torch import Tensor
 
-from reference.affine import Affine
+from npu_assay.reference.affine import Affine
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import pytest
 from delegated import compiled, delegated
 from lowering_graphs import GRAPHS
 
-from conformance.programs import build, materialise
-from partitioners.exir import transform_program
-from partitioners.neutron import NeutronRuntime, backend
+from npu_assay.conformance.programs import build, materialise
+from npu_assay.partitioners.exir import transform_program
+from npu_assay.partitioners.neutron import NeutronRuntime, backend
 
 pytest.importorskip("ai_edge_litert")
 

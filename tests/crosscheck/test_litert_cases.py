@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 from crosscheck.device_runs import differing, runs
 
-from conformance.cases import cases_for
-from conformance.table import Row, load_table
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.table import Row, load_table
 
 TABLE = load_table("neutron@1.3")
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from tflite_models import MODELS, UNIT, Sketch, arithmetic, classifier, random_inputs
 
-from partitioners.neutron.runtime import NeutronRuntime
-from partitioners.neutron.tflite import Model, write
-from partitioners.neutron.tflite_schema import OPERATORS
+from npu_assay.partitioners.neutron.runtime import NeutronRuntime
+from npu_assay.partitioners.neutron.tflite import Model, write
+from npu_assay.partitioners.neutron.tflite_schema import OPERATORS
 
 pytest.importorskip("ai_edge_litert")
 
@@ -92,7 +92,7 @@ def test_operator_numbers_are_the_published_ones(code: str) -> None:
 
 
 def test_a_device_that_rounds_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from reference.int8 import elementwise
+    from npu_assay.reference.int8 import elementwise
 
     model = arithmetic()
     monkeypatch.setattr(elementwise, "tflite_double_round", lambda acc, m, e: (acc * m + (1 << (30 - e))) >> (31 - e))

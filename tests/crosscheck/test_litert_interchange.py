@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from interchange_runs import Array, listed, read, run_all, write
 
-from conformance.interchange.export import Request, export
-from conformance.interchange.judging import Request as JudgeRequest
-from conformance.interchange.judging import judge_folder
+from npu_assay.conformance.interchange.export import Request, export
+from npu_assay.conformance.interchange.judging import Request as JudgeRequest
+from npu_assay.conformance.interchange.judging import judge_folder
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter")
 SOME = "relu or mean or softmax.default/operator/accept or bmm.default/operator"
@@ -31,7 +31,7 @@ def by_litert(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
 
 def test_no_code_differs(tmp_path: Path) -> None:
     folder, outputs = tmp_path / "cases", tmp_path / "outputs"
-    manifest = export(Request("partitioners.neutron:backend", "tflite", folder, SOME))
+    manifest = export(Request("npu_assay.partitioners.neutron:backend", "tflite", folder, SOME))
     assert {entry.expect for entry in manifest.cases} >= {"accept", "reject"}
     run_all(folder, outputs, by_litert)
     differing = 0

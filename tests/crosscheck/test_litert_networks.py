@@ -12,9 +12,9 @@ import torch
 from crosscheck.litert import run_litert
 from networks import NETWORKS, lowered_modules, network, quantise, samples
 
-from partitioners.exir import to_edge
-from partitioners.exir.run import run_delegate
-from partitioners.neutron import NeutronRuntime, backend
+from npu_assay.partitioners.exir import to_edge
+from npu_assay.partitioners.exir.run import run_delegate
+from npu_assay.partitioners.neutron import NeutronRuntime, backend
 
 # torch's own export code and torchao call deprecated torch functions; nothing here can change that.
 pytestmark = [

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from interchange_runs import Array, run_all
 
-from conformance.backends import load_backend
-from conformance.certify import run_case
-from conformance.interchange.export import Request, export
-from conformance.interchange.judging import Request as JudgeRequest
-from conformance.interchange.judging import judge_folder
-from conformance.selection import all_cases
-from conformance.table import load_table
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.interchange.export import Request, export
+from npu_assay.conformance.interchange.judging import Request as JudgeRequest
+from npu_assay.conformance.interchange.judging import judge_folder
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import load_table
 
 onnxruntime = pytest.importorskip("onnxruntime")
 SOME = "baseline or relu.default/operator or bmm.default/operator/accept or softmax.default/operator/accept"

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from conformance.adapters.executorch.delegation import TheirPartitioner, compiler
-from conformance.adapters.executorch.machine import Machine
-from conformance.adapters.executorch.quiet import quiet
-from conformance.errors import NotRunError
-from partitioners.exir.backend import Backend, CompileSpec
+from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
+from npu_assay.conformance.adapters.executorch.machine import Machine
+from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.errors import NotRunError
+from npu_assay.partitioners.exir.backend import Backend, CompileSpec
 
 MODEL = "tosa_reference_model"
 DISTRIBUTION = "tosa-tools"

@@ -9,13 +9,13 @@ from typing import Any
 from torch import fx
 from torch.export import ExportedProgram
 
-from conformance.adapters.executorch.idle import idle
-from conformance.adapters.executorch.quiet import quiet
-from conformance.adapters.executorch.unwritten import unwritten
-from partitioners.exir import BackendDetails, CompileSpec, DelegationSpec, Partitioner, PartitionResult
-from partitioners.exir.backend import PreprocessResult
-from partitioners.exir.contract import check_unchanged
-from partitioners.exir.interop import executorch_program
+from npu_assay.conformance.adapters.executorch.idle import idle
+from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.unwritten import unwritten
+from npu_assay.partitioners.exir import BackendDetails, CompileSpec, DelegationSpec, Partitioner, PartitionResult
+from npu_assay.partitioners.exir.backend import PreprocessResult
+from npu_assay.partitioners.exir.contract import check_unchanged
+from npu_assay.partitioners.exir.interop import executorch_program
 
 import_module("tqdm").tqdm.monitor_interval = 0  # the progress bars of ExecuTorch's passes would start a thread
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.quiet import quiet
 
 with quiet():
     from executorch.exir.pass_base import ExportPass, _ExportPassBase

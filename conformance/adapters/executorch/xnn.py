@@ -15,13 +15,13 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from conformance.adapters.executorch.delegation import TheirPartitioner, compiler
-from conformance.adapters.executorch.machine import Machine
-from conformance.adapters.executorch.quiet import quiet
-from partitioners.exir import edge_program
-from partitioners.exir.backend import Backend, CompileSpec
-from partitioners.exir.interop import executorch_program
-from partitioners.exir.program import call
+from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
+from npu_assay.conformance.adapters.executorch.machine import Machine
+from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.partitioners.exir import edge_program
+from npu_assay.partitioners.exir.backend import Backend, CompileSpec
+from npu_assay.partitioners.exir.interop import executorch_program
+from npu_assay.partitioners.exir.program import call
 
 with quiet():
     from executorch.backends.xnnpack.partition import config as configs

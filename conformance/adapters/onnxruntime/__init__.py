@@ -13,10 +13,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from conformance.errors import UsageError
+from npu_assay.conformance.errors import UsageError
 
 if TYPE_CHECKING:
-    from partitioners.exir.backend import Backend
+    from npu_assay.partitioners.exir.backend import Backend
 
 BACKENDS = ("cpu",)
 

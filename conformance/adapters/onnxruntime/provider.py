@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from conformance.adapters.executorch.machine import Machine, MachineError
-from conformance.interchange.onnx_form import onnx_model
-from conformance.interchange.onnx_writer import FormError
-from conformance.interchange.whole import Whole, inner_nodes
-from partitioners.exir import DelegationSpec, PartitionResult
-from partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection
-from partitioners.exir.ops import target_name
+from npu_assay.conformance.adapters.executorch.machine import Machine, MachineError
+from npu_assay.conformance.interchange.onnx_form import onnx_model
+from npu_assay.conformance.interchange.onnx_writer import FormError
+from npu_assay.conformance.interchange.whole import Whole, inner_nodes
+from npu_assay.partitioners.exir import DelegationSpec, PartitionResult
+from npu_assay.partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection
+from npu_assay.partitioners.exir.ops import target_name
 
 TABLE = "onnxruntime_cpu@1.31"
 PROVIDER = "CPUExecutionProvider"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from conformance.cases.integer import (
+from npu_assay.conformance.cases.integer import (
     binary,
     convolution,
     functions,
@@ -17,12 +17,12 @@ from conformance.cases.integer import (
     reductions,
     selection,
 )
-from conformance.cases.integer.common import Family
-from conformance.cases.integer.spelling import INT8, INT16, INTEGERS, PER_CHANNEL
-from conformance.cases.limits import Limits
-from conformance.cases.make import Draft
-from conformance.cases.typed import thinned
-from conformance.table import Row
+from npu_assay.conformance.cases.integer.common import Family
+from npu_assay.conformance.cases.integer.spelling import INT8, INT16, INTEGERS, PER_CHANNEL
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import Draft
+from npu_assay.conformance.cases.typed import thinned
+from npu_assay.conformance.table import Row
 
 PRECISIONS = (INT8, INT8 + PER_CHANNEL, INT16, INT16 + PER_CHANNEL, INTEGERS)
 FAMILIES: Mapping[str, Family] = MappingProxyType(

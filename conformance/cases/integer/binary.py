@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from conformance.cases.integer.common import Family, Subject, everywhere, ratio_limits
-from conformance.cases.integer.spelling import INTEGERS, codes_quant, integers, is_wide, other_type, spelled
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.integer.common import Family, Subject, everywhere, ratio_limits
+from npu_assay.conformance.cases.integer.spelling import INTEGERS, codes_quant, integers, is_wide, other_type, spelled
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Q,
     Use,
@@ -24,8 +24,8 @@ from conformance.cases.make import (
     sizes_of,
     valued,
 )
-from conformance.cases.shared import SCATTERED, named
-from conformance.graph import Fill, Quant, Ref
+from npu_assay.conformance.cases.shared import SCATTERED, named
+from npu_assay.conformance.graph import Fill, Quant, Ref
 
 Y = Ref("y")
 IMAGE = (1, 3, 4, 5)

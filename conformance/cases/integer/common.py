@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from conformance.cases.integer import contexts
-from conformance.cases.integer.spelling import IMAGE, INT16, INTEGERS, codes_quant, is_wide, other_type, spelled
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.integer import contexts
+from npu_assay.conformance.cases.integer.spelling import (
+    IMAGE,
+    INT16,
+    INTEGERS,
+    codes_quant,
+    is_wide,
+    other_type,
+    spelled,
+)
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Front,
@@ -28,10 +36,10 @@ from conformance.cases.make import (
     sizes_of,
     valued,
 )
-from conformance.cases.shared import float_neighbours
-from conformance.cases.typed.spelling import opened
-from conformance.checks import Refuses
-from conformance.graph import Fill, Graph, Quant, Value
+from npu_assay.conformance.cases.shared import float_neighbours
+from npu_assay.conformance.cases.typed.spelling import opened
+from npu_assay.conformance.checks import Refuses
+from npu_assay.conformance.graph import Fill, Graph, Quant, Value
 
 Family = Callable[[str, Limits], list[Draft]]
 """Makes a row's cases in one precision, with what the table says of its limits."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from conformance.cases.integer.spelling import codes_quant
-from conformance.cases.make import (
+from npu_assay.conformance.cases.integer.spelling import codes_quant
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Front,
     Q,
@@ -19,8 +19,8 @@ from conformance.cases.make import (
     then_two,
     weight_quant,
 )
-from conformance.cases.shared import input_shared, used_twice
-from conformance.graph import Fill, Graph, Ref, Step, Value
+from npu_assay.conformance.cases.shared import input_shared, used_twice
+from npu_assay.conformance.graph import Fill, Graph, Ref, Step, Value
 
 INPUTS = 4
 WEIGHT_SCALE = 0.01

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.cases.integer.common import Family, Subject, everywhere
-from conformance.cases.integer.spelling import CONVOLUTION, spelled
-from conformance.cases.integer.weights import (
+from npu_assay.conformance.cases.integer.common import Family, Subject, everywhere
+from npu_assay.conformance.cases.integer.spelling import CONVOLUTION, spelled
+from npu_assay.conformance.cases.integer.weights import (
     B,
     W,
     per_channel,
@@ -18,8 +18,8 @@ from conformance.cases.integer.weights import (
     weighted,
     with_weight,
 )
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Q,
     Use,
@@ -34,7 +34,7 @@ from conformance.cases.make import (
     outside,
     weight_quant,
 )
-from conformance.graph import Fill, Graph
+from npu_assay.conformance.graph import Fill, Graph
 
 FLAT = (1, 3, 6, 7)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.common import FILLS, Family, Subject, everywhere, requantised
-from conformance.cases.integer.spelling import INT16, is_wide
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.integer.common import FILLS, Family, Subject, everywhere, requantised
+from npu_assay.conformance.cases.integer.spelling import INT16, is_wide
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Q,
     Use,
@@ -25,8 +25,8 @@ from conformance.cases.make import (
     use,
     valued,
 )
-from conformance.cases.shared import SCATTERED, named
-from conformance.graph import Fill, Quant, Ref, Value
+from npu_assay.conformance.cases.shared import SCATTERED, named
+from npu_assay.conformance.graph import Fill, Quant, Ref, Value
 
 INFINITY = math.inf
 UNIT = quant(1 / 120)

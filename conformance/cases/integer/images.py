@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.common import Family, Subject, everywhere, moved_ratios, rescaled
-from conformance.cases.integer.spelling import integers
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.integer.common import Family, Subject, everywhere, moved_ratios, rescaled
+from npu_assay.conformance.cases.integer.spelling import integers
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Use,
@@ -24,8 +24,8 @@ from conformance.cases.make import (
     use,
     valued,
 )
-from conformance.cases.shared import one_hots
-from conformance.graph import Fill, Graph, Ref
+from npu_assay.conformance.cases.shared import one_hots
+from npu_assay.conformance.graph import Fill, Graph, Ref
 
 IMAGE = (1, 3, 6, 8)
 LARGE = 65536

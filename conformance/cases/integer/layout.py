@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.common import Family, Subject, everywhere, moved_ratios, rescaled
-from conformance.cases.integer.spelling import IMAGE, INTEGERS, as_integers, based, codes_quant, spelled
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.integer.common import Family, Subject, everywhere, moved_ratios, rescaled
+from npu_assay.conformance.cases.integer.spelling import IMAGE, INTEGERS, as_integers, based, codes_quant, spelled
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Q,
     Use,
@@ -30,8 +30,8 @@ from conformance.cases.make import (
     use,
     valued,
 )
-from conformance.cases.shared import one_hots
-from conformance.graph import Fill, Ref
+from npu_assay.conformance.cases.shared import one_hots
+from npu_assay.conformance.graph import Fill, Ref
 
 Shape = tuple[int, ...]
 At = Callable[[Shape], Use]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.binary import SHAPES
-from conformance.cases.integer.common import Family, Subject, everywhere, moved_ratios, ratio_limits, rescaled
-from conformance.cases.integer.functions import POSITIVE, all_codes
-from conformance.cases.integer.spelling import INTEGERS, codes_quant, integers, is_wide
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.integer.binary import SHAPES
+from npu_assay.conformance.cases.integer.common import Family, Subject, everywhere, moved_ratios, ratio_limits, rescaled
+from npu_assay.conformance.cases.integer.functions import POSITIVE, all_codes
+from npu_assay.conformance.cases.integer.spelling import INTEGERS, codes_quant, integers, is_wide
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Q,
     Use,
@@ -25,7 +25,7 @@ from conformance.cases.make import (
     quant,
     use,
 )
-from conformance.graph import Quant, Ref
+from npu_assay.conformance.graph import Quant, Ref
 
 INFINITY = float("inf")
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.binary import Binary, scaled
-from conformance.cases.integer.binary import cases as binary_cases
-from conformance.cases.integer.common import Family, Subject, everywhere, ratio_limits
-from conformance.cases.integer.spelling import IMAGE, INTEGERS, flags, integers, is_wide, numbers
-from conformance.cases.limits import Limits
-from conformance.cases.make import Draft, Q, Use, X, accepted, inside, limit, model, outside, use, valued
-from conformance.cases.shared import SCATTERED
-from conformance.graph import Ref, Value
+from npu_assay.conformance.cases.integer.binary import Binary, scaled
+from npu_assay.conformance.cases.integer.binary import cases as binary_cases
+from npu_assay.conformance.cases.integer.common import Family, Subject, everywhere, ratio_limits
+from npu_assay.conformance.cases.integer.spelling import IMAGE, INTEGERS, flags, integers, is_wide, numbers
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import Draft, Q, Use, X, accepted, inside, limit, model, outside, use, valued
+from npu_assay.conformance.cases.shared import SCATTERED
+from npu_assay.conformance.graph import Ref, Value
 
 CAST = "dim_order_ops._to_dim_order_copy.default"
 Y = Ref("y")

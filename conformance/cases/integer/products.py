@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from conformance.cases.integer.common import Family, Subject, everywhere, scales_of
-from conformance.cases.integer.spelling import LINEAR, codes_quant, is_wide, other_type, spelled
-from conformance.cases.integer.weights import (
+from npu_assay.conformance.cases.integer.common import Family, Subject, everywhere, scales_of
+from npu_assay.conformance.cases.integer.spelling import LINEAR, codes_quant, is_wide, other_type, spelled
+from npu_assay.conformance.cases.integer.weights import (
     B,
     W,
     in_steps,
@@ -17,8 +17,8 @@ from conformance.cases.integer.weights import (
     weighted,
     with_weight,
 )
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Q,
     Use,
@@ -35,7 +35,7 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.graph import Fill, Ref
+from npu_assay.conformance.graph import Fill, Ref
 
 
 def _linear(shape: tuple[int, ...], outputs: int = 4, bias: bool = True) -> Use:

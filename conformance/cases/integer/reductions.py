@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.common import (
+from npu_assay.conformance.cases.integer.common import (
     Family,
     Subject,
     additional_checks,
@@ -17,9 +17,17 @@ from conformance.cases.integer.common import (
     ratio_limits,
     rescaled,
 )
-from conformance.cases.integer.spelling import IMAGE, INTEGERS, as_integers, codes_quant, integers, is_wide, spelled
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.integer.spelling import (
+    IMAGE,
+    INTEGERS,
+    as_integers,
+    codes_quant,
+    integers,
+    is_wide,
+    spelled,
+)
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Q,
@@ -35,7 +43,7 @@ from conformance.cases.make import (
     use,
     valued,
 )
-from conformance.graph import Fill, Graph, Quant, Ref, Step
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step
 
 CAST = "dim_order_ops._to_dim_order_copy.default"
 LARGE = 65536

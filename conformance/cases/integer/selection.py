@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.integer.common import (
+from npu_assay.conformance.cases.integer.common import (
     Family,
     Subject,
     additional_checks,
@@ -18,9 +18,9 @@ from conformance.cases.integer.common import (
     scales_of,
     with_scales,
 )
-from conformance.cases.integer.spelling import IMAGE, codes_quant, flags, indices, numbers, spelled
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.integer.spelling import IMAGE, codes_quant, flags, indices, numbers, spelled
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Q,
@@ -37,7 +37,7 @@ from conformance.cases.make import (
     use,
     valued,
 )
-from conformance.graph import Graph, Ref, Step, Value
+from npu_assay.conformance.graph import Graph, Ref, Step, Value
 
 I = Ref("i")  # noqa: E741
 OTHER = quant(0.03125, -7)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from conformance.cases.integer import contexts
-from conformance.cases.integer.spelling import CONVOLUTION, codes_quant, is_wide, spelled
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.integer import contexts
+from npu_assay.conformance.cases.integer.spelling import CONVOLUTION, codes_quant, is_wide, spelled
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Use,
     X,
@@ -24,8 +24,8 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.typed.contexts import fused, with_activation
-from conformance.graph import Fill, Quant, Ref, Value
+from npu_assay.conformance.cases.typed.contexts import fused, with_activation
+from npu_assay.conformance.graph import Fill, Quant, Ref, Value
 
 W, B = Ref("w"), Ref("b")
 POSITIVE = quant(0.0234375, -128)

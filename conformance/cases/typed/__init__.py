@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import SUBJECT, Draft
-from conformance.cases.typed import binary, convert, convolution, elementwise, image, layout, products
-from conformance.cases.typed.common import Family
-from conformance.graph import Case
-from conformance.table import Row
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import SUBJECT, Draft
+from npu_assay.conformance.cases.typed import binary, convert, convolution, elementwise, image, layout, products
+from npu_assay.conformance.cases.typed.common import Family
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.table import Row
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {

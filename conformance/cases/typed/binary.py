@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Use,
     X,
@@ -22,12 +22,12 @@ from conformance.cases.make import (
     sizes_of,
     valued,
 )
-from conformance.cases.shared import SCATTERED, named
-from conformance.cases.typed.common import FLOAT, FLOAT_STATIC, Family, Subject, everywhere
-from conformance.cases.typed.contexts import then_hardtanh, then_relu, with_activation
-from conformance.cases.typed.elementwise import POSITIVE, TELLING
-from conformance.cases.typed.spelling import IMAGE, is_static, real, result
-from conformance.graph import Fill, Quant, Ref, Value
+from npu_assay.conformance.cases.shared import SCATTERED, named
+from npu_assay.conformance.cases.typed.common import FLOAT, FLOAT_STATIC, Family, Subject, everywhere
+from npu_assay.conformance.cases.typed.contexts import then_hardtanh, then_relu, with_activation
+from npu_assay.conformance.cases.typed.elementwise import POSITIVE, TELLING
+from npu_assay.conformance.cases.typed.spelling import IMAGE, is_static, real, result
+from npu_assay.conformance.graph import Fill, Quant, Ref, Value
 
 Y = Ref("y")
 LARGEST_RATIO = 256.0

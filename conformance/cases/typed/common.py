@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Use,
@@ -25,10 +25,10 @@ from conformance.cases.make import (
     sizes_of,
     step,
 )
-from conformance.cases.shared import float_neighbours
-from conformance.cases.typed import contexts as surroundings
-from conformance.cases.typed.spelling import FLOATS, IMAGE, activations, is_static, opened, retyped, with_x
-from conformance.graph import Fill, Graph, Quant, Ref, Step
+from npu_assay.conformance.cases.shared import float_neighbours
+from npu_assay.conformance.cases.typed import contexts as surroundings
+from npu_assay.conformance.cases.typed.spelling import FLOATS, IMAGE, activations, is_static, opened, retyped, with_x
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step
 
 Family = Callable[[str, Limits], list[Draft]]
 """Makes a row's cases in one precision, with what the table says of its limits."""

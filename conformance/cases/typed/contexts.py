@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from conformance.cases.make import (
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Back,
     Draft,
@@ -18,9 +18,9 @@ from conformance.cases.make import (
     then_abs_and_returned,
     then_two,
 )
-from conformance.cases.shared import input_shared, used_twice
-from conformance.cases.typed.spelling import floats, is_static, real, run_time, weights
-from conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.cases.shared import input_shared, used_twice
+from npu_assay.conformance.cases.typed.spelling import floats, is_static, real, run_time, weights
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 CAST = "dim_order_ops._to_dim_order_copy.default"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Use,
@@ -23,11 +23,11 @@ from conformance.cases.make import (
     then_abs,
     valued,
 )
-from conformance.cases.shared import SCATTERED
-from conformance.cases.typed.common import Family, Subject, alone, with_options
-from conformance.cases.typed.elementwise import TELLING
-from conformance.cases.typed.spelling import real
-from conformance.graph import Fill, Graph, Ref, Step, Value
+from npu_assay.conformance.cases.shared import SCATTERED
+from npu_assay.conformance.cases.typed.common import Family, Subject, alone, with_options
+from npu_assay.conformance.cases.typed.elementwise import TELLING
+from npu_assay.conformance.cases.typed.spelling import real
+from npu_assay.conformance.graph import Fill, Graph, Ref, Step, Value
 
 QUANTIZE = "quantized_decomposed.quantize_per_tensor.default"
 DEQUANTIZE = "quantized_decomposed.dequantize_per_tensor.default"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Use,
     X,
@@ -21,10 +21,10 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.typed.common import PRECISIONS, Family, Subject
-from conformance.cases.typed.products import B, W, shared, with_weights
-from conformance.cases.typed.spelling import FLOATS, floats, is_static, real, result, run_time, weights
-from conformance.graph import Fill, Graph, Ref, Step, Value
+from npu_assay.conformance.cases.typed.common import PRECISIONS, Family, Subject
+from npu_assay.conformance.cases.typed.products import B, W, shared, with_weights
+from npu_assay.conformance.cases.typed.spelling import FLOATS, floats, is_static, real, result, run_time, weights
+from npu_assay.conformance.graph import Fill, Graph, Ref, Step, Value
 
 CONVOLUTION = "aten.convolution.default"
 

@@ -7,12 +7,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import Draft, Use, accepted, limit, model, outside, placed, quant, sizes_of, valued
-from conformance.cases.shared import SCATTERED, ZERO_POINTS, named
-from conformance.cases.typed.common import FLOAT, FLOAT_STATIC, Family, Subject, everywhere, option_spellings
-from conformance.cases.typed.spelling import IMAGE, is_static, real, use, with_x
-from conformance.graph import Fill, Quant, Ref, Step
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
+    Draft,
+    Use,
+    accepted,
+    limit,
+    model,
+    outside,
+    placed,
+    quant,
+    sizes_of,
+    valued,
+)
+from npu_assay.conformance.cases.shared import SCATTERED, ZERO_POINTS, named
+from npu_assay.conformance.cases.typed.common import FLOAT, FLOAT_STATIC, Family, Subject, everywhere, option_spellings
+from npu_assay.conformance.cases.typed.spelling import IMAGE, is_static, real, use, with_x
+from npu_assay.conformance.graph import Fill, Quant, Ref, Step
 
 SHAPES = ((), (7,), (2, 3, 2, 3, 2), (3, 65))
 INFINITY = float("inf")

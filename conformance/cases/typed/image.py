@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Use,
     X,
@@ -21,11 +21,11 @@ from conformance.cases.make import (
     sizes_of,
     valued,
 )
-from conformance.cases.shared import SCATTERED, named
-from conformance.cases.typed.common import FLOAT_STATIC, Family, Subject, everywhere
-from conformance.cases.typed.layout import moved, same_qparams
-from conformance.cases.typed.spelling import IMAGE, is_static, opened, real, result, use, with_x
-from conformance.graph import Fill, Ref
+from npu_assay.conformance.cases.shared import SCATTERED, named
+from npu_assay.conformance.cases.typed.common import FLOAT_STATIC, Family, Subject, everywhere
+from npu_assay.conformance.cases.typed.layout import moved, same_qparams
+from npu_assay.conformance.cases.typed.spelling import IMAGE, is_static, opened, real, result, use, with_x
+from npu_assay.conformance.graph import Fill, Ref
 
 AVG_POOL, MAX_POOL = "aten.avg_pool2d.default", "aten.max_pool2d.default"
 MEAN, UPSAMPLE = "aten.mean.dim", "aten.upsample_bilinear2d.vec"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     Draft,
     Q,
     Use,
@@ -24,10 +24,10 @@ from conformance.cases.make import (
     sizes_of,
     valued,
 )
-from conformance.cases.shared import ZERO_POINTS, one_hots
-from conformance.cases.typed.common import FLOAT_STATIC, Family, Subject, everywhere
-from conformance.cases.typed.spelling import IMAGE, is_static, opened, real, result, use
-from conformance.graph import Fill, Quant, Ref, Value
+from npu_assay.conformance.cases.shared import ZERO_POINTS, one_hots
+from npu_assay.conformance.cases.typed.common import FLOAT_STATIC, Family, Subject, everywhere
+from npu_assay.conformance.cases.typed.spelling import IMAGE, is_static, opened, real, result, use
+from npu_assay.conformance.graph import Fill, Quant, Ref, Value
 
 TO_COPY = "dim_order_ops._to_dim_order_copy.default"
 PAD = "aten.constant_pad_nd.default"

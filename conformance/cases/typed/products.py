@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from conformance.cases.limits import Limits
-from conformance.cases.make import (
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
     SUBJECT,
     Draft,
     Use,
@@ -24,11 +24,18 @@ from conformance.cases.make import (
     valued,
     weight_quant,
 )
-from conformance.cases.shared import ZERO_POINTS, one_hots
-from conformance.cases.typed.common import PRECISIONS, Family, Subject, everywhere, option_spellings, with_options
-from conformance.cases.typed.contexts import fused, then_hardtanh, then_relu, with_activation
-from conformance.cases.typed.elementwise import TELLING
-from conformance.cases.typed.spelling import (
+from npu_assay.conformance.cases.shared import ZERO_POINTS, one_hots
+from npu_assay.conformance.cases.typed.common import (
+    PRECISIONS,
+    Family,
+    Subject,
+    everywhere,
+    option_spellings,
+    with_options,
+)
+from npu_assay.conformance.cases.typed.contexts import fused, then_hardtanh, then_relu, with_activation
+from npu_assay.conformance.cases.typed.elementwise import TELLING
+from npu_assay.conformance.cases.typed.spelling import (
     DYNAMIC,
     FLOATS,
     GROUP,
@@ -39,7 +46,7 @@ from conformance.cases.typed.spelling import (
     run_time,
     weights,
 )
-from conformance.graph import Fill, Graph, Ref, Step, Value
+from npu_assay.conformance.graph import Fill, Graph, Ref, Step, Value
 
 LINEAR = "aten.linear.default"
 W, B = Ref("w"), Ref("b")

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from conformance.cases.make import Q, Use, X, seeded, spread, weight_quant
-from conformance.graph import Fill, Quant, Value
+from npu_assay.conformance.cases.make import Q, Use, X, seeded, spread, weight_quant
+from npu_assay.conformance.graph import Fill, Quant, Value
 
 STATIC = ("static_int8", "static_int8_per_channel")
 DYNAMIC = ("dynamic_int8", "dynamic_int4")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from partitioners.exir import Backend
+from npu_assay.partitioners.exir import Backend
 
 from .backend import HeronBackend
 from .partitioner import HeronPartitioner

@@ -3,9 +3,9 @@
 import torch
 from torch.export import ExportedProgram
 
-from partitioners.exir import BackendDetails, CompileSpec, PreprocessResult
-from partitioners.exir.blob import pack
-from partitioners.exir.simple import lookup_table, only_cluster
+from npu_assay.partitioners.exir import BackendDetails, CompileSpec, PreprocessResult
+from npu_assay.partitioners.exir.blob import pack
+from npu_assay.partitioners.exir.simple import lookup_table, only_cluster
 
 TABLES = {"aten.relu.default": torch.relu, "aten.sigmoid.default": torch.sigmoid, "aten.tanh.default": torch.tanh}
 

@@ -5,9 +5,9 @@ from typing import ClassVar
 import torch
 from torch import fx
 
-from partitioners.exir.nodes import argument, pair, rank, shape
-from partitioners.exir.rules import rule
-from partitioners.exir.simple import Cluster, ClusterPartitioner, same_qparams
+from npu_assay.partitioners.exir.nodes import argument, pair, rank, shape
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.exir.simple import Cluster, ClusterPartitioner, same_qparams
 
 LANES = 16  # channels that the array works on at once
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from partitioners.exir import CompileSpec
-from partitioners.exir.blob import DTYPES, BlobError, unpack
+from npu_assay.partitioners.exir import CompileSpec
+from npu_assay.partitioners.exir.blob import DTYPES, BlobError, unpack
 
 
 def rescale(terms: Sequence[tuple[Tensor, float]]) -> Tensor:

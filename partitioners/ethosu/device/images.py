@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from partitioners.ethosu.device.site import Site, Step
-from reference.tosa import images
-from reference.tosa.numbers import DTYPES, codes
+from npu_assay.partitioners.ethosu.device.site import Site, Step
+from npu_assay.reference.tosa import images
+from npu_assay.reference.tosa.numbers import DTYPES, codes
 
 
 def average_pool(site: Site) -> Step:

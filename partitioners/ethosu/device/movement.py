@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from partitioners.ethosu.device import spans
-from partitioners.ethosu.device.site import Kernel, Site, Step
-from reference.tosa import movement, placed
-from reference.tosa.numbers import DTYPES
+from npu_assay.partitioners.ethosu.device import spans
+from npu_assay.partitioners.ethosu.device.site import Kernel, Site, Step
+from npu_assay.reference.tosa import movement, placed
+from npu_assay.reference.tosa.numbers import DTYPES
 
 ALONG: Final[Mapping[str, Callable[[int], Kernel]]] = {
     "ARGMAX": movement.argmax,

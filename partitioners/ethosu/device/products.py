@@ -7,10 +7,10 @@ from math import prod
 
 from torch import Tensor
 
-from partitioners.ethosu.device.site import Site, Step
-from reference.int8.buffers import Place
-from reference.tosa import products
-from reference.tosa.products import Product, integers
+from npu_assay.partitioners.ethosu.device.site import Site, Step
+from npu_assay.reference.int8.buffers import Place
+from npu_assay.reference.tosa import products
+from npu_assay.reference.tosa.products import Product, integers
 
 Maker = Callable[[Tensor, Tensor, Place | None], Product]
 """From weights and bias to the kernel of the input, with a place of its own or not."""

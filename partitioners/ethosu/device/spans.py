@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Final
 
-from partitioners.ethosu.device.site import Site, Span
-from partitioners.ethosu.tosa_model import TTensor
-from reference.tosa.numbers import INT32, codes
+from npu_assay.partitioners.ethosu.device.site import Site, Span
+from npu_assay.partitioners.ethosu.tosa_model import TTensor
+from npu_assay.reference.tosa.numbers import INT32, codes
 
 _TYPES: Final[Mapping[str, Span]] = {
     "BOOL": (0, 1),

@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import cache
 from types import ModuleType
 
-from partitioners.ethosu import ethos_u55, ethos_u85
-from partitioners.ethosu.faults import compiler, device, partitioner
-from partitioners.ethosu.support.codes import SENTENCES
-from partitioners.exir.backend import Backend
-from partitioners.exir.faults import Fault
+from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
+from npu_assay.partitioners.ethosu.faults import compiler, device, partitioner
+from npu_assay.partitioners.ethosu.support.codes import SENTENCES
+from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.partitioners.exir.faults import Fault
 
 Entry = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 """Kind, name, cases and checks."""

@@ -11,18 +11,18 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from partitioners.ethosu import ethos_u55, ethos_u85
-from partitioners.ethosu.device import elementwise as device_elementwise
-from partitioners.ethosu.device import operators
-from partitioners.ethosu.device.site import Kernel, Site, Step
-from partitioners.exir import Backend
-from partitioners.exir.faults import Patch, with_device
-from reference.int8 import accumulate, sums
-from reference.int8 import products as float_products
-from reference.rescale import tosa_single_round
-from reference.tosa import images
-from reference.tosa import rescale as scaling
-from reference.tosa.numbers import Codes
+from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
+from npu_assay.partitioners.ethosu.device import elementwise as device_elementwise
+from npu_assay.partitioners.ethosu.device import operators
+from npu_assay.partitioners.ethosu.device.site import Kernel, Site, Step
+from npu_assay.partitioners.exir import Backend
+from npu_assay.partitioners.exir.faults import Patch, with_device
+from npu_assay.reference.int8 import accumulate, sums
+from npu_assay.reference.int8 import products as float_products
+from npu_assay.reference.rescale import tosa_single_round
+from npu_assay.reference.tosa import images
+from npu_assay.reference.tosa import rescale as scaling
+from npu_assay.reference.tosa.numbers import Codes
 
 
 def device(patched: Patch, backend: Backend = ethos_u55) -> Backend:

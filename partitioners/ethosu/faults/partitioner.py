@@ -13,13 +13,13 @@ from unittest.mock import patch
 import torch
 from torch import fx
 
-from partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, boundary, ethos_u55, ethos_u85
-from partitioners.ethosu import partitioner as partitioner_module
-from partitioners.ethosu.support import common, movement, pooling, products, reduction, resizing
-from partitioners.exir import Backend, PartitionResult
-from partitioners.exir.faults import Found, less, renamed
-from partitioners.exir.nodes import shape
-from partitioners.exir.rules import rejection
+from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, boundary, ethos_u55, ethos_u85
+from npu_assay.partitioners.ethosu import partitioner as partitioner_module
+from npu_assay.partitioners.ethosu.support import common, movement, pooling, products, reduction, resizing
+from npu_assay.partitioners.exir import Backend, PartitionResult
+from npu_assay.partitioners.exir.faults import Found, less, renamed
+from npu_assay.partitioners.exir.nodes import shape
+from npu_assay.partitioners.exir.rules import rejection
 
 TARGETS = {"ethos-u55": "ethos-u55-128", "ethos-u85": "ethos-u85-256"}
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from partitioners.ethosu.lowering.program import lower
+from npu_assay.partitioners.ethosu.lowering.program import lower
 
 __all__ = ["lower"]

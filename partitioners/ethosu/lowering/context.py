@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import fx
 
-from partitioners.ethosu.lowering.model import LIMITS, ModelBuilder
-from partitioners.ethosu.lowering.scaling import quantised
-from partitioners.ethosu.lowering.values import DTYPES, FLOAT, PerChannel, Value, mapped
-from partitioners.ethosu.tosa_model import NUMPY_TYPES
-from partitioners.exir.compiling import axis_of, refusal, require
-from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
-from partitioners.exir.qdq import QParams, qparams
+from npu_assay.partitioners.ethosu.lowering.model import LIMITS, ModelBuilder
+from npu_assay.partitioners.ethosu.lowering.scaling import quantised
+from npu_assay.partitioners.ethosu.lowering.values import DTYPES, FLOAT, PerChannel, Value, mapped
+from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES
+from npu_assay.partitioners.exir.compiling import axis_of, refusal, require
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
+from npu_assay.partitioners.exir.qdq import QParams, qparams
 
 CODES = {torch.int8: "INT8", torch.int16: "INT16", torch.int32: "INT32"}
 

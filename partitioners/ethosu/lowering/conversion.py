@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from partitioners.ethosu.lowering.model import LIMITS
-from partitioners.ethosu.lowering.operation import Operation
-from partitioners.ethosu.lowering.values import FLOAT, Value, mapped
-from partitioners.exir.nodes import value as value_of
-from partitioners.exir.qdq import QParams
+from npu_assay.partitioners.ethosu.lowering.model import LIMITS
+from npu_assay.partitioners.ethosu.lowering.operation import Operation
+from npu_assay.partitioners.ethosu.lowering.values import FLOAT, Value, mapped
+from npu_assay.partitioners.exir.nodes import value as value_of
+from npu_assay.partitioners.exir.qdq import QParams
 
 _CODES = {"INT8": torch.int8, "INT16": torch.int16, "INT32": torch.int32}
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from partitioners.ethosu.lowering.context import CODES
-from partitioners.ethosu.lowering.operation import Operation
-from partitioners.ethosu.lowering.values import FLOAT, PerChannel, Value, permuted, viewed
-from partitioners.ethosu.lowering.windows import NHWC, channels_last, fitted, spread
-from partitioners.ethosu.tosa_model import Array
-from partitioners.exir.layout import arranged
-from partitioners.exir.qdq import QParams
+from npu_assay.partitioners.ethosu.lowering.context import CODES
+from npu_assay.partitioners.ethosu.lowering.operation import Operation
+from npu_assay.partitioners.ethosu.lowering.values import FLOAT, PerChannel, Value, permuted, viewed
+from npu_assay.partitioners.ethosu.lowering.windows import NHWC, channels_last, fitted, spread
+from npu_assay.partitioners.ethosu.tosa_model import Array
+from npu_assay.partitioners.exir.layout import arranged
+from npu_assay.partitioners.exir.qdq import QParams
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from partitioners.ethosu.lowering.operation import Lower, Operation
-from partitioners.ethosu.lowering.scaling import code_of
-from partitioners.ethosu.lowering.values import Value, mapped
-from partitioners.exir.layout import Layout, arranged
-from partitioners.exir.ops import target_name
-from partitioners.exir.qdq import QParams
+from npu_assay.partitioners.ethosu.lowering.operation import Lower, Operation
+from npu_assay.partitioners.ethosu.lowering.scaling import code_of
+from npu_assay.partitioners.ethosu.lowering.values import Value, mapped
+from npu_assay.partitioners.exir.layout import Layout, arranged
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.qdq import QParams
 
 # Bits below the larger operand's step that sums keep.
 _FRACTION = {torch.int8: 20, torch.int16: 12}

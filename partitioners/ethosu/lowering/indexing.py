@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from partitioners.ethosu.lowering import logic
-from partitioners.ethosu.lowering.movement import quant_of
-from partitioners.ethosu.lowering.operation import Operation
-from partitioners.ethosu.lowering.values import FLOAT, Value, permuted, viewed
-from partitioners.exir.layout import identity
+from npu_assay.partitioners.ethosu.lowering import logic
+from npu_assay.partitioners.ethosu.lowering.movement import quant_of
+from npu_assay.partitioners.ethosu.lowering.operation import Operation
+from npu_assay.partitioners.ethosu.lowering.values import FLOAT, Value, permuted, viewed
+from npu_assay.partitioners.exir.layout import identity
 
 
 def _gathered(

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from partitioners.ethosu.lowering.context import CODES
-from partitioners.ethosu.lowering.elementwise import is_plain, plain, to_common_scale
-from partitioners.ethosu.lowering.operation import Lower, Operation
-from partitioners.ethosu.lowering.scaling import dequantised, quantised
-from partitioners.ethosu.lowering.values import Value, mapped
-from partitioners.exir.layout import Layout, arranged
-from partitioners.exir.ops import target_name
-from partitioners.exir.qdq import QParams
+from npu_assay.partitioners.ethosu.lowering.context import CODES
+from npu_assay.partitioners.ethosu.lowering.elementwise import is_plain, plain, to_common_scale
+from npu_assay.partitioners.ethosu.lowering.operation import Lower, Operation
+from npu_assay.partitioners.ethosu.lowering.scaling import dequantised, quantised
+from npu_assay.partitioners.ethosu.lowering.values import Value, mapped
+from npu_assay.partitioners.exir.layout import Layout, arranged
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.qdq import QParams
 
 # How each comparison is written: the operator, and whether the operands change places.
 _COMPARISONS = {

@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch import fx
 
-from partitioners.ethosu.lowering.context import constant_value
-from partitioners.ethosu.lowering.operation import Operation
-from partitioners.ethosu.lowering.scaling import code_of
-from partitioners.ethosu.lowering.values import FLOAT, PerChannel, Value, permuted, viewed
-from partitioners.ethosu.lowering.windows import channels_last
-from partitioners.exir.compiling import bind
-from partitioners.exir.layout import Layout, arranged, identity
-from partitioners.exir.ops import target_name
-from partitioners.exir.qdq import QParams
+from npu_assay.partitioners.ethosu.lowering.context import constant_value
+from npu_assay.partitioners.ethosu.lowering.operation import Operation
+from npu_assay.partitioners.ethosu.lowering.scaling import code_of
+from npu_assay.partitioners.ethosu.lowering.values import FLOAT, PerChannel, Value, permuted, viewed
+from npu_assay.partitioners.ethosu.lowering.windows import channels_last
+from npu_assay.partitioners.exir.compiling import bind
+from npu_assay.partitioners.exir.layout import Layout, arranged, identity
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.qdq import QParams
 
 SPLITS = frozenset({"aten.split_copy.Tensor", "aten.split_with_sizes_copy.default"})
 

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import fx
 
-from partitioners.ethosu.lowering.context import CODES, Context
-from partitioners.ethosu.lowering.model import ModelBuilder
-from partitioners.ethosu.lowering.scaling import code_of
-from partitioners.ethosu.lowering.values import DTYPES, PerChannel, Value, tensor_of, viewed
-from partitioners.ethosu.tosa_model import NUMPY_TYPES
-from partitioners.exir.compiling import axis_of, bind, refusal, require
-from partitioners.exir.layout import Layout, identity
-from partitioners.exir.nodes import value as value_of
-from partitioners.exir.qdq import QParams
+from npu_assay.partitioners.ethosu.lowering.context import CODES, Context
+from npu_assay.partitioners.ethosu.lowering.model import ModelBuilder
+from npu_assay.partitioners.ethosu.lowering.scaling import code_of
+from npu_assay.partitioners.ethosu.lowering.values import DTYPES, PerChannel, Value, tensor_of, viewed
+from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES
+from npu_assay.partitioners.exir.compiling import axis_of, bind, refusal, require
+from npu_assay.partitioners.exir.layout import Layout, identity
+from npu_assay.partitioners.exir.nodes import value as value_of
+from npu_assay.partitioners.exir.qdq import QParams
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from partitioners.ethosu.lowering.model import LIMITS
-from partitioners.ethosu.lowering.operation import Operation
-from partitioners.ethosu.lowering.values import Value
-from partitioners.ethosu.lowering.windows import NHWC, as_image, fitted, spread
-from partitioners.exir.qdq import QParams
+from npu_assay.partitioners.ethosu.lowering.model import LIMITS
+from npu_assay.partitioners.ethosu.lowering.operation import Operation
+from npu_assay.partitioners.ethosu.lowering.values import Value
+from npu_assay.partitioners.ethosu.lowering.windows import NHWC, as_image, fitted, spread
+from npu_assay.partitioners.exir.qdq import QParams
 
 Pair = tuple[int, int]
 LARGEST_U55_STRIDE = 3

@@ -7,17 +7,17 @@ import math
 from torch import fx
 from torch.export import ExportedProgram
 
-from partitioners.ethosu.lowering.context import Context
-from partitioners.ethosu.lowering.operation import Operation
-from partitioners.ethosu.lowering.registry import LOWERINGS
-from partitioners.ethosu.lowering.values import DTYPES, FLOAT, Value, tensor_of
-from partitioners.ethosu.tosa_model import TModel
-from partitioners.exir.compiling import bind, refusal, require
-from partitioners.exir.constants import constant_values
-from partitioners.exir.layout import identity
-from partitioners.exir.nodes import value as value_of
-from partitioners.exir.ops import DEQUANTIZE, QUANTIZE_PER_TENSOR, target_name
-from partitioners.exir.qdq import output_qparams
+from npu_assay.partitioners.ethosu.lowering.context import Context
+from npu_assay.partitioners.ethosu.lowering.operation import Operation
+from npu_assay.partitioners.ethosu.lowering.registry import LOWERINGS
+from npu_assay.partitioners.ethosu.lowering.values import DTYPES, FLOAT, Value, tensor_of
+from npu_assay.partitioners.ethosu.tosa_model import TModel
+from npu_assay.partitioners.exir.compiling import bind, refusal, require
+from npu_assay.partitioners.exir.constants import constant_values
+from npu_assay.partitioners.exir.layout import identity
+from npu_assay.partitioners.exir.nodes import value as value_of
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE_PER_TENSOR, target_name
+from npu_assay.partitioners.exir.qdq import output_qparams
 
 FUSING = frozenset({"aten.convolution.default", "aten.linear.default"})
 """Operators that take a relu or hardtanh behind them along."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from partitioners.ethosu.lowering.elementwise import is_plain
-from partitioners.ethosu.lowering.operation import Lower, Operation
-from partitioners.ethosu.lowering.pooling import sum_windows
-from partitioners.ethosu.lowering.values import Value, viewed
-from partitioners.exir.layout import Layout, arranged, identity
-from partitioners.exir.qdq import QParams
+from npu_assay.partitioners.ethosu.lowering.elementwise import is_plain
+from npu_assay.partitioners.ethosu.lowering.operation import Lower, Operation
+from npu_assay.partitioners.ethosu.lowering.pooling import sum_windows
+from npu_assay.partitioners.ethosu.lowering.values import Value, viewed
+from npu_assay.partitioners.exir.layout import Layout, arranged, identity
+from npu_assay.partitioners.exir.qdq import QParams
 
 
 def _dims(operation: Operation, rank: int) -> list[int]:

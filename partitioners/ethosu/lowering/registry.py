@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from partitioners.ethosu.lowering import (
+from npu_assay.partitioners.ethosu.lowering import (
     conversion,
     convolution,
     elementwise,
@@ -15,9 +15,9 @@ from partitioners.ethosu.lowering import (
     reductions,
     resizing,
 )
-from partitioners.ethosu.lowering.operation import Lower
-from partitioners.ethosu.lowering.tables import table, table_of_two
-from partitioners.exir.ops import GETITEM
+from npu_assay.partitioners.ethosu.lowering.operation import Lower
+from npu_assay.partitioners.ethosu.lowering.tables import table, table_of_two
+from npu_assay.partitioners.exir.ops import GETITEM
 
 _TABLES = (
     "acos acosh asin asinh atan atanh celu ceil cos cosh elu erf erfinv exp expm1 floor gelu hardsigmoid hardswish "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from partitioners.ethosu.lowering.operation import Operation
-from partitioners.ethosu.lowering.pooling import average
-from partitioners.ethosu.lowering.values import Value
-from partitioners.ethosu.lowering.windows import NHWC
+from npu_assay.partitioners.ethosu.lowering.operation import Operation
+from npu_assay.partitioners.ethosu.lowering.pooling import average
+from npu_assay.partitioners.ethosu.lowering.values import Value
+from npu_assay.partitioners.ethosu.lowering.windows import NHWC
 
 TOLERANCE = 1e-6
 LARGEST_SIZE = 16384

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import torch
 
-from partitioners.ethosu.tosa_model import Array
-from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR, edge_op
-from partitioners.exir.qdq import QParams
+from npu_assay.partitioners.ethosu.tosa_model import Array
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR, edge_op
+from npu_assay.partitioners.exir.qdq import QParams
 
 
 def rescaled(data: Array, multiplier: int, shift: int, zero_in: int, zero_out: int, limits: tuple[int, int]) -> Array:

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from partitioners.ethosu.lowering.context import CODES
-from partitioners.ethosu.lowering.operation import Operation
-from partitioners.ethosu.lowering.scaling import dequantised, quantised
-from partitioners.ethosu.lowering.values import FLOAT, Value, mapped
-from partitioners.ethosu.tosa_model import Array
-from partitioners.exir.qdq import QParams
+from npu_assay.partitioners.ethosu.lowering.context import CODES
+from npu_assay.partitioners.ethosu.lowering.operation import Operation
+from npu_assay.partitioners.ethosu.lowering.scaling import dequantised, quantised
+from npu_assay.partitioners.ethosu.lowering.values import FLOAT, Value, mapped
+from npu_assay.partitioners.ethosu.tosa_model import Array
+from npu_assay.partitioners.exir.qdq import QParams
 
 FRACTION_BITS = 7
 """Bits below a code that the result of a 16-bit TABLE has."""

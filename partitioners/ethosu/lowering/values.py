@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from partitioners.ethosu.lowering.model import ModelBuilder
-from partitioners.ethosu.tosa_model import Array
-from partitioners.exir.layout import Layout, between, composed, identity
-from partitioners.exir.qdq import QParams
+from npu_assay.partitioners.ethosu.lowering.model import ModelBuilder
+from npu_assay.partitioners.ethosu.tosa_model import Array
+from npu_assay.partitioners.exir.layout import Layout, between, composed, identity
+from npu_assay.partitioners.exir.qdq import QParams
 
 DTYPES: dict[torch.dtype, str] = {
     torch.bool: "BOOL",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from partitioners.ethosu.lowering.operation import Operation
-from partitioners.ethosu.lowering.values import Value, viewed
-from partitioners.exir.layout import Layout
+from npu_assay.partitioners.ethosu.lowering.operation import Operation
+from npu_assay.partitioners.ethosu.lowering.values import Value, viewed
+from npu_assay.partitioners.exir.layout import Layout
 
 
 def channels_last(rank: int) -> Layout:

@@ -9,8 +9,8 @@ import torch
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpecBase, SharedQuantizationSpec
 
-from partitioners.ethosu.quantizing.config import FIXED_RANGE, QuantizationConfig, integers
-from partitioners.ethosu.quantizing.operators import (
+from npu_assay.partitioners.ethosu.quantizing.config import FIXED_RANGE, QuantizationConfig, integers
+from npu_assay.partitioners.ethosu.quantizing.operators import (
     ACTIVATIONS,
     ARITHMETIC,
     CASTS,
@@ -22,8 +22,8 @@ from partitioners.ethosu.quantizing.operators import (
     PRODUCTS,
     SHARING,
 )
-from partitioners.ethosu.support.common import MARK
-from partitioners.exir.annotations import ANNOTATION, is_float
+from npu_assay.partitioners.ethosu.support.common import MARK
+from npu_assay.partitioners.exir.annotations import ANNOTATION, is_float
 
 aten = torch.ops.aten
 INTEGERS = (torch.int8, torch.int16, torch.int32)

@@ -14,7 +14,7 @@ from torchao.quantization.pt2e.quantizer import (
     QuantizationSpec,
 )
 
-from partitioners.exir.annotations import activation_spec, weight_spec
+from npu_assay.partitioners.exir.annotations import activation_spec, weight_spec
 
 aten = torch.ops.aten
 SMALLEST_8 = 2.0**-16

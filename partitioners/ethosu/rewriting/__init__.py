@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from partitioners.ethosu.rewriting.rewriting import rewrite
+from npu_assay.partitioners.ethosu.rewriting.rewriting import rewrite
 
 __all__ = ["rewrite"]

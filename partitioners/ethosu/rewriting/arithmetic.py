@@ -11,7 +11,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from partitioners.ethosu.rewriting.writer import Writer, tensor
+from npu_assay.partitioners.ethosu.rewriting.writer import Writer, tensor
 
 aten = torch.ops.aten
 Operand = fx.Node | float

@@ -8,8 +8,8 @@ from math import ceil
 import torch
 from torch import fx
 
-from partitioners.ethosu.rewriting.arithmetic import Rule
-from partitioners.ethosu.rewriting.writer import Writer, shape
+from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
+from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape
 
 aten = torch.ops.aten
 DIRECT_STRIDES = (1, 2, 3)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
-from partitioners.ethosu.rewriting.arithmetic import Rule
-from partitioners.ethosu.rewriting.writer import Writer, shape, tensor
+from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
+from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape, tensor
 
 aten = torch.ops.aten
 

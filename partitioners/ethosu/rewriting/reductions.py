@@ -8,8 +8,8 @@ from math import prod
 import torch
 from torch import fx
 
-from partitioners.ethosu.rewriting.arithmetic import Rule
-from partitioners.ethosu.rewriting.writer import Writer, dims_of, shape
+from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
+from npu_assay.partitioners.ethosu.rewriting.writer import Writer, dims_of, shape
 
 aten = torch.ops.aten
 IMAGE = 4

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import fx
 
-from partitioners.ethosu.rewriting import arithmetic, images, movement, products, reductions, selection
-from partitioners.ethosu.rewriting.arithmetic import Rule
-from partitioners.ethosu.rewriting.writer import Writer
+from npu_assay.partitioners.ethosu.rewriting import arithmetic, images, movement, products, reductions, selection
+from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
+from npu_assay.partitioners.ethosu.rewriting.writer import Writer
 
 RULES: Mapping[object, Rule] = {
     **arithmetic.RULES,

@@ -7,8 +7,8 @@ import operator
 import torch
 from torch import fx
 
-from partitioners.ethosu.rewriting.arithmetic import Rule
-from partitioners.ethosu.rewriting.writer import LARGEST, LEAST, Writer, finite, shape, tensor
+from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
+from npu_assay.partitioners.ethosu.rewriting.writer import LARGEST, LEAST, Writer, finite, shape, tensor
 
 aten = torch.ops.aten
 EXTREMES = {aten.max.dim: aten.amax.default, aten.min.dim: aten.amin.default}

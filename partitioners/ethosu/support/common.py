@@ -7,10 +7,17 @@ from collections.abc import Iterator
 import torch
 from torch import fx
 
-from partitioners.ethosu.support.rule import Context, Rule, limit
-from partitioners.exir.nodes import argument, operand, size_text, value
-from partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE, QUANTIZE_PER_TENSOR, target_name
-from partitioners.exir.qdq import qparams
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.exir.nodes import argument, operand, size_text, value
+from npu_assay.partitioners.exir.ops import (
+    DEQUANTIZE,
+    DEQUANTIZE_PER_TENSOR,
+    GETITEM,
+    QUANTIZE,
+    QUANTIZE_PER_TENSOR,
+    target_name,
+)
+from npu_assay.partitioners.exir.qdq import qparams
 
 ANY_QUANTIZE = QUANTIZE | {"quantized_decomposed.quantize_per_tensor.tensor"}
 ANY_DEQUANTIZE = DEQUANTIZE | {"quantized_decomposed.dequantize_per_tensor.tensor"}

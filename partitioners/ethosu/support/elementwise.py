@@ -7,7 +7,7 @@ import math
 import torch
 from torch import fx
 
-from partitioners.ethosu.support.common import (
+from npu_assay.partitioners.ethosu.support.common import (
     COMPUTED_AHEAD,
     CONVERT,
     dtype_of,
@@ -17,13 +17,13 @@ from partitioners.ethosu.support.common import (
     is_named,
     type_text,
 )
-from partitioners.ethosu.support.products import on_u55
-from partitioners.ethosu.support.quantisation import mixed_dtype, neighbours
-from partitioners.ethosu.support.rule import Context, Rule, limit
-from partitioners.ethosu.support.slopes import STEEP, table_slope
-from partitioners.exir.nodes import argument, operand, shape, size_text
-from partitioners.exir.ops import QUANTIZE_PER_TENSOR
-from partitioners.exir.qdq import qparams
+from npu_assay.partitioners.ethosu.support.products import on_u55
+from npu_assay.partitioners.ethosu.support.quantisation import mixed_dtype, neighbours
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.ethosu.support.slopes import STEEP, table_slope
+from npu_assay.partitioners.exir.nodes import argument, operand, shape, size_text
+from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR
+from npu_assay.partitioners.exir.qdq import qparams
 
 TABULATED = tuple(
     f"aten.{name}"

@@ -7,9 +7,9 @@ import math
 import torch
 from torch import fx
 
-from partitioners.ethosu.support.common import dtype_of, is_dequantize, type_text
-from partitioners.ethosu.support.rule import Context, Rule, limit
-from partitioners.exir.nodes import argument, operand, rank, shape, size_text
+from npu_assay.partitioners.ethosu.support.common import dtype_of, is_dequantize, type_text
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text
 
 MAX_ELEMENTS = 2**31 - 1
 SELECTED = (torch.bool, torch.int8, torch.int16, torch.int32)

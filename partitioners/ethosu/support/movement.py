@@ -7,11 +7,11 @@ import math
 import torch
 from torch import fx
 
-from partitioners.ethosu.support.common import MAX_SIZE, code_dtype, dtype_of, type_text
-from partitioners.ethosu.support.products import on_u55
-from partitioners.ethosu.support.rule import Context, Rule, limit
-from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
-from partitioners.exir.ops import GETITEM
+from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, code_dtype, dtype_of, type_text
+from npu_assay.partitioners.ethosu.support.products import on_u55
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.ops import GETITEM
 
 MAX_WINDOWS = 16
 ANY_INTEGER = (torch.int8, torch.int16, torch.int32)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from partitioners.ethosu.support import products
-from partitioners.ethosu.support.common import MAX_POOL_WITH_INDICES, MAX_SIZE, dtype_of, type_text
-from partitioners.ethosu.support.products import image_size, on_u55
-from partitioners.ethosu.support.rule import Context, Rule, limit
-from partitioners.exir.nodes import argument, operand, pair, rank, shape, size_text
-from partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.ethosu.support import products
+from npu_assay.partitioners.ethosu.support.common import MAX_POOL_WITH_INDICES, MAX_SIZE, dtype_of, type_text
+from npu_assay.partitioners.ethosu.support.products import image_size, on_u55
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank, shape, size_text
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
 
 MAX_KERNEL_HEIGHT = 256
 MAX_PADDED_KERNEL = 8

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import fx
 
-from partitioners.ethosu.support.common import (
+from npu_assay.partitioners.ethosu.support.common import (
     CONVOLUTION,
     LINEAR,
     MAX_SIZE,
@@ -16,11 +16,11 @@ from partitioners.ethosu.support.common import (
     is_named,
     type_text,
 )
-from partitioners.ethosu.support.quantisation import mixed_dtype, operand_params
-from partitioners.ethosu.support.rule import Context, Rule, limit
-from partitioners.exir.nodes import argument, operand, rank, shape, size_text
-from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
-from partitioners.exir.qdq import input_qparams, is_dequantize, qparams
+from npu_assay.partitioners.ethosu.support.quantisation import mixed_dtype, operand_params
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
+from npu_assay.partitioners.exir.qdq import input_qparams, is_dequantize, qparams
 
 PRODUCTS = frozenset({CONVOLUTION, LINEAR})
 MAX_KERNEL_HEIGHT = 64

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import fx
 
-from partitioners.ethosu.support.common import (
+from npu_assay.partitioners.ethosu.support.common import (
     CONVOLUTION,
     LINEAR,
     dtype_of,
@@ -20,9 +20,9 @@ from partitioners.ethosu.support.common import (
     readers,
     type_text,
 )
-from partitioners.ethosu.support.rule import Context, Rule, limit
-from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, GETITEM, QUANTIZE_PER_CHANNEL
-from partitioners.exir.qdq import QParams, qparams
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, GETITEM, QUANTIZE_PER_CHANNEL
+from npu_assay.partitioners.exir.qdq import QParams, qparams
 
 CODES = (torch.int8, torch.int16)
 CONSTANT_CODES = (torch.int8, torch.int16, torch.int32)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import fx
 
-from partitioners.ethosu.support.common import (
+from npu_assay.partitioners.ethosu.support.common import (
     MAX_SIZE,
     code_dtype,
     dtype_of,
@@ -15,9 +15,9 @@ from partitioners.ethosu.support.common import (
     is_argmax_for_int32,
     type_text,
 )
-from partitioners.ethosu.support.products import MAX_KERNEL_AREA, MAX_KERNEL_HEIGHT, on_u55
-from partitioners.ethosu.support.rule import Context, Rule, limit
-from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
+from npu_assay.partitioners.ethosu.support.products import MAX_KERNEL_AREA, MAX_KERNEL_HEIGHT, on_u55
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
 
 MAX_ARGMAX_CHANNELS = 127
 

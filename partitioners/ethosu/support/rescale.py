@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from partitioners.ethosu.support import indexing, movement, pooling, resizing
-from partitioners.ethosu.support.common import is_dequantize, is_named, is_qdq, is_quantize
-from partitioners.ethosu.support.products import PRODUCTS, largest_sum, weight_scales
-from partitioners.ethosu.support.quantisation import operand_params, result_params
-from partitioners.ethosu.support.reduction import reduced_count
-from partitioners.ethosu.support.rule import Context, limit
-from partitioners.exir.nodes import operand, shape
-from partitioners.exir.qdq import QParams, input_qparams, qparams
+from npu_assay.partitioners.ethosu.support import indexing, movement, pooling, resizing
+from npu_assay.partitioners.ethosu.support.common import is_dequantize, is_named, is_qdq, is_quantize
+from npu_assay.partitioners.ethosu.support.products import PRODUCTS, largest_sum, weight_scales
+from npu_assay.partitioners.ethosu.support.quantisation import operand_params, result_params
+from npu_assay.partitioners.ethosu.support.reduction import reduced_count
+from npu_assay.partitioners.ethosu.support.rule import Context, limit
+from npu_assay.partitioners.exir.nodes import operand, shape
+from npu_assay.partitioners.exir.qdq import QParams, input_qparams, qparams
 
 INT32 = 2**31
 INT48 = 2**47

@@ -10,10 +10,10 @@ from fractions import Fraction
 
 from torch import fx
 
-from partitioners.ethosu.support.common import is_named
-from partitioners.ethosu.support.products import on_u55
-from partitioners.ethosu.support.rule import Context, Rule, limit
-from partitioners.exir.nodes import argument, operand, shape, size_text
+from npu_assay.partitioners.ethosu.support.common import is_named
+from npu_assay.partitioners.ethosu.support.products import on_u55
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.exir.nodes import argument, operand, shape, size_text
 
 NEAREST = "aten.upsample_nearest2d.vec"
 BILINEAR = "aten.upsample_bilinear2d.vec"

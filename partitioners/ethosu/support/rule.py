@@ -9,9 +9,9 @@ from typing import TypeAlias
 import torch
 from torch import fx
 
-from partitioners.ethosu.support.codes import SENTENCES
-from partitioners.exir import rules
-from partitioners.exir.qdq import is_constant
+from npu_assay.partitioners.ethosu.support.codes import SENTENCES
+from npu_assay.partitioners.exir import rules
+from npu_assay.partitioners.exir.qdq import is_constant
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,22 @@ from collections.abc import Mapping
 
 from torch import fx
 
-from partitioners.ethosu.support import elementwise, indexing, movement, pooling, products, reduction, resizing
-from partitioners.ethosu.support.common import ANY_DEQUANTIZE, ANY_QUANTIZE, EVERY_NODE, static_shape
-from partitioners.ethosu.support.quantisation import AROUND, CONVERSION
-from partitioners.ethosu.support.rescale import rescale
-from partitioners.ethosu.support.rule import Context, Rule, sentence
-from partitioners.exir.backend import Rejection
-from partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
-from partitioners.exir.rules import rejection
+from npu_assay.partitioners.ethosu.support import (
+    elementwise,
+    indexing,
+    movement,
+    pooling,
+    products,
+    reduction,
+    resizing,
+)
+from npu_assay.partitioners.ethosu.support.common import ANY_DEQUANTIZE, ANY_QUANTIZE, EVERY_NODE, static_shape
+from npu_assay.partitioners.ethosu.support.quantisation import AROUND, CONVERSION
+from npu_assay.partitioners.ethosu.support.rescale import rescale
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule, sentence
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+from npu_assay.partitioners.exir.rules import rejection
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
     **elementwise.RULES,

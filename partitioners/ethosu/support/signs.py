@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.ethosu.support.common import is_named
-from partitioners.ethosu.support.rule import Context
-from partitioners.exir.nodes import argument, operand
-from partitioners.exir.ops import GETITEM, target_name
-from partitioners.exir.qdq import is_dequantize, is_qdq, qparams
+from npu_assay.partitioners.ethosu.support.common import is_named
+from npu_assay.partitioners.ethosu.support.rule import Context
+from npu_assay.partitioners.exir.nodes import argument, operand
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.exir.qdq import is_dequantize, is_qdq, qparams
 
 UNSIGNED = frozenset(f"aten.{name}.default" for name in ("abs", "cosh", "exp", "hardsigmoid", "relu", "sigmoid"))
 """Operators that give nothing negative. Their smallest result is 0 or more in codes, too: 0 has a code."""

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import fx
 
-from partitioners.ethosu.lowering.scaling import dequantised
-from partitioners.ethosu.lowering.tables import entries_of_wide
-from partitioners.ethosu.support.common import is_named
-from partitioners.ethosu.support.quantisation import operand_params, result_params
-from partitioners.ethosu.support.rule import Context, limit
-from partitioners.ethosu.support.signs import is_never_negative
-from partitioners.exir.nodes import operand
-from partitioners.exir.qdq import is_dequantize, qparams
+from npu_assay.partitioners.ethosu.lowering.scaling import dequantised
+from npu_assay.partitioners.ethosu.lowering.tables import entries_of_wide
+from npu_assay.partitioners.ethosu.support.common import is_named
+from npu_assay.partitioners.ethosu.support.quantisation import operand_params, result_params
+from npu_assay.partitioners.ethosu.support.rule import Context, limit
+from npu_assay.partitioners.ethosu.support.signs import is_never_negative
+from npu_assay.partitioners.exir.nodes import operand
+from npu_assay.partitioners.exir.qdq import is_dequantize, qparams
 
 STEEP = frozenset(
     f"aten.{name}" for name in ("cos.default", "log.default", "log10.default", "pow.Tensor_Scalar", "pow.Tensor_Tensor")

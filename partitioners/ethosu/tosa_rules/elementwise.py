@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from partitioners.ethosu.tosa_model import NUMPY_TYPES
-from partitioners.ethosu.tosa_rules.use import DATA, INTEGERS, Result, Use
+from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES
+from npu_assay.partitioners.ethosu.tosa_rules.use import DATA, INTEGERS, Result, Use
 
 CASTS: Final = {
     "BOOL": ("INT8", "INT16", "INT32"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from partitioners.ethosu.tosa_rules.elementwise import Rule
-from partitioners.ethosu.tosa_rules.use import DATA, RANK_LIMIT, Result, Use
+from npu_assay.partitioners.ethosu.tosa_rules.elementwise import Rule
+from npu_assay.partitioners.ethosu.tosa_rules.use import DATA, RANK_LIMIT, Result, Use
 
 LIST_LIMIT: Final = 64
 """Operands of one CONCAT."""

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from partitioners.ethosu.tosa_model import Array, TOperator, TShape, TTensor
-from partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.ethosu.tosa_model import Array, TOperator, TShape, TTensor
+from npu_assay.partitioners.exir.flatbuffer import FormatError
 
 RANK_LIMIT: Final = 6
 SIDE_LIMIT: Final = 8192

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from partitioners.ethosu.tosa_model import TTensor
-from partitioners.ethosu.tosa_rules.elementwise import Rule
-from partitioners.ethosu.tosa_rules.use import SIDE_LIMIT, Result, Use
+from npu_assay.partitioners.ethosu.tosa_model import TTensor
+from npu_assay.partitioners.ethosu.tosa_rules.elementwise import Rule
+from npu_assay.partitioners.ethosu.tosa_rules.use import SIDE_LIMIT, Result, Use
 
 ACCUMULATORS: Final = {"INT8": "INT32", "INT16": "INT48"}
 """What products of activations of a type are added up in."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from partitioners.exir.backend import Pass
-from partitioners.exir.errors import ExirError
-from partitioners.exir.execution.planning import ALIGNMENT, Placement, greedy
+from npu_assay.partitioners.exir.backend import Pass
+from npu_assay.partitioners.exir.errors import ExirError
+from npu_assay.partitioners.exir.execution.planning import ALIGNMENT, Placement, greedy
 
 DELEGATE_PADDING = 64
 """Bytes beyond the last tensor of an arena that delegates may read: vector kernels load whole registers."""

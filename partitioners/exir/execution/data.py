@@ -9,9 +9,9 @@ import torch
 from torch._subclasses import FakeTensor
 from torch.utils._pytree import TreeSpec, treespec_dumps
 
-from partitioners.exir.errors import ExirError
-from partitioners.exir.execution.table import value_code
-from partitioners.exir.pte.model import Buffer
+from npu_assay.partitioners.exir.errors import ExirError
+from npu_assay.partitioners.exir.execution.table import value_code
+from npu_assay.partitioners.exir.pte.model import Buffer
 
 
 def check_plain(tensor: torch.Tensor, where: str) -> None:

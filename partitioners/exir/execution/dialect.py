@@ -16,9 +16,9 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
-from partitioners.exir.constants import placeholders
-from partitioners.exir.ops import EdgeOp
-from partitioners.exir.program import EdgeProgram, copy_program
+from npu_assay.partitioners.exir.constants import placeholders
+from npu_assay.partitioners.exir.ops import EdgeOp
+from npu_assay.partitioners.exir.program import EdgeProgram, copy_program
 
 
 def alloc(sizes: Sequence[int], dtype: torch.dtype, dim_order: Sequence[int]) -> torch.Tensor:

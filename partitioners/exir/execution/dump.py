@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from partitioners.exir.pte.model import (
+from npu_assay.partitioners.exir.pte.model import (
     BoolList,
     DelegateCall,
     DoubleList,

@@ -10,12 +10,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_flatten
 
-from partitioners.exir.execution.config import ExecutorchBackendConfig
-from partitioners.exir.execution.data import merge, nesting, tensor_bytes
-from partitioners.exir.execution.emitter import Emitter
-from partitioners.exir.execution.planning import MemoryPlan
-from partitioners.exir.execution.table import value_code
-from partitioners.exir.pte.model import Buffer, Chain, EValue, Plan, Program, Tensor
+from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig
+from npu_assay.partitioners.exir.execution.data import merge, nesting, tensor_bytes
+from npu_assay.partitioners.exir.execution.emitter import Emitter
+from npu_assay.partitioners.exir.execution.planning import MemoryPlan
+from npu_assay.partitioners.exir.execution.table import value_code
+from npu_assay.partitioners.exir.pte.model import Buffer, Chain, EValue, Plan, Program, Tensor
 
 
 @dataclass(frozen=True)

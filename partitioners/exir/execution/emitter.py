@@ -14,21 +14,21 @@ from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind
 
-from partitioners.exir.constants import placeholders
-from partitioners.exir.errors import EdgeError
-from partitioners.exir.execution.config import MemoryPlanningPass
-from partitioners.exir.execution.data import check_plain, merge, named_data, nesting, tensor_bytes
-from partitioners.exir.execution.dialect import ALLOC, VIEW, WRITES, written_placeholders
-from partitioners.exir.execution.lifetimes import Kind, Storage, placed
-from partitioners.exir.execution.outs import OutVariant, out_variant, plain
-from partitioners.exir.execution.planning import MemoryPlan
-from partitioners.exir.execution.primitives import primitive
-from partitioners.exir.execution.specs import TensorSpec, spec_of
-from partitioners.exir.execution.table import ValueTable, value_code
-from partitioners.exir.execution.writer import OUT_VARIANT
-from partitioners.exir.ops import target_name
-from partitioners.exir.program import output_values
-from partitioners.exir.pte.model import (
+from npu_assay.partitioners.exir.constants import placeholders
+from npu_assay.partitioners.exir.errors import EdgeError
+from npu_assay.partitioners.exir.execution.config import MemoryPlanningPass
+from npu_assay.partitioners.exir.execution.data import check_plain, merge, named_data, nesting, tensor_bytes
+from npu_assay.partitioners.exir.execution.dialect import ALLOC, VIEW, WRITES, written_placeholders
+from npu_assay.partitioners.exir.execution.lifetimes import Kind, Storage, placed
+from npu_assay.partitioners.exir.execution.outs import OutVariant, out_variant, plain
+from npu_assay.partitioners.exir.execution.planning import MemoryPlan
+from npu_assay.partitioners.exir.execution.primitives import primitive
+from npu_assay.partitioners.exir.execution.specs import TensorSpec, spec_of
+from npu_assay.partitioners.exir.execution.table import ValueTable, value_code
+from npu_assay.partitioners.exir.execution.writer import OUT_VARIANT
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.program import output_values
+from npu_assay.partitioners.exir.pte.model import (
     Buffer,
     Chain,
     CompileSpec,
@@ -43,7 +43,7 @@ from partitioners.exir.pte.model import (
     Tensor,
     TensorList,
 )
-from partitioners.exir.run import constant_value
+from npu_assay.partitioners.exir.run import constant_value
 
 
 class Emitter:

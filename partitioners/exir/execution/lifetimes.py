@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from partitioners.exir.execution.config import MemoryPlanningPass
-from partitioners.exir.execution.planning import MemoryPlan, Request, planned
-from partitioners.exir.execution.table import ValueTable
-from partitioners.exir.pte.model import (
+from npu_assay.partitioners.exir.execution.config import MemoryPlanningPass
+from npu_assay.partitioners.exir.execution.planning import MemoryPlan, Request, planned
+from npu_assay.partitioners.exir.execution.table import ValueTable
+from npu_assay.partitioners.exir.pte.model import (
     Allocation,
     DelegateCall,
     EValue,

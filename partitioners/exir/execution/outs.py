@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from partitioners.exir.ops import EdgeOp, edge_op
+from npu_assay.partitioners.exir.ops import EdgeOp, edge_op
 
 TENSOR_OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})
 """Parameters that say what a result is like, which an out variant sees from the memory it gets."""

@@ -7,7 +7,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from partitioners.exir.errors import ExirError
+from npu_assay.partitioners.exir.errors import ExirError
 
 ALIGNMENT = 16
 

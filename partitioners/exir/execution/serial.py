@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from partitioners.exir.execution.config import ExecutorchBackendConfig
-from partitioners.exir.pte.model import Program
-from partitioners.exir.pte.writer import write
+from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig
+from npu_assay.partitioners.exir.pte.model import Program
+from npu_assay.partitioners.exir.pte.writer import write
 
 
 def serialised(program: Program, config: ExecutorchBackendConfig) -> bytes:

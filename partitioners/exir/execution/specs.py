@@ -11,7 +11,7 @@ import torch
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from partitioners.exir.errors import EdgeError
+from npu_assay.partitioners.exir.errors import EdgeError
 
 
 @dataclass(frozen=True, slots=True)

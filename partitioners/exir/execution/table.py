@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from partitioners.exir.errors import EdgeError
-from partitioners.exir.pte.model import (
+from npu_assay.partitioners.exir.errors import EdgeError
+from npu_assay.partitioners.exir.pte.model import (
     ABSENT,
     BoolList,
     DoubleList,
@@ -19,7 +19,7 @@ from partitioners.exir.pte.model import (
     Tensor,
     TensorList,
 )
-from partitioners.exir.pte.schema import DTYPES
+from npu_assay.partitioners.exir.pte.schema import DTYPES
 
 MEMORY_FORMATS = {
     torch.contiguous_format: 0,

@@ -14,12 +14,12 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, OutputSpec
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from partitioners.exir.errors import EdgeError
-from partitioners.exir.execution.dialect import ALLOC, VIEW, WRITES, ExecutionProgram, written_placeholders
-from partitioners.exir.execution.outs import OutVariant, out_variant
-from partitioners.exir.execution.specs import TensorSpec, spec_of
-from partitioners.exir.ops import EdgeOp, target_name
-from partitioners.exir.program import (
+from npu_assay.partitioners.exir.errors import EdgeError
+from npu_assay.partitioners.exir.execution.dialect import ALLOC, VIEW, WRITES, ExecutionProgram, written_placeholders
+from npu_assay.partitioners.exir.execution.outs import OutVariant, out_variant
+from npu_assay.partitioners.exir.execution.specs import TensorSpec, spec_of
+from npu_assay.partitioners.exir.ops import EdgeOp, target_name
+from npu_assay.partitioners.exir.program import (
     PLAIN_ATEN,
     argument,
     copy_attributes,
@@ -28,7 +28,7 @@ from partitioners.exir.program import (
     output_values,
     renamed_call_graph,
 )
-from partitioners.exir.values import arguments
+from npu_assay.partitioners.exir.values import arguments
 
 OUT_VARIANT = "out_variant"
 """Where a node of the execution dialect keeps the OutVariant that it calls, in its meta."""

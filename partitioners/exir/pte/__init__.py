@@ -1,7 +1,7 @@
 """Programs as ExecuTorch runs them: records of one, the `.pte` file it is stored in, and a runtime in Python."""
 
-from partitioners.exir.flatbuffer import FormatError
-from partitioners.exir.pte.model import (
+from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.exir.pte.model import (
     Allocation,
     BoolList,
     Chain,
@@ -22,8 +22,8 @@ from partitioners.exir.pte.model import (
     Tensor,
     TensorList,
 )
-from partitioners.exir.pte.reader import read
-from partitioners.exir.pte.writer import write
+from npu_assay.partitioners.exir.pte.reader import read
+from npu_assay.partitioners.exir.pte.writer import write
 
 __all__ = [
     "Allocation",

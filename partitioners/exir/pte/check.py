@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from partitioners.exir.flatbuffer import FormatError
-from partitioners.exir.pte.model import (
+from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.exir.pte.model import (
     ABSENT,
     Chain,
     DelegateCall,
@@ -24,7 +24,7 @@ from partitioners.exir.pte.model import (
     Tensor,
     TensorList,
 )
-from partitioners.exir.pte.schema import DTYPES, RANK_LIMIT, VERSION
+from npu_assay.partitioners.exir.pte.schema import DTYPES, RANK_LIMIT, VERSION
 
 SIZE_LIMIT = 2**62
 """Bytes of a tensor, so that sums of a few sizes fit 63 bits."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from partitioners.exir.errors import ExirError
-from partitioners.exir.pte.model import (
+from npu_assay.partitioners.exir.errors import ExirError
+from npu_assay.partitioners.exir.pte.model import (
     ABSENT,
     BoolList,
     Buffer,
@@ -24,7 +24,7 @@ from partitioners.exir.pte.model import (
     Tensor,
     TensorList,
 )
-from partitioners.exir.values import describe
+from npu_assay.partitioners.exir.values import describe
 
 _INT64 = 2**63
 

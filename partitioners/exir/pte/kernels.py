@@ -16,9 +16,9 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch._ops import OpOverload, OpOverloadPacket
 
-from partitioners.exir.pte.frame import Frame
-from partitioners.exir.pte.model import Operator, TensorList
-from partitioners.exir.pte.primitives import PRIMITIVES
+from npu_assay.partitioners.exir.pte.frame import Frame
+from npu_assay.partitioners.exir.pte.model import Operator, TensorList
+from npu_assay.partitioners.exir.pte.primitives import PRIMITIVES
 
 Kernel = Callable[[Frame, Sequence[int], str], None]
 

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import torch
 
-from partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.exir.backend import CompileSpec
 
 __all__ = [
     "ABSENT",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from partitioners.exir.pte.frame import Frame
+from npu_assay.partitioners.exir.pte.frame import Frame
 
 Primitive = Callable[[Frame, Sequence[int], str], None]
 """Runs on the values of these ids; the last argument says where, for errors."""

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from partitioners.exir import flatbuffer
-from partitioners.exir.flatbuffer import FormatError, Limits, Record
-from partitioners.exir.pte import schema
-from partitioners.exir.pte.check import check
-from partitioners.exir.pte.model import (
+from npu_assay.partitioners.exir import flatbuffer
+from npu_assay.partitioners.exir.flatbuffer import FormatError, Limits, Record
+from npu_assay.partitioners.exir.pte import schema
+from npu_assay.partitioners.exir.pte.check import check
+from npu_assay.partitioners.exir.pte.model import (
     Allocation,
     BoolList,
     Buffer,

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import torch
 
-from partitioners.exir.backend import NamedDataRuntime, Runtime
-from partitioners.exir.errors import BackendError, ExirError, InputError
-from partitioners.exir.pte.frame import Frame
-from partitioners.exir.pte.kernels import FAILURES, Kernel, kernel, spelled
-from partitioners.exir.pte.model import (
+from npu_assay.partitioners.exir.backend import NamedDataRuntime, Runtime
+from npu_assay.partitioners.exir.errors import BackendError, ExirError, InputError
+from npu_assay.partitioners.exir.pte.frame import Frame
+from npu_assay.partitioners.exir.pte.kernels import FAILURES, Kernel, kernel, spelled
+from npu_assay.partitioners.exir.pte.model import (
     Buffer,
     Chain,
     Delegate,
@@ -31,9 +31,9 @@ from partitioners.exir.pte.model import (
     Tensor,
     TensorList,
 )
-from partitioners.exir.pte.reader import read
-from partitioners.exir.run import registered_runtime, registered_runtimes
-from partitioners.exir.values import describe
+from npu_assay.partitioners.exir.pte.reader import read
+from npu_assay.partitioners.exir.run import registered_runtime, registered_runtimes
+from npu_assay.partitioners.exir.values import describe
 
 STEP_LIMIT: Final = 2**18
 """Instructions that one call of a method may run, loops included."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import torch
 
-from partitioners.exir.flatbuffer import Nested, Numbers, Scalar, String, Table, Tables, Union, in_order
+from npu_assay.partitioners.exir.flatbuffer import Nested, Numbers, Scalar, String, Table, Tables, Union, in_order
 
 IDENTIFIER: Final = b"ET12"
 VERSION: Final = 0

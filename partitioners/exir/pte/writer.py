@@ -13,11 +13,11 @@ from hashlib import sha256
 from math import lcm
 from typing import Any
 
-from partitioners.exir import flatbuffer
-from partitioners.exir.flatbuffer import FormatError, Record
-from partitioners.exir.pte import schema
-from partitioners.exir.pte.check import check
-from partitioners.exir.pte.model import (
+from npu_assay.partitioners.exir import flatbuffer
+from npu_assay.partitioners.exir.flatbuffer import FormatError, Record
+from npu_assay.partitioners.exir.pte import schema
+from npu_assay.partitioners.exir.pte.check import check
+from npu_assay.partitioners.exir.pte.model import (
     BoolList,
     Buffer,
     Chain,

@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from partitioners.neutron.device.elementwise import REAL_LIMITS
-from partitioners.neutron.tflite_model import Model, Operator
+from npu_assay.partitioners.neutron.device.elementwise import REAL_LIMITS
+from npu_assay.partitioners.neutron.tflite_model import Model, Operator
 
 RESCALING: Final = frozenset({"ADD", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MUL", "SUB", "TRANSPOSE_CONV"})
 """Operators that end in a rescale and have the option `fused_activation_function`."""

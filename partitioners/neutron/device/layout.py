@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from math import prod
 
-from partitioners.neutron.device.site import Shape, Site, Step
-from reference.int8 import layout
+from npu_assay.partitioners.neutron.device.site import Shape, Site, Step
+from npu_assay.reference.int8 import layout
 
 
 def pad(site: Site) -> Step:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from partitioners.neutron.device import convolution, elementwise, layout, matmul, pooling
-from partitioners.neutron.device.site import DeviceError, Site, Step
+from npu_assay.partitioners.neutron.device import convolution, elementwise, layout, matmul, pooling
+from npu_assay.partitioners.neutron.device.site import DeviceError, Site, Step
 
 MANY: Final = 2**16
 

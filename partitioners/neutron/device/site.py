@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import torch
 
-from partitioners.exir.flatbuffer import FormatError
-from partitioners.neutron.tflite_model import Operator, Tensor
-from reference.affine import Affine
+from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.neutron.tflite_model import Operator, Tensor
+from npu_assay.reference.affine import Affine
 
 Shape = tuple[int, ...]
 Kernel = Callable[..., torch.Tensor]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from partitioners.neutron.device.site import SIDE_LIMIT, WINDOW_LIMIT, Shape, Site
+from npu_assay.partitioners.neutron.device.site import SIDE_LIMIT, WINDOW_LIMIT, Shape, Site
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from partitioners.exir import Backend, CompileSpec, PreprocessResult
-from partitioners.exir.faults import rewriting, with_compiler
-from partitioners.neutron import backend
-from partitioners.neutron.tflite import Model, Operator, Tensor, read, write
+from npu_assay.partitioners.exir import Backend, CompileSpec, PreprocessResult
+from npu_assay.partitioners.exir.faults import rewriting, with_compiler
+from npu_assay.partitioners.neutron import backend
+from npu_assay.partitioners.neutron.tflite import Model, Operator, Tensor, read, write
 
 Array = np.ndarray[Any, Any]
 

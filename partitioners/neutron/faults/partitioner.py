@@ -12,18 +12,18 @@ from unittest.mock import patch
 import torch
 from torch import fx
 
-from partitioners.exir import Backend, PartitionResult
-from partitioners.exir.faults import Fault, Found, Patch, less, renamed
-from partitioners.exir.nodes import argument, operand, pair, shape
-from partitioners.exir.qdq import input_qparams, output_qparams
-from partitioners.exir.rules import rejection
-from partitioners.neutron import NeutronPartitioner, NeutronTargetSpec, backend, generate_neutron_compile_spec
-from partitioners.neutron import partitioner as module
-from partitioners.neutron.passes import DivideToMultiply
-from partitioners.neutron.support import activation, common, pieces, rules, stage
-from partitioners.neutron.support.rescale import PROBLEMS
-from partitioners.neutron.support.rule import Context, Rule
-from partitioners.neutron.target import TARGETS
+from npu_assay.partitioners.exir import Backend, PartitionResult
+from npu_assay.partitioners.exir.faults import Fault, Found, Patch, less, renamed
+from npu_assay.partitioners.exir.nodes import argument, operand, pair, shape
+from npu_assay.partitioners.exir.qdq import input_qparams, output_qparams
+from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.neutron import NeutronPartitioner, NeutronTargetSpec, backend, generate_neutron_compile_spec
+from npu_assay.partitioners.neutron import partitioner as module
+from npu_assay.partitioners.neutron.passes import DivideToMultiply
+from npu_assay.partitioners.neutron.support import activation, common, pieces, rules, stage
+from npu_assay.partitioners.neutron.support.rescale import PROBLEMS
+from npu_assay.partitioners.neutron.support.rule import Context, Rule
+from npu_assay.partitioners.neutron.target import TARGETS
 
 PRESERVED = [torch.ops.aten.prelu.default]
 

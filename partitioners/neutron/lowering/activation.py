@@ -6,10 +6,10 @@ import math
 
 from torch import fx
 
-from partitioners.exir.compiling import axis_of, bind, refusal, require
-from partitioners.exir.layout import Layout
-from partitioners.neutron.lowering.context import Context
-from partitioners.neutron.lowering.quantisation import (
+from npu_assay.partitioners.exir.compiling import axis_of, bind, refusal, require
+from npu_assay.partitioners.exir.layout import Layout
+from npu_assay.partitioners.neutron.lowering.context import Context
+from npu_assay.partitioners.neutron.lowering.quantisation import (
     LOGISTIC_OUTPUT,
     TANH_OUTPUT,
     Quantisation,

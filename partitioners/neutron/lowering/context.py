@@ -8,25 +8,25 @@ from typing import Any
 import torch
 from torch import fx
 
-from partitioners.exir.compiling import axis_of, refusal, require
-from partitioners.exir.layout import Layout, arranged, identity
-from partitioners.exir.ops import (
+from npu_assay.partitioners.exir.compiling import axis_of, refusal, require
+from npu_assay.partitioners.exir.layout import Layout, arranged, identity
+from npu_assay.partitioners.exir.ops import (
     DEQUANTIZE_PER_CHANNEL,
     DEQUANTIZE_PER_TENSOR,
     GETITEM,
     QUANTIZE_PER_TENSOR,
     target_name,
 )
-from partitioners.neutron.formats import Format, to_nhwc
-from partitioners.neutron.lowering.model import Array, ModelBuilder
-from partitioners.neutron.lowering.quantisation import (
+from npu_assay.partitioners.neutron.formats import Format, to_nhwc
+from npu_assay.partitioners.neutron.lowering.model import Array, ModelBuilder
+from npu_assay.partitioners.neutron.lowering.quantisation import (
     Quantisation,
     activation,
     output_quantisation,
     per_tensor,
     stored_scale,
 )
-from partitioners.neutron.lowering.values import Value, tensor_of
+from npu_assay.partitioners.neutron.lowering.values import Value, tensor_of
 
 Lower = Callable[["Context", fx.Node], None]
 

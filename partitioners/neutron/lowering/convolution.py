@@ -8,15 +8,15 @@ from typing import Any
 
 from torch import fx
 
-from partitioners.exir.compiling import bind, pair, require
-from partitioners.exir.layout import Layout
-from partitioners.neutron.formats import to_nhwc
-from partitioners.neutron.lowering.bias import bias_tensor
-from partitioners.neutron.lowering.context import Context, shape_of
-from partitioners.neutron.lowering.model import Array
-from partitioners.neutron.lowering.padding import pad_spatial
-from partitioners.neutron.lowering.quantisation import Quantisation, output_quantisation
-from partitioners.neutron.lowering.values import Value
+from npu_assay.partitioners.exir.compiling import bind, pair, require
+from npu_assay.partitioners.exir.layout import Layout
+from npu_assay.partitioners.neutron.formats import to_nhwc
+from npu_assay.partitioners.neutron.lowering.bias import bias_tensor
+from npu_assay.partitioners.neutron.lowering.context import Context, shape_of
+from npu_assay.partitioners.neutron.lowering.model import Array
+from npu_assay.partitioners.neutron.lowering.padding import pad_spatial
+from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation, output_quantisation
+from npu_assay.partitioners.neutron.lowering.values import Value
 
 # Device order of the axes of torch's weights [outputs, inputs, kh, kw]; transposed: [inputs, outputs, kh, kw].
 OHWI = (0, 2, 3, 1)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from torch import fx
 
-from partitioners.exir.compiling import bind, require
-from partitioners.exir.layout import Layout
-from partitioners.neutron.lowering.context import Context, reshaped
+from npu_assay.partitioners.exir.compiling import bind, require
+from npu_assay.partitioners.exir.layout import Layout
+from npu_assay.partitioners.neutron.lowering.context import Context, reshaped
 
 
 def abs_(ctx: Context, node: fx.Node) -> None:

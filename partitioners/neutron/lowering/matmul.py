@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from torch import fx
 
-from partitioners.exir.compiling import bind, require
-from partitioners.exir.layout import arranged, identity
-from partitioners.neutron.lowering.bias import bias_tensor
-from partitioners.neutron.lowering.context import Context, folded
-from partitioners.neutron.lowering.values import Value
+from npu_assay.partitioners.exir.compiling import bind, require
+from npu_assay.partitioners.exir.layout import arranged, identity
+from npu_assay.partitioners.neutron.lowering.bias import bias_tensor
+from npu_assay.partitioners.neutron.lowering.context import Context, folded
+from npu_assay.partitioners.neutron.lowering.values import Value
 
 OPTIONS = {"fused_activation_function": "NONE", "weights_format": 0, "keep_num_dims": False}
 SWAPPED = (1, 0)

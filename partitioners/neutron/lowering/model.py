@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from partitioners.exir.layout import Layout, arranged
-from partitioners.neutron.lowering.quantisation import Quantisation
-from partitioners.neutron.tflite import Model, Operator, Tensor
+from npu_assay.partitioners.exir.layout import Layout, arranged
+from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation
+from npu_assay.partitioners.neutron.tflite import Model, Operator, Tensor
 
 Array = np.ndarray[Any, Any]
 UNQUANTISED = Quantisation((), ())

@@ -6,11 +6,11 @@ import math
 
 from torch import fx
 
-from partitioners.exir.compiling import axis_of, bind, require
-from partitioners.exir.layout import arranged, identity
-from partitioners.neutron.lowering.context import Context, reshaped, shape_of
-from partitioners.neutron.lowering.padding import pad
-from partitioners.neutron.lowering.quantisation import output_quantisation
+from npu_assay.partitioners.exir.compiling import axis_of, bind, require
+from npu_assay.partitioners.exir.layout import arranged, identity
+from npu_assay.partitioners.neutron.lowering.context import Context, reshaped, shape_of
+from npu_assay.partitioners.neutron.lowering.padding import pad
+from npu_assay.partitioners.neutron.lowering.quantisation import output_quantisation
 
 
 def view(ctx: Context, node: fx.Node) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from partitioners.neutron.lowering.model import ModelBuilder
+from npu_assay.partitioners.neutron.lowering.model import ModelBuilder
 
 LOWEST = -np.inf
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import fx
 
-from partitioners.exir.compiling import axis_of, bind, pair, require
-from partitioners.neutron.formats import to_nhwc
-from partitioners.neutron.lowering.context import Context, shape_of
-from partitioners.neutron.lowering.padding import LOWEST, pad_spatial
-from partitioners.neutron.lowering.quantisation import output_quantisation
+from npu_assay.partitioners.exir.compiling import axis_of, bind, pair, require
+from npu_assay.partitioners.neutron.formats import to_nhwc
+from npu_assay.partitioners.neutron.lowering.context import Context, shape_of
+from npu_assay.partitioners.neutron.lowering.padding import LOWEST, pad_spatial
+from npu_assay.partitioners.neutron.lowering.quantisation import output_quantisation
 
 NHWC = to_nhwc(4)
 

@@ -9,16 +9,16 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from partitioners.exir.compiling import refusal, require
-from partitioners.exir.layout import Layout, arranged, identity
-from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
-from partitioners.neutron import neutron_io
-from partitioners.neutron.formats import infer_formats
-from partitioners.neutron.lowering.context import Context, shape_of
-from partitioners.neutron.lowering.quantisation import per_tensor
-from partitioners.neutron.lowering.registry import LOWERINGS
-from partitioners.neutron.lowering.values import Value
-from partitioners.neutron.tflite import Model
+from npu_assay.partitioners.exir.compiling import refusal, require
+from npu_assay.partitioners.exir.layout import Layout, arranged, identity
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
+from npu_assay.partitioners.neutron import neutron_io
+from npu_assay.partitioners.neutron.formats import infer_formats
+from npu_assay.partitioners.neutron.lowering.context import Context, shape_of
+from npu_assay.partitioners.neutron.lowering.quantisation import per_tensor
+from npu_assay.partitioners.neutron.lowering.registry import LOWERINGS
+from npu_assay.partitioners.neutron.lowering.values import Value
+from npu_assay.partitioners.neutron.tflite import Model
 
 
 def lower(

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from partitioners.exir.compiling import refusal, require
-from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_TENSOR, target_name
+from npu_assay.partitioners.exir.compiling import refusal, require
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_TENSOR, target_name
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from partitioners.neutron.lowering import activation, elementwise, matmul, movement, pooling
-from partitioners.neutron.lowering.context import Lower
-from partitioners.neutron.lowering.convolution import convolution
+from npu_assay.partitioners.neutron.lowering import activation, elementwise, matmul, movement, pooling
+from npu_assay.partitioners.neutron.lowering.context import Lower
+from npu_assay.partitioners.neutron.lowering.convolution import convolution
 
 LOWERINGS: Mapping[str, Lower] = {
     "aten._adaptive_avg_pool2d.default": pooling.adaptive_avg_pool2d,

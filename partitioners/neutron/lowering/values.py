@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from partitioners.exir.layout import Layout, between, composed, identity
-from partitioners.neutron.lowering.model import Array, ModelBuilder
-from partitioners.neutron.lowering.quantisation import Quantisation
+from npu_assay.partitioners.exir.layout import Layout, between, composed, identity
+from npu_assay.partitioners.neutron.lowering.model import Array, ModelBuilder
+from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation
 
 
 @dataclass(eq=False)

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from torch import fx
 
-from partitioners.exir.nodes import argument, non_negative, operand, rank, shape
-from partitioners.exir.ops import target_name
-from partitioners.exir.qdq import is_dequantize, qparams
-from partitioners.exir.rules import rule
-from partitioners.neutron.formats import channel_dim
-from partitioners.neutron.support.common import (
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.qdq import is_dequantize, qparams
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.neutron.formats import channel_dim
+from npu_assay.partitioners.neutron.support.common import (
     channels_multiple,
     device_rank,
     output_qparams_are,
     rank_is,
     second_dim_multiple,
 )
-from partitioners.neutron.support.rule import Context, Rule
+from npu_assay.partitioners.neutron.support.rule import Context, Rule
 
 Bounds = tuple[float, float | None]
 CLAMP_BOUNDS: Sequence[Bounds] = ((-1, 1), (0, 1), (0, 6), (0, None))

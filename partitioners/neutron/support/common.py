@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.exir.nodes import argument, operand, rank, shape, size_text
-from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, GETITEM, target_name
-from partitioners.exir.qdq import QParams, input_qparams, is_dequantize, is_quantize, output_qparams, qparams
-from partitioners.exir.rules import rule
-from partitioners.neutron.support.rule import Context, Rule
-from partitioners.neutron.support.weights import LINEAR, is_bias, is_weight, through_permute
+from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, GETITEM, target_name
+from npu_assay.partitioners.exir.qdq import QParams, input_qparams, is_dequantize, is_quantize, output_qparams, qparams
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.neutron.support.rule import Context, Rule
+from npu_assay.partitioners.neutron.support.weights import LINEAR, is_bias, is_weight, through_permute
 
 UNFUSABLE = frozenset({"aten.sigmoid.default", "aten.tanh.default"})
 VIEW = "aten.view_copy.default"

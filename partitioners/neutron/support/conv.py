@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.exir.nodes import argument, operand, pair, rank, shape
-from partitioners.exir.rules import rule
-from partitioners.neutron.support.rule import Context
-from partitioners.neutron.support.weights import static_bias, static_weights
+from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank, shape
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.neutron.support.weights import static_bias, static_weights
 
 
 def _is_transposed(node: fx.Node) -> bool:

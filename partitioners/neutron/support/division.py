@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from partitioners.exir.nodes import operand, shape, size_text
-from partitioners.exir.ops import target_name
-from partitioners.exir.qdq import is_dequantize, qparams
-from partitioners.exir.rules import rule
-from partitioners.neutron.support.common import device_rank, operand_problem, result_problem
-from partitioners.neutron.support.elementwise import any_dim_multiple
-from partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.exir.nodes import operand, shape, size_text
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.qdq import is_dequantize, qparams
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.neutron.support.common import device_rank, operand_problem, result_problem
+from npu_assay.partitioners.neutron.support.elementwise import any_dim_multiple
+from npu_assay.partitioners.neutron.support.rule import Context
 
 # Closer to zero than this, a divisor counts as zero. Source: v1.3.1.
 NEARLY_ZERO = 1e-12

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.exir.nodes import operand, shape, size_text
-from partitioners.exir.rules import rule
-from partitioners.neutron.support.common import device_rank, keyword_is_one
-from partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.exir.nodes import operand, shape, size_text
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.neutron.support.common import device_rank, keyword_is_one
+from npu_assay.partitioners.neutron.support.rule import Context
 
 
 @rule("same_shape")

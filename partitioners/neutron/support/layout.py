@@ -7,17 +7,22 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
-from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text, value
-from partitioners.exir.rules import rule
-from partitioners.neutron.formats import (
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text, value
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.neutron.formats import (
     is_trivial_transposition,
     permuted,
     supported_transposition,
     to_nchw,
     to_nhwc,
 )
-from partitioners.neutron.support.common import device_rank, input_rank_at_most, output_rank_at_most, same_qparams
-from partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.neutron.support.common import (
+    device_rank,
+    input_rank_at_most,
+    output_rank_at_most,
+    same_qparams,
+)
+from npu_assay.partitioners.neutron.support.rule import Context
 
 
 def combined(first: Sequence[int], then: Sequence[int]) -> tuple[int, ...]:

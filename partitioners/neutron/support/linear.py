@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.exir.nodes import operand, rank, shape, size_text
-from partitioners.exir.rules import rule
-from partitioners.neutron.formats import is_trivial_transposition, permuted, to_nhwc
-from partitioners.neutron.support.common import distinct_inputs, keyword_is_one
-from partitioners.neutron.support.rule import Context, Rule
-from partitioners.neutron.support.weights import static_bias, weight_zero_point
+from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.neutron.formats import is_trivial_transposition, permuted, to_nhwc
+from npu_assay.partitioners.neutron.support.common import distinct_inputs, keyword_is_one
+from npu_assay.partitioners.neutron.support.rule import Context, Rule
+from npu_assay.partitioners.neutron.support.weights import static_bias, weight_zero_point
 
 
 def _ranks(expected: int, first: int) -> Rule:

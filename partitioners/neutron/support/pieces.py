@@ -6,18 +6,18 @@ import math
 
 from torch import fx
 
-from partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
-from partitioners.exir.qdq import is_dequantize, output_qparams, qparams
-from partitioners.exir.rules import rule
-from partitioners.neutron.formats import channel_dim, permuted, supported_transposition, to_nhwc
-from partitioners.neutron.support.common import (
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.qdq import is_dequantize, output_qparams, qparams
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.neutron.formats import channel_dim, permuted, supported_transposition, to_nhwc
+from npu_assay.partitioners.neutron.support.common import (
     channel_count_problem,
     device_rank,
     output_rank_at_most,
     same_qparams,
     second_dim_multiple,
 )
-from partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.neutron.support.rule import Context
 
 SCALES = (2, 4)
 

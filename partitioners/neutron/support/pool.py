@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.exir.nodes import argument, non_negative, operand, pair, rank, shape
-from partitioners.exir.ops import GETITEM, target_name
-from partitioners.exir.rules import rule
-from partitioners.neutron.support.common import argument_is_false, rank_is, same_qparams, second_dim_multiple
-from partitioners.neutron.support.conv import batch_is_one
-from partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, pair, rank, shape
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.neutron.support.common import argument_is_false, rank_is, same_qparams, second_dim_multiple
+from npu_assay.partitioners.neutron.support.conv import batch_is_one
+from npu_assay.partitioners.neutron.support.rule import Context
 
 
 @rule("output_divides_input")

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import fx
 
-from partitioners.exir.nodes import argument, operand, shape
-from partitioners.exir.ops import target_name
-from partitioners.exir.qdq import QParams, input_qparams, is_dequantize, output_qparams, qparams
-from partitioners.exir.rules import rule
-from partitioners.neutron.support.activation import bounds
-from partitioners.neutron.support.rule import Context
-from partitioners.neutron.support.weights import BIAS_POSITION, weight_scales, weight_source
+from npu_assay.partitioners.exir.nodes import argument, operand, shape
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.qdq import QParams, input_qparams, is_dequantize, output_qparams, qparams
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.neutron.support.activation import bounds
+from npu_assay.partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.neutron.support.weights import BIAS_POSITION, weight_scales, weight_source
 
 LIMIT = 2.0**31
 # ADD shifts its operands left by this many bits before it adds them.

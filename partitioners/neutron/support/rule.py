@@ -11,12 +11,12 @@ import torch
 from torch import fx
 from torch._subclasses import FakeTensor
 
-from partitioners.exir import rules
-from partitioners.exir.nodes import shape
-from partitioners.exir.qdq import is_constant
-from partitioners.neutron.clusters import Cluster, find_clusters
-from partitioners.neutron.formats import Format, channel_dim, infer_formats
-from partitioners.neutron.options import CustomDelegationOptions
+from npu_assay.partitioners.exir import rules
+from npu_assay.partitioners.exir.nodes import shape
+from npu_assay.partitioners.exir.qdq import is_constant
+from npu_assay.partitioners.neutron.clusters import Cluster, find_clusters
+from npu_assay.partitioners.neutron.formats import Format, channel_dim, infer_formats
+from npu_assay.partitioners.neutron.options import CustomDelegationOptions
 
 
 @dataclass(frozen=True)

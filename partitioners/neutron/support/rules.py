@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from torch import fx
 
-from partitioners.exir.backend import Rejection
-from partitioners.exir.ops import target_name
-from partitioners.exir.rules import rejection
-from partitioners.neutron.support import activation, conv, elementwise, layout, linear, pieces, pool
-from partitioners.neutron.support.common import fused_activation, quantized, static_shape
-from partitioners.neutron.support.division import DIVISION_RULES
-from partitioners.neutron.support.rescale import rescale
-from partitioners.neutron.support.rule import Context, Rule
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.neutron.support import activation, conv, elementwise, layout, linear, pieces, pool
+from npu_assay.partitioners.neutron.support.common import fused_activation, quantized, static_shape
+from npu_assay.partitioners.neutron.support.division import DIVISION_RULES
+from npu_assay.partitioners.neutron.support.rescale import rescale
+from npu_assay.partitioners.neutron.support.rule import Context, Rule
 
 COMMON: tuple[Rule, ...] = (fused_activation, quantized)
 RULES: Mapping[str, tuple[Rule, ...]] = {

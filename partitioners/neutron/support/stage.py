@@ -9,18 +9,18 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from partitioners.exir.backend import Rejection
-from partitioners.exir.nodes import operand, rank, shape, size_text
-from partitioners.exir.ops import GETITEM, target_name
-from partitioners.exir.qdq import is_compute, is_dequantize, is_qdq, qparams
-from partitioners.exir.rules import rejection
-from partitioners.neutron.formats import supported_transposition, to_nchw, to_nhwc
-from partitioners.neutron.support.activation import RELU_LIKE, bounds
-from partitioners.neutron.support.common import channel_count_problem
-from partitioners.neutron.support.layout import is_plain_layout
-from partitioners.neutron.support.pieces import cat_dim, cat_operands, device_dim, device_shape
-from partitioners.neutron.support.rule import Context
-from partitioners.neutron.support.weights import ADDMM, MM, WEIGHT_POSITION
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.exir.qdq import is_compute, is_dequantize, is_qdq, qparams
+from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.neutron.formats import supported_transposition, to_nchw, to_nhwc
+from npu_assay.partitioners.neutron.support.activation import RELU_LIKE, bounds
+from npu_assay.partitioners.neutron.support.common import channel_count_problem
+from npu_assay.partitioners.neutron.support.layout import is_plain_layout
+from npu_assay.partitioners.neutron.support.pieces import cat_dim, cat_operands, device_dim, device_shape
+from npu_assay.partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.neutron.support.weights import ADDMM, MM, WEIGHT_POSITION
 
 Partition = frozenset[fx.Node]
 StageCheck = Callable[[fx.Node, Partition, Context], str | None]

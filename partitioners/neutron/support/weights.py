@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from partitioners.exir.nodes import argument, operand, rank, shape
-from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, target_name
-from partitioners.exir.qdq import input_qparams, is_dequantize, qparams
-from partitioners.exir.rules import rule
-from partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, target_name
+from npu_assay.partitioners.exir.qdq import input_qparams, is_dequantize, qparams
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.neutron.support.rule import Context
 
 CONVOLUTION = "aten.convolution.default"
 ADDMM = "aten.addmm.default"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from partitioners.xnnpack.config import PartitionerConfig
-from partitioners.xnnpack.configs.codes import (
+from npu_assay.partitioners.xnnpack.config import PartitionerConfig
+from npu_assay.partitioners.xnnpack.configs.codes import (
     ChooseQParamsAffineConfig,
     DeQuantizeAffineConfig,
     DeQuantizedPerTensorConfig,
     QuantizeAffineConfig,
     QuantizedPerTensorConfig,
 )
-from partitioners.xnnpack.configs.elementwise import (
+from npu_assay.partitioners.xnnpack.configs.elementwise import (
     AbsConfig,
     AddConfig,
     CeilConfig,
@@ -40,7 +40,7 @@ from partitioners.xnnpack.configs.elementwise import (
     SubConfig,
     TanhConfig,
 )
-from partitioners.xnnpack.configs.movement import (
+from npu_assay.partitioners.xnnpack.configs.movement import (
     CatConfig,
     CloneConfig,
     CloneDimOrderConfig,
@@ -52,14 +52,20 @@ from partitioners.xnnpack.configs.movement import (
     UpsampleBilinear2dConfig,
     ViewCopyConfig,
 )
-from partitioners.xnnpack.configs.pooling import (
+from npu_assay.partitioners.xnnpack.configs.pooling import (
     AvgPoolingConfig,
     BatchNormConfig,
     MaxDimConfig,
     MaxPool2dConfig,
     MeanDimConfig,
 )
-from partitioners.xnnpack.configs.products import AddmmConfig, BMMConfig, ConvolutionConfig, LinearConfig, MMConfig
+from npu_assay.partitioners.xnnpack.configs.products import (
+    AddmmConfig,
+    BMMConfig,
+    ConvolutionConfig,
+    LinearConfig,
+    MMConfig,
+)
 
 ALL_CONFIGS: tuple[type[PartitionerConfig], ...] = (
     AbsConfig,

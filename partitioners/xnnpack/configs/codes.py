@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.exir.backend import Rejection
-from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR
-from partitioners.xnnpack.config import DYNAMIC, STATIC, PartitionerConfig
-from partitioners.xnnpack.patterns import CHOOSE_QPARAMS_AFFINE, DEQUANTIZE_AFFINE, QUANTIZE_AFFINE
-from partitioners.xnnpack.site import Site
-from partitioners.xnnpack.support.common import CODES
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR
+from npu_assay.partitioners.xnnpack.config import DYNAMIC, STATIC, PartitionerConfig
+from npu_assay.partitioners.xnnpack.patterns import CHOOSE_QPARAMS_AFFINE, DEQUANTIZE_AFFINE, QUANTIZE_AFFINE
+from npu_assay.partitioners.xnnpack.site import Site
+from npu_assay.partitioners.xnnpack.support.common import CODES
 
 
 class QuantizedPerTensorConfig(PartitionerConfig):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.exir.nodes import operand
-from partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
-from partitioners.xnnpack.site import Site
-from partitioners.xnnpack.support.elementwise import (
+from npu_assay.partitioners.exir.nodes import operand
+from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
+from npu_assay.partitioners.xnnpack.site import Site
+from npu_assay.partitioners.xnnpack.support.elementwise import (
     add_scale_ratio,
     alpha,
     approximate,
@@ -18,7 +18,7 @@ from partitioners.xnnpack.support.elementwise import (
     last_dim,
     tensor_operands,
 )
-from partitioners.xnnpack.support.pooling import rank_is_four
+from npu_assay.partitioners.xnnpack.support.pooling import rank_is_four
 
 
 class AbsConfig(PartitionerConfig):

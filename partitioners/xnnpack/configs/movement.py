@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
-from partitioners.xnnpack.support.movement import (
+from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
+from npu_assay.partitioners.xnnpack.support.movement import (
     exact_scale,
     known_target,
     memory_format,

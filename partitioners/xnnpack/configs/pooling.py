@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.exir.nodes import operand
-from partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
-from partitioners.xnnpack.site import Site
-from partitioners.xnnpack.support.movement import same_qparams
-from partitioners.xnnpack.support.pooling import (
+from npu_assay.partitioners.exir.nodes import operand
+from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
+from npu_assay.partitioners.xnnpack.site import Site
+from npu_assay.partitioners.xnnpack.support.movement import same_qparams
+from npu_assay.partitioners.xnnpack.support.pooling import (
     constant_statistics,
     count_include_pad,
     divisor_override,

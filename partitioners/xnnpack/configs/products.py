@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from torch import fx
 
-from partitioners.xnnpack.config import DYNAMIC, FP32, STATIC, PartitionerConfig
-from partitioners.xnnpack.patterns import result_path
-from partitioners.xnnpack.products import PLACES
-from partitioners.xnnpack.site import Rule, Site
-from partitioners.xnnpack.support.products import (
+from npu_assay.partitioners.xnnpack.config import DYNAMIC, FP32, STATIC, PartitionerConfig
+from npu_assay.partitioners.xnnpack.patterns import result_path
+from npu_assay.partitioners.xnnpack.products import PLACES
+from npu_assay.partitioners.xnnpack.site import Rule, Site
+from npu_assay.partitioners.xnnpack.support.products import (
     alpha_is_one,
     batched,
     beta_is_one,

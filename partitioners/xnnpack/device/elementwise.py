@@ -8,12 +8,12 @@ from typing import Final
 
 import torch
 
-from partitioners.xnnpack.device.site import FLOATS, Kernel, Site, Step, in_float32, limited
-from reference.affine import Affine
-from reference.xnnpack import convert as conversions
-from reference.xnnpack import rational, static
-from reference.xnnpack.fma import flushed
-from reference.xnnpack.output import Bounds, Kernel2
+from npu_assay.partitioners.xnnpack.device.site import FLOATS, Kernel, Site, Step, in_float32, limited
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.xnnpack import convert as conversions
+from npu_assay.reference.xnnpack import rational, static
+from npu_assay.reference.xnnpack.fma import flushed
+from npu_assay.reference.xnnpack.output import Bounds, Kernel2
 
 UNARY: Final[Mapping[str, Kernel]] = {
     "Abs": lambda x: flushed(x).abs(),

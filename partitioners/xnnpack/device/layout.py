@@ -7,8 +7,8 @@ from math import prod
 import torch
 import torch.nn.functional as F
 
-from partitioners.xnnpack.device.site import Site, Step
-from reference.xnnpack.output import code
+from npu_assay.partitioners.xnnpack.device.site import Site, Step
+from npu_assay.reference.xnnpack.output import code
 
 
 def copy(site: Site) -> Step:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from partitioners.xnnpack.device import elementwise, layout, pooling, products
-from partitioners.xnnpack.device.site import DeviceError, Site, Step
+from npu_assay.partitioners.xnnpack.device import elementwise, layout, pooling, products
+from npu_assay.partitioners.xnnpack.device.site import DeviceError, Site, Step
 
 RULES: Final[Mapping[str, Callable[[Site], Step]]] = {
     **dict.fromkeys(elementwise.UNARY, elementwise.unary),

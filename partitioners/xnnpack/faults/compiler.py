@@ -9,12 +9,12 @@ from itertools import count
 import numpy as np
 import torch
 
-from partitioners.exir import Backend, CompileSpec, PreprocessResult, faults
-from partitioners.exir.faults import Patch
-from partitioners.xnnpack import XnnpackBackend as Correct
-from partitioners.xnnpack import backend
-from partitioners.xnnpack.xnn_format import read, write
-from partitioners.xnnpack.xnn_model import ABSENT, PerChannel, PerGroup, XModel, XNode, XValue
+from npu_assay.partitioners.exir import Backend, CompileSpec, PreprocessResult, faults
+from npu_assay.partitioners.exir.faults import Patch
+from npu_assay.partitioners.xnnpack import XnnpackBackend as Correct
+from npu_assay.partitioners.xnnpack import backend
+from npu_assay.partitioners.xnnpack.xnn_format import read, write
+from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, PerChannel, PerGroup, XModel, XNode, XValue
 
 
 def compiler(change: Callable[[XModel], XModel]) -> Backend:

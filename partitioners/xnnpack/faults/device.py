@@ -13,16 +13,16 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from partitioners.exir import Backend, faults
-from partitioners.exir.faults import Patch
-from partitioners.xnnpack import backend
-from partitioners.xnnpack.device import elementwise, pooling, products
-from partitioners.xnnpack.device.operators import RULES
-from partitioners.xnnpack.device.site import Kernel, Site, Step
-from partitioners.xnnpack.runtime import Program
-from reference.affine import Affine
-from reference.xnnpack import dynamic, rational, static
-from reference.xnnpack.output import Bounds, limits
+from npu_assay.partitioners.exir import Backend, faults
+from npu_assay.partitioners.exir.faults import Patch
+from npu_assay.partitioners.xnnpack import backend
+from npu_assay.partitioners.xnnpack.device import elementwise, pooling, products
+from npu_assay.partitioners.xnnpack.device.operators import RULES
+from npu_assay.partitioners.xnnpack.device.site import Kernel, Site, Step
+from npu_assay.partitioners.xnnpack.runtime import Program
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.xnnpack import dynamic, rational, static
+from npu_assay.reference.xnnpack.output import Bounds, limits
 
 
 def device(patched: Patch = lambda: patch.dict({}), after: Any = lambda program, outputs: outputs) -> Backend:

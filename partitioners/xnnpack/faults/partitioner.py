@@ -9,15 +9,15 @@ from typing import Any
 
 from torch import fx
 
-from partitioners.exir import Backend
-from partitioners.exir.reach import union
-from partitioners.exir.rules import Rule as AnyRule
-from partitioners.exir.rules import rejection
-from partitioners.xnnpack import XnnpackPartitioner, backend
-from partitioners.xnnpack.config import PartitionerConfig
-from partitioners.xnnpack.options import ConfigPrecisionType
-from partitioners.xnnpack.site import Rule
-from partitioners.xnnpack.site import Site as Subject
+from npu_assay.partitioners.exir import Backend
+from npu_assay.partitioners.exir.reach import union
+from npu_assay.partitioners.exir.rules import Rule as AnyRule
+from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.xnnpack import XnnpackPartitioner, backend
+from npu_assay.partitioners.xnnpack.config import PartitionerConfig
+from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
+from npu_assay.partitioners.xnnpack.site import Rule
+from npu_assay.partitioners.xnnpack.site import Site as Subject
 
 
 def with_config(target: str, **changes: Any) -> Backend:

@@ -1,6 +1,6 @@
 """From a delegated edge program to an XNNPACK subgraph: one function per operator."""
 
-from partitioners.xnnpack.lowering.program import lower
-from partitioners.xnnpack.lowering.registry import LOWERINGS
+from npu_assay.partitioners.xnnpack.lowering.program import lower
+from npu_assay.partitioners.xnnpack.lowering.registry import LOWERINGS
 
 __all__ = ["LOWERINGS", "lower"]

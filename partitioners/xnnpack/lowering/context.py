@@ -9,13 +9,13 @@ import torch
 from torch import fx
 from torch.utils._sympy.numbers import int_oo
 
-from partitioners.exir.compiling import refusal, require
-from partitioners.exir.nodes import value as value_of
-from partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR, target_name
-from partitioners.exir.qdq import qparams
-from partitioners.xnnpack.lowering.model import ModelBuilder, Shape
-from partitioners.xnnpack.lowering.values import DTYPES, Value, id_of
-from partitioners.xnnpack.xnn_model import PerTensor, PerToken
+from npu_assay.partitioners.exir.compiling import refusal, require
+from npu_assay.partitioners.exir.nodes import value as value_of
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR, target_name
+from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.xnnpack.lowering.model import ModelBuilder, Shape
+from npu_assay.partitioners.xnnpack.lowering.values import DTYPES, Value, id_of
+from npu_assay.partitioners.xnnpack.xnn_model import PerTensor, PerToken
 
 
 class Context:

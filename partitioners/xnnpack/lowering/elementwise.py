@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from partitioners.exir.compiling import require
-from partitioners.exir.ops import target_name
-from partitioners.xnnpack.lowering.operation import Operation
-from partitioners.xnnpack.lowering.values import Value
+from npu_assay.partitioners.exir.compiling import require
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.xnnpack.lowering.operation import Operation
+from npu_assay.partitioners.xnnpack.lowering.values import Value
 
 Lower = Callable[[Operation], Value]
 

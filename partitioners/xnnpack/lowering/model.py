@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from partitioners.xnnpack.xnn_model import Array, Quantisation, XModel, XNode, XValue
-from partitioners.xnnpack.xnn_shapes import output_shape
+from npu_assay.partitioners.xnnpack.xnn_model import Array, Quantisation, XModel, XNode, XValue
+from npu_assay.partitioners.xnnpack.xnn_shapes import output_shape
 
 Shape = tuple[int, ...]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from partitioners.exir.compiling import axis_of, require
-from partitioners.xnnpack.lowering.context import bounds
-from partitioners.xnnpack.lowering.operation import Operation
-from partitioners.xnnpack.lowering.values import TO_NHWC, Value
+from npu_assay.partitioners.exir.compiling import axis_of, require
+from npu_assay.partitioners.xnnpack.lowering.context import bounds
+from npu_assay.partitioners.xnnpack.lowering.operation import Operation
+from npu_assay.partitioners.xnnpack.lowering.values import TO_NHWC, Value
 
 CONCATENATE_LIMIT = 5
 

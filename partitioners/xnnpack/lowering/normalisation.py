@@ -10,17 +10,17 @@ import torch
 from torch import fx
 from torch.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 
-from partitioners.exir.compiling import bind, refusal, require
-from partitioners.exir.nodes import operand, shape
-from partitioners.exir.ops import GETITEM, target_name
-from partitioners.xnnpack.lowering.context import Context, bounds
-from partitioners.xnnpack.lowering.movement import reshaped
-from partitioners.xnnpack.lowering.operation import Operation
-from partitioners.xnnpack.lowering.pooling import convolution_options
-from partitioners.xnnpack.lowering.values import TO_NCHW, TO_NHWC, Value
-from partitioners.xnnpack.lowering.weights import Weights, write_bias
-from partitioners.xnnpack.patterns import only_user
-from partitioners.xnnpack.products import CONVOLUTION, LINEAR
+from npu_assay.partitioners.exir.compiling import bind, refusal, require
+from npu_assay.partitioners.exir.nodes import operand, shape
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.xnnpack.lowering.context import Context, bounds
+from npu_assay.partitioners.xnnpack.lowering.movement import reshaped
+from npu_assay.partitioners.xnnpack.lowering.operation import Operation
+from npu_assay.partitioners.xnnpack.lowering.pooling import convolution_options
+from npu_assay.partitioners.xnnpack.lowering.values import TO_NCHW, TO_NHWC, Value
+from npu_assay.partitioners.xnnpack.lowering.weights import Weights, write_bias
+from npu_assay.partitioners.xnnpack.patterns import only_user
+from npu_assay.partitioners.xnnpack.products import CONVOLUTION, LINEAR
 
 NORM = "aten._native_batch_norm_legit_no_training.default"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import fx
 
-from partitioners.exir.compiling import bind
-from partitioners.xnnpack.lowering.context import Context, bounds, dtype_of
-from partitioners.xnnpack.lowering.values import Value, id_of
-from partitioners.xnnpack.xnn_model import PerTensor
+from npu_assay.partitioners.exir.compiling import bind
+from npu_assay.partitioners.xnnpack.lowering.context import Context, bounds, dtype_of
+from npu_assay.partitioners.xnnpack.lowering.values import Value, id_of
+from npu_assay.partitioners.xnnpack.xnn_model import PerTensor
 
 
 @dataclass(frozen=True)

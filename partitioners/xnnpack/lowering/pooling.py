@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from partitioners.exir.compiling import axis_of, pair, require
-from partitioners.xnnpack.lowering.context import bounds
-from partitioners.xnnpack.lowering.operation import Operation
-from partitioners.xnnpack.lowering.values import Value
-from partitioners.xnnpack.xnn_model import ALIGN_CORNERS, KEEP_DIMS
+from npu_assay.partitioners.exir.compiling import axis_of, pair, require
+from npu_assay.partitioners.xnnpack.lowering.context import bounds
+from npu_assay.partitioners.xnnpack.lowering.operation import Operation
+from npu_assay.partitioners.xnnpack.lowering.values import Value
+from npu_assay.partitioners.xnnpack.xnn_model import ALIGN_CORNERS, KEEP_DIMS
 
 
 def _operand(operation: Operation) -> tuple[Value, int]:

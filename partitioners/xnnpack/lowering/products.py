@@ -9,19 +9,19 @@ from functools import cached_property
 import torch
 from torch import fx
 
-from partitioners.exir.compiling import require
-from partitioners.exir.nodes import argument
-from partitioners.exir.ops import target_name
-from partitioners.xnnpack.lowering.context import bounds
-from partitioners.xnnpack.lowering.movement import pad_options, reshaped
-from partitioners.xnnpack.lowering.normalisation import folded
-from partitioners.xnnpack.lowering.operation import Operation
-from partitioners.xnnpack.lowering.pooling import convolution_options
-from partitioners.xnnpack.lowering.values import DTYPES, TO_NCHW, TO_NHWC, Value
-from partitioners.xnnpack.lowering.weights import Weights, stored_weights, write_bias, write_quantised_bias
-from partitioners.xnnpack.options import ConfigPrecisionType
-from partitioners.xnnpack.products import LINEAR, PLACES, Product, product
-from partitioners.xnnpack.xnn_model import ABSENT, TRANSPOSE_WEIGHTS, PerToken
+from npu_assay.partitioners.exir.compiling import require
+from npu_assay.partitioners.exir.nodes import argument
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.xnnpack.lowering.context import bounds
+from npu_assay.partitioners.xnnpack.lowering.movement import pad_options, reshaped
+from npu_assay.partitioners.xnnpack.lowering.normalisation import folded
+from npu_assay.partitioners.xnnpack.lowering.operation import Operation
+from npu_assay.partitioners.xnnpack.lowering.pooling import convolution_options
+from npu_assay.partitioners.xnnpack.lowering.values import DTYPES, TO_NCHW, TO_NHWC, Value
+from npu_assay.partitioners.xnnpack.lowering.weights import Weights, stored_weights, write_bias, write_quantised_bias
+from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
+from npu_assay.partitioners.xnnpack.products import LINEAR, PLACES, Product, product
+from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, TRANSPOSE_WEIGHTS, PerToken
 
 FP32, STATIC, DYNAMIC = ConfigPrecisionType.FP32, ConfigPrecisionType.STATIC_QUANT, ConfigPrecisionType.DYNAMIC_QUANT
 

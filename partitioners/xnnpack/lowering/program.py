@@ -8,21 +8,28 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from partitioners.exir.compiling import refusal, require
-from partitioners.exir.constants import constant_values
-from partitioners.exir.nodes import value as value_of
-from partitioners.exir.ops import GETITEM, QUANTIZE_PER_TENSOR, target_name
-from partitioners.exir.qdq import qparams
-from partitioners.xnnpack.lowering.context import Context, bounds, dtype_of, per_tensor
-from partitioners.xnnpack.lowering.elementwise import limits_of
-from partitioners.xnnpack.lowering.normalisation import norm_behind
-from partitioners.xnnpack.lowering.operation import Operation
-from partitioners.xnnpack.lowering.products import STATIC, found_product
-from partitioners.xnnpack.lowering.registry import CLAMPS, LOWERINGS, Lowering
-from partitioners.xnnpack.lowering.values import Value, id_of
-from partitioners.xnnpack.patterns import is_dequantize, is_named, is_quantize, only_user, result_path, static_form
-from partitioners.xnnpack.products import PLACES
-from partitioners.xnnpack.xnn_model import XModel
+from npu_assay.partitioners.exir.compiling import refusal, require
+from npu_assay.partitioners.exir.constants import constant_values
+from npu_assay.partitioners.exir.nodes import value as value_of
+from npu_assay.partitioners.exir.ops import GETITEM, QUANTIZE_PER_TENSOR, target_name
+from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.xnnpack.lowering.context import Context, bounds, dtype_of, per_tensor
+from npu_assay.partitioners.xnnpack.lowering.elementwise import limits_of
+from npu_assay.partitioners.xnnpack.lowering.normalisation import norm_behind
+from npu_assay.partitioners.xnnpack.lowering.operation import Operation
+from npu_assay.partitioners.xnnpack.lowering.products import STATIC, found_product
+from npu_assay.partitioners.xnnpack.lowering.registry import CLAMPS, LOWERINGS, Lowering
+from npu_assay.partitioners.xnnpack.lowering.values import Value, id_of
+from npu_assay.partitioners.xnnpack.patterns import (
+    is_dequantize,
+    is_named,
+    is_quantize,
+    only_user,
+    result_path,
+    static_form,
+)
+from npu_assay.partitioners.xnnpack.products import PLACES
+from npu_assay.partitioners.xnnpack.xnn_model import XModel
 
 
 def lower(program: ExportedProgram) -> XModel:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from partitioners.xnnpack.lowering import elementwise, movement, pooling, products
-from partitioners.xnnpack.lowering.elementwise import Lower, binary, unary
-from partitioners.xnnpack.lowering.normalisation import batch_norm
+from npu_assay.partitioners.xnnpack.lowering import elementwise, movement, pooling, products
+from npu_assay.partitioners.xnnpack.lowering.elementwise import Lower, binary, unary
+from npu_assay.partitioners.xnnpack.lowering.normalisation import batch_norm
 
 RELU: Final = "aten.relu.default"
 CLAMPS: Final = frozenset({RELU, "aten.hardtanh.default"})

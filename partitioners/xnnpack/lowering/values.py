@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from partitioners.xnnpack.lowering.model import ModelBuilder, Shape
-from partitioners.xnnpack.xnn_model import Array, PerTensor
+from npu_assay.partitioners.xnnpack.lowering.model import ModelBuilder, Shape
+from npu_assay.partitioners.xnnpack.xnn_model import Array, PerTensor
 
 DTYPES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", torch.int8: "qint8"}
 

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import fx
 
-from partitioners.exir.compiling import require
-from partitioners.exir.qdq import qparams
-from partitioners.xnnpack.lowering.context import Context, per_tensor
-from partitioners.xnnpack.lowering.model import ModelBuilder
-from partitioners.xnnpack.lowering.values import DTYPES, array_of
-from partitioners.xnnpack.patterns import QuantisedWeight
-from partitioners.xnnpack.products import Product, output_axis, output_count
-from partitioners.xnnpack.xnn_model import Array, PerChannel, PerGroup, PerTensor, Quantisation, packed_int4
+from npu_assay.partitioners.exir.compiling import require
+from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.xnnpack.lowering.context import Context, per_tensor
+from npu_assay.partitioners.xnnpack.lowering.model import ModelBuilder
+from npu_assay.partitioners.xnnpack.lowering.values import DTYPES, array_of
+from npu_assay.partitioners.xnnpack.patterns import QuantisedWeight
+from npu_assay.partitioners.xnnpack.products import Product, output_axis, output_count
+from npu_assay.partitioners.xnnpack.xnn_model import Array, PerChannel, PerGroup, PerTensor, Quantisation, packed_int4
 
 _INT32 = torch.iinfo(torch.int32)
 

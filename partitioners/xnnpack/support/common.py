@@ -9,12 +9,12 @@ import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
-from partitioners.exir.nodes import operand, size_text, value
-from partitioners.exir.ops import target_name
-from partitioners.exir.qdq import QParams, is_dequantize, is_quantize, qparams
-from partitioners.exir.rules import rule
-from partitioners.xnnpack.products import CONVOLUTION
-from partitioners.xnnpack.site import Rule, Site
+from npu_assay.partitioners.exir.nodes import operand, size_text, value
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.qdq import QParams, is_dequantize, is_quantize, qparams
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.xnnpack.products import CONVOLUTION
+from npu_assay.partitioners.xnnpack.site import Rule, Site
 
 MAX_RANK = 6
 SMALLEST_NORMAL = 2.0**-126

@@ -7,10 +7,10 @@ import math
 import torch
 from torch import fx
 
-from partitioners.exir.nodes import argument, operand, rank
-from partitioners.exir.qdq import qparams
-from partitioners.exir.rules import rule
-from partitioners.xnnpack.site import Site
+from npu_assay.partitioners.exir.nodes import argument, operand, rank
+from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.xnnpack.site import Site
 
 LEAST_SCALE_RATIO = 2.0**-10
 SCALE_RATIO_LIMIT = 256.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import fx
 
-from partitioners.exir.nodes import argument, operand, rank, shape, size_text, value
-from partitioners.exir.qdq import qparams
-from partitioners.exir.rules import rule
-from partitioners.xnnpack.site import Site
-from partitioners.xnnpack.support.common import is_open, tensors, type_text
+from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text, value
+from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.xnnpack.site import Site
+from npu_assay.partitioners.xnnpack.support.common import is_open, tensors, type_text
 
 
 @rule("same_qparams")

@@ -6,11 +6,11 @@ import operator
 
 from torch import fx
 
-from partitioners.exir.nodes import argument, non_negative, operand, pair, rank, shape, size_text
-from partitioners.exir.ops import GETITEM, target_name
-from partitioners.exir.rules import rule
-from partitioners.xnnpack.site import Rule, Site
-from partitioners.xnnpack.support.common import is_open
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, pair, rank, shape, size_text
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.xnnpack.site import Rule, Site
+from npu_assay.partitioners.xnnpack.support.common import is_open
 
 
 @rule("rank")

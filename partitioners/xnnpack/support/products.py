@@ -5,16 +5,23 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from partitioners.exir.nodes import argument, rank, shape, size_text
-from partitioners.exir.ops import target_name
-from partitioners.exir.qdq import qparams
-from partitioners.exir.rules import rule
-from partitioners.xnnpack.options import ConfigPrecisionType
-from partitioners.xnnpack.patterns import QuantisedWeight, code_range, is_quantize, result_path
-from partitioners.xnnpack.products import CONVOLUTION, LINEAR, groups, is_transposed, output_axis, output_count
-from partitioners.xnnpack.site import Site
-from partitioners.xnnpack.support.common import type_text
-from partitioners.xnnpack.support.movement import open_sizes
+from npu_assay.partitioners.exir.nodes import argument, rank, shape, size_text
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
+from npu_assay.partitioners.xnnpack.patterns import QuantisedWeight, code_range, is_quantize, result_path
+from npu_assay.partitioners.xnnpack.products import (
+    CONVOLUTION,
+    LINEAR,
+    groups,
+    is_transposed,
+    output_axis,
+    output_count,
+)
+from npu_assay.partitioners.xnnpack.site import Site
+from npu_assay.partitioners.xnnpack.support.common import type_text
+from npu_assay.partitioners.xnnpack.support.movement import open_sizes
 
 GROUP_MULTIPLE = 32
 RESCALE_LIMIT = 256.0

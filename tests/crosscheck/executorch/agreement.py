@@ -16,14 +16,14 @@ from crosscheck.executorch.peer import peer_accepts, peer_tags
 from torch import fx
 from torch.export import ExportedProgram
 
-from conformance.tagging import tags_of
-from partitioners.exir.backend import Rejection
-from partitioners.exir.nodes import argument, operand, shape
-from partitioners.exir.ops import DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_TENSOR, target_name
-from partitioners.exir.program import copy_program
-from partitioners.exir.rules import rejection
-from partitioners.xnnpack import XnnpackPartitioner, backend
-from partitioners.xnnpack.site import Site
+from npu_assay.conformance.tagging import tags_of
+from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.nodes import argument, operand, shape
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_TENSOR, target_name
+from npu_assay.partitioners.exir.program import copy_program
+from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.xnnpack import XnnpackPartitioner, backend
+from npu_assay.partitioners.xnnpack.site import Site
 
 Tags = Mapping[str, str]
 Holds = Callable[[fx.Node], bool]

@@ -14,11 +14,11 @@ from crosscheck.executorch.agreement import Difference, all_of, named
 from ethosu_graphs import U55, U85, WIDE, Builder
 from torch import fx
 
-from partitioners.ethosu.support.common import CONVERT
-from partitioners.ethosu.support.elementwise import COMPARISONS, LOGICAL
-from partitioners.ethosu.support.slopes import STEEP
-from partitioners.exir.nodes import argument, operand, shape
-from partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_CHANNEL
+from npu_assay.partitioners.ethosu.support.common import CONVERT
+from npu_assay.partitioners.ethosu.support.elementwise import COMPARISONS, LOGICAL
+from npu_assay.partitioners.ethosu.support.slopes import STEEP
+from npu_assay.partitioners.exir.nodes import argument, operand, shape
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_CHANNEL
 
 CONVOLUTION = "aten.convolution.default"
 ADD, ABS = "aten.add.Tensor", "aten.abs.default"

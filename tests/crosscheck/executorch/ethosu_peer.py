@@ -16,13 +16,13 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from conformance.tagging import tags_of
-from partitioners.ethosu.compile_spec import EthosUCompileSpec
-from partitioners.ethosu.partitioner import EthosUPartitioner
-from partitioners.ethosu.support.common import dtype_of, is_qdq
-from partitioners.exir.ops import target_name
-from partitioners.exir.partitioner import DELEGATION_TAG
-from partitioners.exir.program import copy_program
+from npu_assay.conformance.tagging import tags_of
+from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
+from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
+from npu_assay.partitioners.ethosu.support.common import dtype_of, is_qdq
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.program import copy_program
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it uses parts of itself, of torch and of Python that are deprecated

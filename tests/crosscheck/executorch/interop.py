@@ -19,12 +19,12 @@ from torch import fx
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 from torch.export import ExportedProgram
 
-from conformance.cases import cases_for
-from conformance.graph import Case
-from conformance.programs import model_inputs
-from conformance.table import Table, load_table
-from conformance.tagging import prepare, tags_of
-from partitioners.exir import (
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.programs import model_inputs
+from npu_assay.conformance.table import Table, load_table
+from npu_assay.conformance.tagging import prepare, tags_of
+from npu_assay.partitioners.exir import (
     Backend,
     BackendDetails,
     BackendError,
@@ -39,16 +39,16 @@ from partitioners.exir import (
     to_backend,
     to_edge_transform_and_lower,
 )
-from partitioners.exir.interop import executorch_program, register_compiler
-from partitioners.exir.ops import EdgeOp
+from npu_assay.partitioners.exir.interop import executorch_program, register_compiler
+from npu_assay.partitioners.exir.ops import EdgeOp
 
 warnings.simplefilter("ignore")  # ExecuTorch uses parts of itself, of torch and of Python that are deprecated
 
 BACKENDS = {
-    "neutron": "partitioners.neutron:backend",
-    "xnnpack": "partitioners.xnnpack:backend",
-    "ethos-u55": "partitioners.ethosu:ethos_u55",
-    "ethos-u85": "partitioners.ethosu:ethos_u85",
+    "neutron": "npu_assay.partitioners.neutron:backend",
+    "xnnpack": "npu_assay.partitioners.xnnpack:backend",
+    "ethos-u55": "npu_assay.partitioners.ethosu:ethos_u55",
+    "ethos-u85": "npu_assay.partitioners.ethosu:ethos_u85",
 }
 
 

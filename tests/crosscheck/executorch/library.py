@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioners.xnnpack.xnn_model import PerChannel, PerGroup, PerTensor, PerToken, XModel, XNode, XValue
+from npu_assay.partitioners.xnnpack.xnn_model import PerChannel, PerGroup, PerTensor, PerToken, XModel, XNode, XValue
 
 Array = npt.NDArray[Any]
 

@@ -16,11 +16,11 @@ from crosscheck.executorch.suite import Sample, samples
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves
 
-from partitioners.ethosu import ethos_u55, ethos_u85
-from partitioners.exir import Backend, ExirError, delegates, run_program, to_edge_transform_and_lower
-from partitioners.exir.pte.run import load
-from partitioners.neutron import backend as neutron
-from partitioners.xnnpack import backend as xnnpack
+from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
+from npu_assay.partitioners.exir import Backend, ExirError, delegates, run_program, to_edge_transform_and_lower
+from npu_assay.partitioners.exir.pte.run import load
+from npu_assay.partitioners.neutron import backend as neutron
+from npu_assay.partitioners.xnnpack import backend as xnnpack
 
 BACKENDS: tuple[Backend | None, ...] = (None, xnnpack, neutron, ethos_u55, ethos_u85)
 ULPS = 64

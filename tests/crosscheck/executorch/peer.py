@@ -12,10 +12,10 @@ from typing import Any
 from torch import fx
 from torch.export import ExportedProgram
 
-from conformance.adapters.executorch.quiet import quiet
-from conformance.adapters.executorch.xnn import partitioner as peer_partitioner
-from conformance.tagging import tags_of
-from partitioners.exir.interop import executorch_program as peer_program
+from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.xnn import partitioner as peer_partitioner
+from npu_assay.conformance.tagging import tags_of
+from npu_assay.partitioners.exir.interop import executorch_program as peer_program
 
 with quiet():
     from executorch.exir.backend.canonical_partitioners.config_partitioner import format_target_name

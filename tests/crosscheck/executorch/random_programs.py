@@ -15,12 +15,19 @@ from typing import Any
 from random_graphs import LARGEST, Draw, Node, Shape, returned
 from torch.export import ExportedProgram
 
-from conformance.cases.make import quant, spread, weight_quant
-from conformance.graph import Fill, Graph, Quant, Ref, Value
-from conformance.programs import build
-from conformance.table import load_table
-from partitioners.exir.ops import CHOOSE_QPARAMS, DEQUANTIZE, DEQUANTIZE_DYNAMIC, GETITEM, QUANTIZE_DYNAMIC, target_name
-from partitioners.exir.program import copy_program
+from npu_assay.conformance.cases.make import quant, spread, weight_quant
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Value
+from npu_assay.conformance.programs import build
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.exir.ops import (
+    CHOOSE_QPARAMS,
+    DEQUANTIZE,
+    DEQUANTIZE_DYNAMIC,
+    GETITEM,
+    QUANTIZE_DYNAMIC,
+    target_name,
+)
+from npu_assay.partitioners.exir.program import copy_program
 
 PRESERVE = load_table("xnnpack@1.5").preserve
 FLOAT, STATIC, DYNAMIC, MIXED = "float", "static", "dynamic", "mixed"

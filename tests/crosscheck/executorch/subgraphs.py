@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioners.xnnpack.xnn_model import (
+from npu_assay.partitioners.xnnpack.xnn_model import (
     ABSENT,
     ALIGN_CORNERS,
     KEEP_DIMS,
@@ -24,7 +24,7 @@ from partitioners.xnnpack.xnn_model import (
     XValue,
     packed_int4,
 )
-from partitioners.xnnpack.xnn_shapes import output_shape
+from npu_assay.partitioners.xnnpack.xnn_shapes import output_shape
 
 Array = npt.NDArray[Any]
 FLOATS: dict[str, type[np.float32] | type[np.float16]] = {"fp32": np.float32, "fp16": np.float16}

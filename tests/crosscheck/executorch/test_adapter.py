@@ -14,14 +14,14 @@ pytest.importorskip("torchao", reason="ExecuTorch's XNNPACK backend needs it")
 
 from click.testing import CliRunner
 
-from conformance.backends import load_backend
-from conformance.certify import run_case
-from conformance.cli import main
-from conformance.graph import Case
-from conformance.results import CaseResult
-from conformance.selection import all_cases
-from conformance.table import load_table
-from conformance.verification import verify
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import load_table
+from npu_assay.conformance.verification import verify
 
 XNNPACK = {
     "aten.add.Tensor/static_int8/operator/accept/baseline": "",
@@ -92,8 +92,8 @@ def test_a_certificate_of_the_usual_form(tmp_path: Path) -> None:
 
 
 def test_passes_are_set_up_when_they_run() -> None:
-    from conformance.adapters.executorch.idle import idle
-    from conformance.adapters.executorch.quiet import quiet
+    from npu_assay.conformance.adapters.executorch.idle import idle
+    from npu_assay.conformance.adapters.executorch.quiet import quiet
 
     with quiet():
         from executorch.exir.pass_base import ExportPass

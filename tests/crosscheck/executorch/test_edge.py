@@ -18,13 +18,13 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.nn import functional
 
-from conformance.cases import cases_for
-from conformance.graph import Case
-from conformance.table import load_table
-from partitioners import exir
-from partitioners.exir import EdgeCompileConfig, EdgeError, to_edge
-from partitioners.exir.verifier import EDGE_TYPES, OPERATOR_TYPES
-from partitioners.xnnpack.partitioner import overload
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners import exir
+from npu_assay.partitioners.exir import EdgeCompileConfig, EdgeError, to_edge
+from npu_assay.partitioners.exir.verifier import EDGE_TYPES, OPERATOR_TYPES
+from npu_assay.partitioners.xnnpack.partitioner import overload
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see peer

@@ -19,8 +19,8 @@ import torch
 from crosscheck.tosa.model import run_device, run_reference
 from ethosu_modules import SAMPLES
 
-from partitioners.ethosu import tosa_format
-from partitioners.ethosu.tosa_model import NUMPY_TYPES, Array, TModel
+from npu_assay.partitioners.ethosu import tosa_format
+from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES, Array, TModel
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see ethosu_peer

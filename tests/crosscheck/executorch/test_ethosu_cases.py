@@ -16,13 +16,13 @@ from crosscheck.executorch.ethosu_peer import Comparison, compare, our_answer
 from ethosu_graphs import U55, U85
 from torch.export import ExportedProgram
 
-from conformance.cases import cases_for
-from conformance.graph import Case
-from conformance.programs import build
-from conformance.table import load_table
-from partitioners.ethosu.support import rules
-from partitioners.ethosu.support.common import EVERY_NODE
-from partitioners.ethosu.support.rule import Rule
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.programs import build
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.ethosu.support import rules
+from npu_assay.partitioners.ethosu.support.common import EVERY_NODE
+from npu_assay.partitioners.ethosu.support.rule import Rule
 
 TARGETS = {"ethos_u55@1.5": U55, "ethos_u85@1.5": U85}
 TABLES = {name: load_table(name) for name in TARGETS}

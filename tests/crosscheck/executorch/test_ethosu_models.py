@@ -16,13 +16,13 @@ from crosscheck.executorch.observing import whole_ranges
 from ethosu_models import DRAWN, MOST, RandomModel, random_model
 from torch.export import ExportedProgram
 
-from partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner
-from partitioners.ethosu.quantizer import (
+from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner
+from npu_assay.partitioners.ethosu.quantizer import (
     EthosUQuantizer,
     get_symmetric_a16w8_quantization_config,
     get_symmetric_quantization_config,
 )
-from partitioners.exir import EdgeCompileConfig, to_edge
+from npu_assay.partitioners.exir import EdgeCompileConfig, to_edge
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see ethosu_peer

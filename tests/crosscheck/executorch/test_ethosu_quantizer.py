@@ -22,11 +22,11 @@ from crosscheck.executorch.observing import whole_ranges
 from ethosu_modules import SAMPLES
 from torch.export import ExportedProgram
 
-from partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner
-from partitioners.ethosu.quantizer import EthosUQuantizer, get_symmetric_quantization_config
-from partitioners.ethosu.support.common import is_qdq
-from partitioners.exir import EdgeCompileConfig, to_edge
-from partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner
+from npu_assay.partitioners.ethosu.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+from npu_assay.partitioners.ethosu.support.common import is_qdq
+from npu_assay.partitioners.exir import EdgeCompileConfig, to_edge
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see ethosu_peer

@@ -27,13 +27,13 @@ from ethosu_programs import random_program
 from torch import fx
 from torch.export import ExportedProgram
 
-from partitioners.ethosu.compile_spec import DebugMode, EthosUCompileSpec, VelaExternalBlockPlacements
-from partitioners.ethosu.options import TARGETS
-from partitioners.ethosu.partitioner import EthosUPartitioner
-from partitioners.ethosu.support import rules
-from partitioners.ethosu.support.common import EVERY_NODE
-from partitioners.ethosu.support.rules import supported_operators
-from partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
+from npu_assay.partitioners.ethosu.compile_spec import DebugMode, EthosUCompileSpec, VelaExternalBlockPlacements
+from npu_assay.partitioners.ethosu.options import TARGETS
+from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
+from npu_assay.partitioners.ethosu.support import rules
+from npu_assay.partitioners.ethosu.support.common import EVERY_NODE
+from npu_assay.partitioners.ethosu.support.rules import supported_operators
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
 
 RANDOM = 1200
 CHUNK = 100

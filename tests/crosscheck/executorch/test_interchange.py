@@ -12,16 +12,16 @@ pytest.importorskip("executorch", reason="the adapter needs the extra `executorc
 import torch
 from interchange_runs import Array, run_all
 
-from conformance.adapters.executorch.machine import Machine
-from conformance.backends import by_delegate
-from conformance.inspect_run import Request as RunRequest
-from conformance.inspect_run import run
-from conformance.interchange.export import Request, export
-from conformance.interchange.judging import Request as JudgeRequest
-from conformance.interchange.judging import judge_folder
+from npu_assay.conformance.adapters.executorch.machine import Machine
+from npu_assay.conformance.backends import by_delegate
+from npu_assay.conformance.inspect_run import Request as RunRequest
+from npu_assay.conformance.inspect_run import run
+from npu_assay.conformance.interchange.export import Request, export
+from npu_assay.conformance.interchange.judging import Request as JudgeRequest
+from npu_assay.conformance.interchange.judging import judge_folder
 
-REAL = Machine("conformance.adapters.executorch.xnn:execute")
-BACKEND = "partitioners.xnnpack:backend"
+REAL = Machine("npu_assay.conformance.adapters.executorch.xnn:execute")
+BACKEND = "npu_assay.partitioners.xnnpack:backend"
 SOME = "baseline and (relu or add or conv2d) and (fp32 or static_int8) and accept"
 
 

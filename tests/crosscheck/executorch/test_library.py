@@ -14,8 +14,8 @@ import torch
 from crosscheck.executorch import library, subgraphs
 from crosscheck.executorch.subgraphs import Array, Draw, Program
 
-from partitioners.xnnpack.runtime import load_model, run_program
-from reference.xnnpack.accuracy import APART, Accuracy
+from npu_assay.partitioners.xnnpack.runtime import load_model, run_program
+from npu_assay.reference.xnnpack.accuracy import APART, Accuracy
 
 COUNT = 40
 

@@ -31,8 +31,8 @@ from networks import (
 )
 from torch.export import ExportedProgram
 
-from partitioners.exir.run import run_delegate
-from partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
+from npu_assay.partitioners.exir.run import run_delegate
+from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see peer

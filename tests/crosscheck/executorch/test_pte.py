@@ -24,9 +24,9 @@ from networks import (
 from torch import Tensor, nn
 from torch.export import Dim, export
 
-from partitioners.exir import EdgeProgramManager, ExecutorchBackendConfig, MemoryPlanningPass, to_edge
-from partitioners.exir.run import run_program
-from partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
+from npu_assay.partitioners.exir import EdgeProgramManager, ExecutorchBackendConfig, MemoryPlanningPass, to_edge
+from npu_assay.partitioners.exir.run import run_program
+from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),

@@ -15,9 +15,9 @@ from pte_programs import added, choosing, counting, external, listing, looping, 
 from torch import Tensor, nn
 from torch.export import Dim, export
 
-from partitioners.exir.pte import Program, read, write
-from partitioners.exir.pte.run import load
-from partitioners.xnnpack import XnnpackRuntime
+from npu_assay.partitioners.exir.pte import Program, read, write
+from npu_assay.partitioners.exir.pte.run import load
+from npu_assay.partitioners.xnnpack import XnnpackRuntime
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),

@@ -24,13 +24,13 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from conformance.graph import Graph, Ref
-from conformance.programs import build, model_inputs
-from conformance.table import load_table
-from partitioners.exir import EdgeError, EdgeProgramManager, delegates, to_backend
-from partitioners.exir.pte.run import load
-from partitioners.exir.run import constant_value
-from partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
+from npu_assay.conformance.graph import Graph, Ref
+from npu_assay.conformance.programs import build, model_inputs
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.exir import EdgeError, EdgeProgramManager, delegates, to_backend
+from npu_assay.partitioners.exir.pte.run import load
+from npu_assay.partitioners.exir.run import constant_value
+from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
 
 PRESERVE = load_table("xnnpack@1.5").preserve
 RUNTIMES = {"XnnpackBackend": XnnpackRuntime()}

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from conformance.backends import load_backend
-from conformance.certify import run_case
-from conformance.drift import Drift, drift
-from conformance.repro import script_of
-from conformance.results import CaseResult, Failure, tag_failures
-from conformance.selection import all_cases
-from conformance.table import load_table
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.drift import Drift, drift
+from npu_assay.conformance.repro import script_of
+from npu_assay.conformance.results import CaseResult, Failure, tag_failures
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import load_table
 
 TABLE = load_table("xnnpack@1.5")
 CASES = {case.id: case for case in all_cases(TABLE)}

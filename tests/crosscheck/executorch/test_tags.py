@@ -20,12 +20,12 @@ from executorch.exir import EdgeCompileConfig, to_edge
 from torch import fx
 from torch.export import ExportedProgram, export
 
-from conformance.cases import cases_for
-from conformance.graph import Case
-from conformance.programs import build, model_inputs, module
-from conformance.table import Row, load_table
-from partitioners.exir.ops import edge_op, target_name
-from partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.programs import build, model_inputs, module
+from npu_assay.conformance.table import Row, load_table
+from npu_assay.partitioners.exir.ops import edge_op, target_name
+from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 
 TABLE = load_table("xnnpack@1.5")
 CASES = {case.id: case for case in cases_for(TABLE)}

@@ -13,13 +13,13 @@ from crosscheck.tosa.model import run_reference
 from crosscheck.tosa.validator import refusals
 from tosa_building import Array
 
-from conformance.graph import Case
-from conformance.programs import model_inputs
-from conformance.table import Table
-from conformance.tagging import prepare
-from partitioners.ethosu.vela import refusal
-from partitioners.exir import Backend, CompileSpec, run_program, to_backend
-from partitioners.exir.backend import Runtime
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.programs import model_inputs
+from npu_assay.conformance.table import Table
+from npu_assay.conformance.tagging import prepare
+from npu_assay.partitioners.ethosu.vela import refusal
+from npu_assay.partitioners.exir import Backend, CompileSpec, run_program, to_backend
+from npu_assay.partitioners.exir.backend import Runtime
 
 Compiled = tuple[bytes, tuple[tuple[str, bytes], ...]]  # a flatbuffer, and the compile specs that it was made with
 

@@ -10,8 +10,8 @@ import tosa_reference_model
 from crosscheck.tosa.streams import silence
 from tosa_building import Array, Program
 
-from partitioners.ethosu.runtime import EthosURuntime, UnpredictableError
-from partitioners.ethosu.tosa_format import write
+from npu_assay.partitioners.ethosu.runtime import EthosURuntime, UnpredictableError
+from npu_assay.partitioners.ethosu.tosa_format import write
 
 
 def run_reference(blob: bytes, inputs: Sequence[Array]) -> list[Array] | None:

@@ -19,12 +19,12 @@ from crosscheck.tosa.case_runs import Compiled, Run, differing, refused, runs
 from crosscheck.tosa.validator import refusals
 from tosa_building import Building
 
-from conformance.cases import cases_for
-from conformance.graph import Case
-from conformance.table import Table, load_table
-from partitioners.ethosu import ethos_u55, ethos_u85, tosa_format
-from partitioners.ethosu.runtime import EthosURuntime, Program
-from partitioners.exir import Backend
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.table import Table, load_table
+from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85, tosa_format
+from npu_assay.partitioners.ethosu.runtime import EthosURuntime, Program
+from npu_assay.partitioners.exir import Backend
 
 
 @dataclass(frozen=True)

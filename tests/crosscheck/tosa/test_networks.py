@@ -15,7 +15,7 @@ from crosscheck.tosa.model import run_device, run_reference
 from networks import lowered_modules
 from test_networks_ethosu import RUNS, U55, lowered
 
-from partitioners.ethosu.tosa_format import read
+from npu_assay.partitioners.ethosu.tosa_format import read
 
 # torch's own export code and torchao call deprecated torch functions; nothing here can change that.
 pytestmark = [

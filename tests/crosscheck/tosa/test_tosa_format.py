@@ -13,8 +13,8 @@ from crosscheck.tosa.model import run_device, run_reference
 from tosa import TosaGraph
 from tosa_programs import PROGRAMS
 
-from partitioners.ethosu import tosa_schema as schema
-from partitioners.ethosu.tosa_format import read, write
+from npu_assay.partitioners.ethosu import tosa_schema as schema
+from npu_assay.partitioners.ethosu.tosa_format import read, write
 
 
 def _block(blob: bytes) -> Any:
