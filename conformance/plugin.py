@@ -3,15 +3,18 @@
 Load it with `pytest_plugins = ["npu_assay.conformance.plugin"]`; it needs syrupy. A test that takes the argument
 `assay_target` runs for every backend; one that takes `assay_case`, too, for each of its cases, one that
 takes `assay_row` for each operator of its table. The backends are those of the ini option `assay_backends`,
-or the one of `--assay-backend`. With `--smoke` there are the cases of `assay certify --smoke`, and no operators.
+or the one of `--assay-backend`. With `--smoke` there are the cases of `assay certify --smoke`, and no operators; with
+`--assay-sample N`, N random cases of each backend and as large a share of its operators.
 """
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
@@ -56,6 +59,7 @@ class Target:
         return f"{FOLDER}/{self.name}"
 
 
+T = TypeVar("T")
 TARGETS = pytest.StashKey[tuple[Target, ...]]()
 
 
@@ -64,6 +68,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--assay-backend", metavar="BACKEND", help="an installed backend, or module:attribute")
     group.addoption("--assay-table", metavar="TABLE", help="a table's name or file, else the backend's own")
     group.addoption("--smoke", action="store_true", help="a first look: a few cases of each operator and constraint")
+    group.addoption("--assay-sample", metavar="N", type=int, help="N random cases of each backend")
+    group.addoption("--assay-sample-seed", metavar="SEED", type=int, default=0, help="of the random cases; else 0")
     parser.addini("assay_backends", "the backends that the cases run against", type="linelist")
 
 
@@ -99,11 +105,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     chosen = targets(metafunc.config)
     if "assay_case" in metafunc.fixturenames:
         pick = smoke if metafunc.config.getoption("--smoke") else tuple
-        _parametrize(metafunc, "assay_case", [(each, case, case.id) for each in chosen for case in pick(each.cases)])
+        cases = [(each, case) for each in chosen for case in _sample(metafunc.config, each, pick(each.cases))]
+        _parametrize(metafunc, "assay_case", [(each, case, case.id) for each, case in cases])
     elif "assay_row" in metafunc.fixturenames:
-        _parametrize(metafunc, "assay_row", [(each, row, row.name) for each in chosen for row in each.table.rows])
+        rows = [(each, row) for each in chosen for row in _sample(metafunc.config, each, each.table.rows)]
+        _parametrize(metafunc, "assay_row", [(each, row, row.name) for each, row in rows])
     else:
         metafunc.parametrize("assay_target", chosen, ids=[each.name for each in chosen])
+
+
+def _sample(config: pytest.Config, target: Target, items: Sequence[T]) -> Sequence[T]:
+    """In order, the share of `items` that `--assay-sample` is of the backend's cases: all of them without it."""
+    most = config.getoption("--assay-sample")
+    if most is None or most >= len(target.cases):
+        return items
+    count = math.ceil(len(items) * most / len(target.cases))
+    drawn = random.Random(f"{config.getoption('--assay-sample-seed')} {target.name}").sample(range(len(items)), count)
+    return [items[index] for index in sorted(drawn)]
 
 
 @pytest.hookimpl(wrapper=True)

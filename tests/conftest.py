@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-pytest_plugins = ["npu_assay.conformance.plugin"]
+pytest_plugins = ["npu_assay.conformance.plugin", "sampling"]
 
 # Without its peer there is nothing to check against; its tox environment installs it and fails on zero tests.
 _ABSENT = {peer for peer in ("ai_edge_litert", "executorch", "tosa_reference_model") if find_spec(peer) is None}

@@ -15,6 +15,7 @@ from npu_assay.conformance.table import Row, load_table
 TABLE = load_table("neutron@1.3")
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.name)
 def test_no_output_differs(row: Row) -> None:
     accepted = [case for case in cases_for(TABLE) if case.row == row.name and case.expect == "accept"]

@@ -37,6 +37,7 @@ def _differing(model: Model, inputs: list[torch.Tensor]) -> dict[str, int]:
     }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("seed", range(5))
 def test_every_value_of_a_model_equals_litert(make: Callable[[int], Model], seed: int) -> None:
@@ -45,6 +46,7 @@ def test_every_value_of_a_model_equals_litert(make: Callable[[int], Model], seed
     assert differing == dict.fromkeys(differing, 0)
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("y", SCALES)
 @pytest.mark.parametrize("x", SCALES)
 def test_all_codes_equal_litert_between_round_scales(x: float, y: float) -> None:

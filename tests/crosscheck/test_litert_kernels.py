@@ -31,6 +31,7 @@ def differing(program: Program) -> int:
     return expected.size if found.shape != expected.shape else int((found != expected).sum())
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("operator", sorted(PROGRAMS))
 def test_equals_the_reference_kernel(operator: str) -> None:
     seeds = range(zlib.crc32(operator.encode()), zlib.crc32(operator.encode()) + COUNT)
@@ -38,6 +39,7 @@ def test_equals_the_reference_kernel(operator: str) -> None:
     assert not wrong, f"{operator}: {len(wrong)} of {COUNT} programs differ (seed: codes) {wrong}"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("operator", WIDE)
 def test_equals_the_reference_kernel_for_extreme_scales(operator: str) -> None:
     """Ratios far above 1 and down to 0. What a kernel refuses is undefined in LiteRT, or aborts it, and is not run."""

@@ -24,6 +24,7 @@ pytestmark = [
 FULL_RANGE_INPUTS = 5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_output_differs(name: str) -> None:
     """Random codes over the full range, then all lowest and all highest."""

@@ -34,6 +34,7 @@ def as_written(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("backend", ["neutron:backend", "ethosu:ethos_u85", "xnnpack:backend"])
 def test_exported_models_give_the_goldens(backend: str, tmp_path: Path) -> None:
     folder, outputs = tmp_path / "cases", tmp_path / "outputs"

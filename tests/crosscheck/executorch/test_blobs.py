@@ -176,12 +176,14 @@ def accepted(row: Row, precisions: Sequence[str]) -> list[Case]:
     return [case for case in ACCEPTED if case.row == row.name and case.precision in precisions]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("row", [row for row in TABLE.rows if accepted(row, CODES)], ids=lambda row: row.name)
 def test_no_code_differs(row: Row, machine: Machine) -> None:
     found = {case.id: problems(case, machine) for case in accepted(row, CODES)}
     assert {name: what for name, what in found.items() if what} == {}
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.name)
 def test_floats_are_as_near_as_stated(row: Row, machine: Machine) -> None:
     found = {case.id: problems(case, machine) for case in accepted(row, FLOATS)}
@@ -244,6 +246,7 @@ def repeated(numbers: Sequence[float], like: Tensor) -> Tensor:
     return torch.tensor(numbers).repeat(like.numel())[: like.numel()].reshape(like.shape).to(like.dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("end", ENDS)
 def test_masked_and_huge_numbers(end: str, delegates: Delegates, machine: Machine) -> None:
     found = set()

@@ -92,6 +92,7 @@ def difference(program: ExportedProgram, preserve: list[Any]) -> str | None:
     return next((f"{a}\n{b}" for a, b in pairs if a != b), None)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_the_operator_suite(share: int) -> None:
     found, refused = {}, set()
@@ -117,6 +118,7 @@ def rows() -> list[tuple[str, Case]]:
     return list(found.values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_the_rows_of_our_tables(share: int) -> None:
     found = {}

@@ -46,6 +46,7 @@ def comparison(case: Case, name: str) -> Comparison:
     return compare(program(case, name), TARGETS[name], LISTED)
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize(("name", "row"), ROWS)
 def test_cases_are_tagged_alike(name: str, row: str) -> None:
     left = {case.id: comparison(case, name).left for case in by_row(name)[row]}
@@ -92,6 +93,7 @@ def without(rule: Rule, operator: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rules, "EVERY_NODE", tuple(one for one in EVERY_NODE if one is not rule))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_missing_rule_shows(name: str) -> None:
     """Wherever a partitioner that lacks it gives other tags."""

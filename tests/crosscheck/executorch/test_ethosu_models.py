@@ -57,6 +57,7 @@ def edge_program(model: RandomModel, exported: ExportedProgram, quantizer: Any) 
     return to_edge(program, compile_config=config).exported_program()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("first", range(0, RANDOM, CHUNK))
 def test_random_models_are_tagged_alike(first: int) -> None:
     left = {}
@@ -69,6 +70,7 @@ def test_random_models_are_tagged_alike(first: int) -> None:
     assert {found: nodes for found, nodes in left.items() if nodes} == {}
 
 
+@pytest.mark.slow
 def test_random_models_are_of_every_kind() -> None:
     drawn = [random_model(seed) for seed in range(RANDOM)]
     assert {name for model in drawn for name in model.names} == set(DRAWN)

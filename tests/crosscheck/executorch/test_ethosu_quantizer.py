@@ -146,6 +146,7 @@ def _verdict(operators: list[str], tags: Mapping[str, str]) -> str:
     return ALL if tagged == len(operators) else SOME if tagged else NONE
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", PROBED)
 def test_verdicts_are_the_same(name: str) -> None:
     for target in (U55, U85):

@@ -53,12 +53,14 @@ def example(difference: Difference, listed: tuple[Difference, ...]) -> Compariso
     return compare(program(write), target, listed)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", range(0, RANDOM, CHUNK))
 def test_random_programs_are_tagged_alike(first: int) -> None:
     left = {seed: compare(*random_program(seed), LISTED).left for seed in range(first, first + CHUNK)}
     assert {seed: nodes for seed, nodes in left.items() if nodes} == {}
 
 
+@pytest.mark.slow
 def test_random_programs_are_of_every_kind() -> None:
     drawn = [random_program(seed) for seed in range(400)]
     names = {target_name(n.target) for p, _ in drawn for n in p.graph.nodes if n.op == "call_function"}
@@ -66,6 +68,7 @@ def test_random_programs_are_of_every_kind() -> None:
     assert len(names & supported_operators(is_u55=False)) >= 90
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("difference", LISTED, ids=lambda difference: difference.name)
 def test_what_is_listed_occurs(difference: Difference) -> None:
     """With the entry the example agrees; without it, it does not."""
@@ -132,6 +135,7 @@ HAND: dict[str, Callable[[Builder], Any]] = {
 }
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("target", [U55, "ethos-u65-512", U85])
 @pytest.mark.parametrize("name", HAND)
 def test_programs_made_by_hand_are_tagged_alike(name: str, target: str) -> None:

@@ -79,6 +79,7 @@ def results(program: Program) -> tuple[Array, Array]:
     return found.numpy(), expected
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", EXACT)
 def test_no_output_differs(name: str) -> None:
     for seed in range(COUNT):
@@ -86,6 +87,7 @@ def test_no_output_differs(name: str) -> None:
         assert np.array_equal(found, expected, equal_nan=found.dtype != np.int8), f"seed {seed}"
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 @pytest.mark.parametrize("op", FUNCTIONS)
 def test_functions_are_as_near_as_stated(op: str, dtype: str) -> None:

@@ -82,6 +82,7 @@ def compare(program: ExportedProgram, inputs: list[torch.Tensor], machine: Machi
         assert_equal(machine.run_program(theirs, x), expected)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "precision"), RUNS)
 def test_no_output_differs(name: str, precision: str, machine: Machine) -> None:
     model, shape = network(name)
@@ -135,6 +136,7 @@ def described(program: ExportedProgram) -> list[tuple[str, list[str]]]:
     return [(str(node.target), [str(argument) for argument in node.args]) for node in calls]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("precision", XNNPACK_PRECISIONS[1:])
 @pytest.mark.parametrize("name", [*NETWORKS, "mixed"])
 def test_quantizers_make_the_same_program(name: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:

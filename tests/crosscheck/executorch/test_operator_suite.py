@@ -23,6 +23,7 @@ def listed() -> dict[str, tuple[str, str]]:
     return {name.strip("`"): (stage, reason) for name, stage, reason in rows}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_all_but_the_listed_models_go_all_the_way(share: int) -> None:
     count, found = troubles(share, SHARES)
@@ -38,6 +39,7 @@ def _explained(model: str, stage: str, reason: str, rows: dict[str, tuple[str, s
     )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", listed())
 def test_every_row_of_the_table_is_needed(name: str) -> None:
     """The first model of each row does stop there."""

@@ -134,12 +134,14 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Tensor, ...]]] = {
 }
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(machine: Machine, name: str) -> None:
     function, inputs = FUNCTIONS[name]
     verify(machine, Function(function), *inputs)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ["add", "view of an input", "view returned", "view of a view", "split returned"])
 @pytest.mark.parametrize(("inputs", "outputs"), [(False, True), (True, False), (False, False)])
 def test_memory_of_callers(machine: Machine, name: str, inputs: bool, outputs: bool) -> None:
@@ -301,6 +303,7 @@ def test_delegate(machine: Machine) -> None:
         check(found if isinstance(found, str) else found[0], wanted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("delegated", [False, True], ids=["kernels", "delegate"])
 @pytest.mark.parametrize("precision", ["static_int8", "static_int8_per_channel", "dynamic_int8"])
 @pytest.mark.parametrize(("model", "shape"), [(Mlp, (2, 8)), (ConvNet, (1, 3, 12, 12))], ids=["mlp", "conv net"])
@@ -367,6 +370,7 @@ def test_written_input(machine: Machine) -> None:
     check(found if isinstance(found, str) else found[0], [function(randn(2, 3))])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [*NETWORKS, *LARGE_NETWORKS])
 def test_no_more_memory_than_executorch(name: str) -> None:
     """The arena of the float32 network, all on kernels, beside ExecuTorch's own greedy plan."""

@@ -71,6 +71,7 @@ MADE: dict[str, tuple[Callable[[], Program], str, tuple[Sequence[Any], ...]]] = 
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("options", [{}, {"segment_alignment": 4096, "constant_alignment": 64}], ids=["", "aligned"])
 def test_hand_made_programs_run_alike(machine: Machine, name: str, options: dict[str, Any]) -> None:
@@ -146,6 +147,7 @@ def theirs(
     return bytes(edge.to_executorch(ExecutorchBackendConfig(**config)).buffer)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", THEIRS)
 def test_their_files_run_here_and_written_again_there(machine: Machine, name: str) -> None:
     model, calls, options = THEIRS[name]

@@ -179,6 +179,7 @@ def graphs(first: int, last: int) -> Iterator[tuple[int, Graph]]:
             yield seed, graph
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_nothing_differs(first: int, machine: Machine) -> None:
     tally = Tally()
@@ -189,6 +190,7 @@ def test_nothing_differs(first: int, machine: Machine) -> None:
     assert tally.refused.total() <= 0.15 * tally.alike.total()
 
 
+@pytest.mark.slow
 def test_there_are_enough_of_every_kind() -> None:
     """Each is a program as it is, and most a program with delegates."""
     found = Counter(kind(graph) for _, graph in graphs(0, SEEDS))

@@ -42,6 +42,7 @@ def comparison(example: str | int, listed: Listed = LISTED) -> Comparison:
     return compare(build(case.graph, TABLE.preserve), dict(case.options), listed)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.name)
 def test_cases_are_tagged_alike(row: Row) -> None:
     left = {case.id: comparison(case.id).left for case in CASES.values() if case.row == row.name}
@@ -49,12 +50,14 @@ def test_cases_are_tagged_alike(row: Row) -> None:
     assert {name: nodes for name, nodes in left.items() if nodes} == {}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", range(0, RANDOM, CHUNK))
 def test_random_programs_are_tagged_alike(first: int) -> None:
     left = {seed: comparison(seed).left for seed in range(first, first + CHUNK)}
     assert {seed: nodes for seed, nodes in left.items() if nodes} == {}
 
 
+@pytest.mark.slow
 def test_random_programs_are_of_every_kind() -> None:
     """Some are one operator, most are several; every option is used, and most of the operators of the table."""
     programs = [random_program(seed) for seed in range(300)]
@@ -64,6 +67,7 @@ def test_random_programs_are_of_every_kind() -> None:
     assert {str(options) for _, options in programs} == {"{}", *map(str, OPTIONS)}
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("difference", [*REFUSED, *ACCEPTED], ids=lambda difference: difference.name)
 def test_what_is_listed_occurs(difference: Difference) -> None:
     """With the entry the example agrees; without it, it does not."""
@@ -137,6 +141,7 @@ def form(program: ExportedProgram) -> list[Any]:
     return found
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", usual(), ids=lambda case: case.id)
 def test_the_program_is_what_executorch_makes_of_the_model(case: Case) -> None:
     """Both partitioners judge ExecuTorch's own edge program: what is compared here is not of our own making."""

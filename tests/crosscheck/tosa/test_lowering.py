@@ -33,6 +33,7 @@ def devices(case: Case, bits: int) -> list[str]:
     return ["u55", "u85"] if case.u55 and (bits == 8 or case.u55_wide) else ["u85"]
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize(("name", "bits"), RUNS)
 def test_case(name: str, bits: int, tmp_path: Path) -> None:
     case = CASES[name]

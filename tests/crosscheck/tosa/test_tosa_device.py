@@ -17,6 +17,7 @@ from npu_assay.partitioners.ethosu.device.site import Kernel, Site, Step
 COUNT = 200
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("operator", sorted(PROGRAMS))
 def test_equals_the_reference_model(operator: str) -> None:
     """Also in what is unpredictable; at least half of the programs have defined results."""

@@ -1,0 +1,85 @@
+"""How much of the tests a run takes: all of them, or a sample that is drawn by a seed.
+
+`pytest` alone, for the tests of the whole folder, takes a sample; what is named on the command line runs whole.
+`--whole` and `--sample` say otherwise. In a sample, a test with the mark `sampled(n)` runs for n of its parameters,
+one with the mark `slow` not at all, and each backend on CASES of its cases. The seed is printed; `--seed` repeats it.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable
+
+import pytest
+
+CASES = 400
+MARKS = (
+    "sampled(n): a sample of the tests runs this one for n of its parameters, drawn by the run's seed",
+    "slow: a sample of the tests leaves this one out",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("sampling")
+    group.addoption("--whole", action="store_true", help="run every test")
+    group.addoption("--sample", action="store_true", help="run a sample of the tests that are named")
+    group.addoption("--seed", type=int, metavar="SEED", help="the seed of the sample, else a new one")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
+    if not _samples(config):
+        return
+    if config.option.seed is None:
+        config.option.seed = secrets.randbelow(10**6)  # before xdist hands the options to its workers
+    config.option.sample = True
+    config.option.assay_sample = CASES
+    config.option.assay_sample_seed = config.option.seed
+
+
+def _samples(config: pytest.Config) -> bool:
+    option = config.option
+    everything = config.args_source is not pytest.Config.ArgsSource.ARGS and not option.keyword
+    return not option.whole and not option.smoke and (option.sample or everything)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return _told(config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.write_line(_told(config))
+
+
+def _told(config: pytest.Config) -> str:
+    if not config.option.sample:
+        return "sample: none, what is named runs whole"
+    return f"sample: seed {config.option.seed} (--sample --seed {config.option.seed} repeats it, --whole runs all)"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.option.sample:
+        return
+    left_out = set(_left_out(items, config.option.seed))
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=list(left_out))
+
+
+def _left_out(items: Iterable[pytest.Item], seed: int) -> Iterable[pytest.Item]:
+    sampled = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        if item.get_closest_marker("slow"):
+            yield item
+        elif mark is not None:
+            sampled[item.nodeid.partition("[")[0]].append(item)
+    for name, group in sampled.items():
+        mark = group[0].get_closest_marker("sampled")
+        assert mark is not None
+        drawn = random.Random(f"{seed} {name}").sample(group, min(mark.args[0], len(group)))
+        yield from (item for item in group if item not in drawn)
