@@ -32,6 +32,7 @@ def steps(source: Graph, device: str) -> int:
     return found.steps(returned)
 
 
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("name", CASES)
 def test_device_agrees_with_torch(name: str) -> None:
     case: Case = CASES[name]

@@ -148,6 +148,7 @@ SHAPES: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("functions", [ELEMENTWISE, REDUCTIONS, SHAPES], ids=["elementwise", "reductions", "shapes"])
 def test_functions(functions: list[Callable[..., Any]]) -> None:
     assert_as_torch(exported(joined(functions), X))

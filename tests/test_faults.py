@@ -51,6 +51,7 @@ def of(name: str) -> tuple[Table, tuple[Case, ...]]:
     return table, tuple(cases_for(table))
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize(
     ("backend", "fault"), FAULTS, ids=lambda value: value.id if isinstance(value, Fault) else value.name
 )

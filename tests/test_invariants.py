@@ -76,6 +76,7 @@ def differing(graph: Graph, backend: Backend, table: Table, program: ExportedPro
         yield from (f"delegated: {gate.gate}: {message}" for message in gate.messages)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
 @pytest.mark.parametrize("first", range(0, SEEDS, STEP))
 def test_invariants_hold_on_random_models(first: int, backend: Backend) -> None:

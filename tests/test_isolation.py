@@ -126,6 +126,7 @@ VERDICTS = {
 }
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("name", VERDICTS)
 def test_misbehaviour_is_a_verdict_of_its_case_alone(name: str) -> None:
     limits = LIMITS if VERDICTS[name].startswith("hang") else PATIENT

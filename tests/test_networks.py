@@ -81,6 +81,7 @@ def run_delegated_part(name: str, graph: Graph) -> torch.Tensor:
     return dequantised(codes, scale, zero_point)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_delegate_passes_the_gates(name: str) -> None:
     """Bit-exact with the integer golden through every layer, and within the float golden's bound."""
@@ -89,6 +90,7 @@ def test_delegate_passes_the_gates(name: str) -> None:
     assert [message for gate in gates for message in gate.messages] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_whole_network_passes_the_gates(name: str) -> None:
     """Delegate and fallback together."""
@@ -98,6 +100,7 @@ def test_whole_network_passes_the_gates(name: str) -> None:
     assert [message for gate in gates for message in gate.messages] == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_one_step_off_is_caught(name: str) -> None:
     """The first output one LSB away fails gate 1, and the message names it."""

@@ -62,6 +62,7 @@ def calls(program: EdgeProgramManager) -> list[str]:
     return [name for node in nodes if "getitem" not in (name := str(node.target))]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "precision", "target"), RUNS)
 def test_one_delegate_takes_all(name: str, precision: str, target: str) -> None:
     """Between the conversions of input and output."""
@@ -72,6 +73,7 @@ def test_one_delegate_takes_all(name: str, precision: str, target: str) -> None:
     assert len(lowered_modules(program)) == 1
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "precision", "target"), RUNS)
 def test_network_passes_the_gates(name: str, precision: str, target: str) -> None:
     """Bit-exact with the integer golden, and within the float golden's bound."""
@@ -81,6 +83,7 @@ def test_network_passes_the_gates(name: str, precision: str, target: str) -> Non
     assert [message for gate in gates for message in gate.messages] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "precision", "target"), RUNS)
 def test_one_step_off_is_caught(name: str, precision: str, target: str) -> None:
     """One output a step away fails gate 1, and the message names it."""

@@ -76,6 +76,7 @@ def messages(wanted: Golden, outputs: list[torch.Tensor]) -> list[str]:
     return [message for gate in judge(wanted, outputs, SCHEME) for message in gate.messages]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "precision"), RUNS)
 def test_one_delegate_takes_all(name: str, precision: str) -> None:
     _, program, partitioner = lowered(name, precision)
@@ -84,6 +85,7 @@ def test_one_delegate_takes_all(name: str, precision: str) -> None:
     assert partitioner.rejections == []
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "precision"), RUNS)
 def test_network_passes_the_gates(name: str, precision: str) -> None:
     """Against the exact golden as far as there is one, and within the float golden's bound."""
@@ -95,6 +97,7 @@ def test_network_passes_the_gates(name: str, precision: str) -> None:
     assert is_exact == ((name, precision) in EXACT)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["mobilenet_v1", "resnet8", "ds_cnn"])
 def test_convolutions_are_exact(name: str) -> None:
     """Bit-exact with the integer golden up to the average, which XNNPACK computes on reals."""
@@ -138,6 +141,7 @@ def test_mobilenet_v2_is_exact() -> None:
     assert partitioner.rejections == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "precision"), EXACT)
 def test_one_step_off_is_caught(name: str, precision: str) -> None:
     """One output a step, or a bit, away fails gate 1, and the message names it."""

@@ -63,11 +63,13 @@ def _assert_equal(case: Case) -> None:
     assert_same(build(case.graph), _exported(case))
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("case", BASELINES, ids=lambda case: case.row)
 def test_every_row_is_what_export_and_to_edge_make(case: Case) -> None:
     _assert_equal(case)
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("name", FORMS)
 def test_other_forms_are_what_export_and_to_edge_make(name: str) -> None:
     _assert_equal(_case(name))

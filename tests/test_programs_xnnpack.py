@@ -47,6 +47,7 @@ COPY = "dim_order_ops._to_dim_order_copy.default"
 """torch.export leaves out copies that change nothing: FORMS has one that converts."""
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(
     "case", [case for case in BASELINES if case.row != COPY], ids=lambda case: f"{case.row}-{case.precision}"
 )
@@ -54,6 +55,7 @@ def test_every_row_in_every_precision(case: Case) -> None:
     _same(case)
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("name", FORMS)
 def test_other_forms(name: str) -> None:
     _same(CASES[name])
@@ -73,6 +75,7 @@ def test_open_sizes_are_compared_as_open() -> None:
     assert other[0][0] == OPEN and value[0][0] != OPEN and value[0][1:] == other[0][1:]
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("case", BASELINES, ids=lambda case: f"{case.row}-{case.precision}")
 def test_the_program_computes_what_the_module_computes(case: Case) -> None:
     inputs = model_inputs(case.graph)

@@ -19,6 +19,7 @@ from npu_assay.partitioners.neutron.runtime import Program
 SEEDS = range(150)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("first", SEEDS[::10])
 def test_random_models_are_run_honestly(first: int) -> None:
     found = {seed: faults(random_graph(seed), backend) for seed in range(first, first + 10)}

@@ -56,6 +56,7 @@ def test_the_check_takes_the_two_commands_from_the_readme() -> None:
         assert [line for line in printed("Two commands") if part in line] == [command]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.skipif("neutron" not in registered(), reason="the package is not installed")
 @pytest.mark.parametrize("command", [command for command in printed("Commands") if command != LONG])
 def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:

@@ -1,0 +1,42 @@
+"""Every finding's script shows its fault, without help: none marks nodes as a vendor's quantizer would."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPORTS = Path(__file__).parents[3] / "docs" / "reports"
+PAGES = sorted((REPORTS / "findings").glob("*.md"))
+FORGED = "_arm_annotation_info"
+
+
+def script(page: Path) -> str:
+    """The Python program of a page."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 1, page
+    return str(blocks[0])
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_fault_shows(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "finding.py").write_text(script(page), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "finding.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "the fault shows: " in done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_script_forges_an_annotation(page: Path) -> None:
+    assert FORGED not in script(page)
+
+
+def test_every_finding_is_listed_once() -> None:
+    listed = re.findall(r"\(findings/([\w-]+)\.md\)", (REPORTS / "README.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == [page.stem for page in PAGES]
