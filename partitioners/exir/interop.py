@@ -18,10 +18,10 @@ from torch.export import ExportedProgram
 from torch.export.exported_program import ModuleCallEntry
 
 from npu_assay.partitioners.exir.backend import BackendDetails
+from npu_assay.partitioners.exir.backend.partitioner import PartitionResult
 from npu_assay.partitioners.exir.errors import BackendError, ExirError
 from npu_assay.partitioners.exir.lowered import LoweredBackendModule
 from npu_assay.partitioners.exir.ops import EdgeOp, target_name
-from npu_assay.partitioners.exir.partitioner import PartitionResult
 from npu_assay.partitioners.exir.program import PLAIN_ATEN, copy_program
 
 logger = logging.getLogger(__name__)

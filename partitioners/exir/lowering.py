@@ -9,11 +9,11 @@ from typing import Any
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, Partitioner
 from npu_assay.partitioners.exir.contract import tagged_nodes
 from npu_assay.partitioners.exir.cutting import outer_program, submodule
 from npu_assay.partitioners.exir.errors import BackendError, ExirError
 from npu_assay.partitioners.exir.lowered import LoweredBackendModule
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, Partitioner
 from npu_assay.partitioners.exir.plan import plan
 from npu_assay.partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
+from npu_assay.partitioners.exir.backend.partitioner import Partitioner
 from npu_assay.partitioners.exir.config import EdgeCompileConfig, check_config, check_overloads
 from npu_assay.partitioners.exir.constant_methods import check_constant_methods, check_method_name
 from npu_assay.partitioners.exir.errors import ExirError
@@ -16,7 +17,6 @@ from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig
 from npu_assay.partitioners.exir.execution.writer import to_execution
 from npu_assay.partitioners.exir.executorch_manager import ExecutorchProgramManager
 from npu_assay.partitioners.exir.lowering import Details, check_edge, check_partitioner, to_backend
-from npu_assay.partitioners.exir.partitioner import Partitioner
 from npu_assay.partitioners.exir.program import EdgeProgram, check_program, copy_program
 from npu_assay.partitioners.exir.transform import GraphPass, transform_program
 from npu_assay.partitioners.exir.verifier import verify

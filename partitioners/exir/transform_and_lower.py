@@ -16,6 +16,7 @@ from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
+from npu_assay.partitioners.exir.backend.partitioner import Partitioner
 from npu_assay.partitioners.exir.config import EdgeCompileConfig, check_config, check_overloads, side_effect
 from npu_assay.partitioners.exir.decompose import decomposed, functional
 from npu_assay.partitioners.exir.edge import edge_from_functional
@@ -23,7 +24,6 @@ from npu_assay.partitioners.exir.errors import BackendError, ExirError
 from npu_assay.partitioners.exir.lowering import Details, check_partitioner
 from npu_assay.partitioners.exir.manager import EdgeProgramManager, by_method
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.partitioner import Partitioner
 from npu_assay.partitioners.exir.transform import GraphPass
 
 logger = logging.getLogger(__name__)

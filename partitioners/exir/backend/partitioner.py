@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.exir.backend.compile_spec_schema import CompileSpec
 
 DELEGATION_TAG = "delegation_tag"
 """The key in `node.meta` under which a partitioner writes a node's tag."""
