@@ -151,7 +151,8 @@ def test_the_programs_before_decomposition_are_the_partitioners_to_change() -> N
     [
         (Keeps(), r"partitioner: partitioners of the wrong type: found Keeps, expected a list, as in \[Keeps\(...\)\]"),
         (XnnpackPartitioner, r"found XnnpackPartitioner, expected a list, as in \[XnnpackPartitioner\(...\)\]"),
-        ([Keeps], r"not a partitioner: found the class Keeps, expected an instance, Keeps\(...\)"),
+        ([Partitioner], r"not a partitioner: found the class Partitioner without partition\(\)"),
+        ([nn.ReLU], "not a partitioner: found the class ReLU, expected an instance of a Partitioner subclass"),
         ({"other": [Keeps()]}, r"partitioner: unknown method: found 'other', expected one of \['forward'\]"),
         ({"forward": Keeps()}, r"partitioner\['forward'\]: partitioners of the wrong type: found Keeps"),
         ([Keeps("relu")], "Keeps.ops_to_not_decompose: not an operator overload: found 'relu'"),

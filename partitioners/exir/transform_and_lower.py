@@ -21,7 +21,7 @@ from npu_assay.partitioners.exir.config import EdgeCompileConfig, check_config, 
 from npu_assay.partitioners.exir.decompose import decomposed, functional
 from npu_assay.partitioners.exir.edge import edge_from_functional
 from npu_assay.partitioners.exir.errors import BackendError, ExirError
-from npu_assay.partitioners.exir.lowering import Details, check_partitioner
+from npu_assay.partitioners.exir.lowering import Details, PartitionerOrClass, made_partitioner
 from npu_assay.partitioners.exir.manager import EdgeProgramManager, by_method
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.transform import GraphPass
@@ -73,7 +73,7 @@ class Wanted:
 def to_edge_transform_and_lower(
     programs: ExportedProgram | Mapping[str, ExportedProgram],
     transform_passes: Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]] | None = None,
-    partitioner: Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]] | None = None,
+    partitioner: Sequence[PartitionerOrClass] | Mapping[str, Sequence[PartitionerOrClass]] | None = None,
     constant_methods: Mapping[str, Any] | None = None,
     compile_config: EdgeCompileConfig | None = None,
     *,
@@ -158,9 +158,7 @@ def _checked_list(partitioners: object, where: str) -> list[Partitioner]:
         raise ExirError(
             "partitioners of the wrong type", found=name, expected=f"a list, as in [{name}(...)]", where=where
         )
-    for one in partitioners:
-        check_partitioner(one)
-    return list(partitioners)
+    return [made_partitioner(one) for one in partitioners]
 
 
 def check_delegated(program: ExportedProgram, wanted: Sequence[Wanted]) -> None:
