@@ -14,10 +14,10 @@ from npu_assay.partitioners.exir.constant_methods import check_constant_methods
 from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
 from npu_assay.partitioners.exir.execution.dialect import ExecutionVerifier
-from npu_assay.partitioners.exir.execution.dump import dump
+from npu_assay.partitioners.exir.execution.dump import dump, dump_file
 from npu_assay.partitioners.exir.execution.emit import emit
 from npu_assay.partitioners.exir.execution.planning import MemoryPlan
-from npu_assay.partitioners.exir.execution.serial import serialised
+from npu_assay.partitioners.exir.execution.serial import recorded, serialised
 from npu_assay.partitioners.exir.pte.model import Program
 
 T = TypeVar("T")
@@ -78,8 +78,12 @@ class ExecutorchProgramManager:
         return serialised(self._emission.program, self._config)
 
     def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
-        """Print the program to `out`, or standard output: its instructions, or if verbose, everything in it."""
-        print(dump(self._emission.program, verbose), file=out)
+        """Print the program to `out`, or standard output: its instructions, or if verbose, the file's whole table.
+
+        That one has the names of ExecuTorch's schema (`program.fbs`), and every field.
+        """
+        program = self._emission.program
+        print(dump_file(recorded(program, self._config)) if verbose else dump(program), file=out)
 
     def write_to_file(self, open_file: BinaryIO) -> None:
         """Write the file to one that is open for binary writing."""

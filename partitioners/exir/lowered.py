@@ -17,7 +17,6 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind, InputS
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from npu_assay.partitioners.exir.backend import CompileSpec, NamedDataRuntime, Runtime
-from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass, checked_config
 from npu_assay.partitioners.exir.execution.data import named_data
 from npu_assay.partitioners.exir.execution.emit import emit
@@ -116,13 +115,11 @@ class LoweredBackendModule(torch.nn.Module):
         return twin
 
     def program(self, emit_stacktrace: bool = False, memory_planning: MemoryPlanningPass | None = None) -> Program:
-        """A program with one method, "forward", that does nothing but call this delegate.
+        """A program with one method, "forward", that does nothing but call this delegate. Raises ExirError.
 
-        Raises ExirError, also when stack traces are asked for: files of ours hold none.
+        `emit_stacktrace` adds the lines of the model that the delegate's operators come from.
         """
-        if emit_stacktrace:
-            raise ExirError("no stack traces", found="True", expected="False", where="emit_stacktrace")
-        return self._emitted(self._config(memory_planning))
+        return self._emitted(self._config(memory_planning, emit_stacktrace=emit_stacktrace))
 
     def buffer(
         self,
