@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TextIO, TypeVar
 
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.exir.constant_methods import check_constant_methods
+from npu_assay.partitioners.exir.constant_methods import check_constant_methods, check_method_name
 from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
 from npu_assay.partitioners.exir.execution.dialect import ExecutionVerifier
@@ -36,6 +36,7 @@ class ExecutorchProgramManager:
         backend_config: ExecutorchBackendConfig | None = None,
     ) -> None:
         """Emit the programs, as `EdgeProgramManager.to_executorch` makes them. Raises ExirError."""
+        _check_programs(execution_programs)
         for name, program in execution_programs.items():
             if program.dialect != ExecutionVerifier.dialect:
                 raise ExirError(
@@ -108,3 +109,19 @@ class ExecutorchProgramManager:
         if name not in found:
             raise ExirError("unknown method", found=repr(name), expected=f"one of {sorted(found)}", where="method_name")
         return found[name]
+
+
+def _check_programs(programs: object) -> None:
+    """Refuse anything but programs by method name."""
+    if not isinstance(programs, Mapping):
+        raise ExirError(
+            "programs of the wrong type",
+            found=type(programs).__name__,
+            expected="a dict from method name to its program",
+            where="execution_programs",
+        )
+    for name, program in programs.items():
+        check_method_name(name, "execution_programs")
+        if not isinstance(program, ExportedProgram):
+            found = type(program).__name__
+            raise ExirError("not a program", found=found, expected="an ExportedProgram", where=f"method {name!r}")

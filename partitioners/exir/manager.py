@@ -8,6 +8,7 @@ from typing import Any
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.fx.passes.infra.pass_manager import PassManager
 
 from npu_assay.partitioners.exir.config import EdgeCompileConfig, check_config, check_overloads
 from npu_assay.partitioners.exir.constant_methods import check_constant_methods, check_method_name
@@ -78,7 +79,7 @@ class EdgeProgramManager:
 
     def transform(
         self,
-        passes: Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]],
+        passes: Sequence[GraphPass] | PassManager | Mapping[str, Sequence[GraphPass] | PassManager],
         compile_config: EdgeCompileConfig | None = None,
     ) -> EdgeProgramManager:
         """A new manager with `passes` applied: a list to every method, a dict to those it names.
@@ -173,7 +174,9 @@ def by_method(programs: object, where: str) -> dict[str, ExportedProgram]:
 
 
 def check_passes(passes: object) -> Sequence[GraphPass]:
-    """Refuse anything but a list or tuple of passes."""
+    """The passes; a PassManager of torch is one pass. Refuse anything but that, a list or a tuple."""
+    if isinstance(passes, PassManager):
+        return [passes]
     if not isinstance(passes, (list, tuple)):
         raise ExirError(
             "passes of the wrong type",

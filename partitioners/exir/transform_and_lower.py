@@ -17,7 +17,13 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir.backend.partitioner import Partitioner
-from npu_assay.partitioners.exir.config import EdgeCompileConfig, check_config, check_overloads, side_effect
+from npu_assay.partitioners.exir.config import (
+    EdgeCompileConfig,
+    check_config,
+    check_no_etrecord,
+    check_overloads,
+    side_effect,
+)
 from npu_assay.partitioners.exir.decompose import decomposed, functional
 from npu_assay.partitioners.exir.edge import edge_from_functional
 from npu_assay.partitioners.exir.errors import BackendError, EdgeError, ExirError
@@ -147,6 +153,7 @@ def to_edge_transform_and_lower(
     partitioner: Sequence[PartitionerOrClass] | Mapping[str, Sequence[PartitionerOrClass]] | None = None,
     constant_methods: Mapping[str, Any] | None = None,
     compile_config: EdgeCompileConfig | None = None,
+    generate_etrecord: bool = False,
     *,
     details: Details | None = None,
 ) -> EdgeProgramManager:
@@ -155,9 +162,10 @@ def to_edge_transform_and_lower(
     `partitioner` is a list, tried in order on every method, or one list per method. Operators that a partitioner's
     `ops_to_not_decompose` names stay whole where its filter wants them and a delegate takes them; all others are taken
     apart, for which passes and partitioners may be called more than once. `details` maps backend ids to compilers
-    that are not found by class name. The programs given stay as they are. Raises ExirError for wrong arguments, and
-    EdgeError for programs without edge form.
+    that are not found by class name; `generate_etrecord` is ExecuTorch's and must be False. The programs given stay as
+    they are. Raises ExirError for wrong arguments, and EdgeError for programs without edge form.
     """
+    check_no_etrecord(generate_etrecord)
     config = check_config(compile_config)
     chosen = check_partitioners(partitioner, given := by_method(programs, "programs"))
     sources = {method: _source(program, chosen[method], config) for method, program in given.items()}
