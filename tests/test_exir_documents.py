@@ -166,7 +166,8 @@ def test_enforced_methods_must_be_implemented() -> None:
         def name(self) -> str:
             return "named"
 
-    for incomplete in (Lazy, Strict):
+    classes: tuple[type[Any], ...] = (Lazy, Strict)
+    for incomplete in classes:
         with pytest.raises(TypeError, match="abstract"):
             incomplete()
         with pytest.raises(ExirError, match=f"found the class {incomplete.__name__} without (name|partition)"):
@@ -254,7 +255,7 @@ class Wrapped:
 
 
 def test_a_form_of_ones_own_can_be_registered() -> None:
-    @to_backend.register  # type: ignore[attr-defined]  # a function with attributes
+    @to_backend.register  # type: ignore[attr-defined,untyped-decorator]  # a function with attributes
     def _(args: Wrapped, partitioner: Any) -> Any:
         return to_backend(args.program, partitioner)
 
