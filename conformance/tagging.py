@@ -14,6 +14,7 @@ from npu_assay.conformance.programs import build
 from npu_assay.conformance.results import Reason
 from npu_assay.conformance.table import Row, Table
 from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult, Rejection, apply_passes
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS,
     DEQUANTIZE,
@@ -24,7 +25,6 @@ from npu_assay.partitioners.exir.ops import (
     QUANTIZE_DYNAMIC,
     target_name,
 )
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 
 STEP = checks.STEP
 NO_WORK = (

@@ -14,8 +14,8 @@ from torch.export import ExportedProgram
 from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
 from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
 from npu_assay.partitioners.ethosu.support.common import MARK, is_qdq
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.values import fill_values
 
 U55, U85 = "ethos-u55-128", "ethos-u85-256"

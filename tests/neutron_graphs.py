@@ -11,6 +11,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import (
     DEQUANTIZE_PER_CHANNEL,
     DEQUANTIZE_PER_TENSOR,
@@ -19,7 +20,6 @@ from npu_assay.partitioners.exir.ops import (
     node_name,
     target_name,
 )
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.program import edge_program
 from npu_assay.partitioners.exir.transform import transform_program
 from npu_assay.partitioners.exir.values import fill_values

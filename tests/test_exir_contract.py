@@ -287,7 +287,7 @@ def test_tags_and_changes_in_control_flow_bodies() -> None:
         to_backend(program, Acting(change_body))
     lowered = to_backend(program, TagNodes({"t": ["cond", "getitem"]}, "AnyBody"))
     for x in (torch.ones(2), -torch.ones(2)):
-        assert torch.equal(run_program(lowered, [x])[0], Choose()(x))
+        assert torch.equal(run_program(lowered, [x], original_modules=True)[0], Choose()(x))
 
 
 class AnyBody(BackendDetails):
@@ -327,7 +327,14 @@ def test_the_partitioner_sees_real_weights_and_no_earlier_tags() -> None:
 @pytest.mark.parametrize(
     ("partitioner", "message"),
     [
-        (Acting, r"partitioner: not a partitioner: found the class Acting, expected an instance, Acting\(...\)"),
+        (
+            Acting,
+            r"not a partitioner: found the class Acting, which takes arguments, expected an instance, Acting\(...\)",
+        ),
+        (
+            fx.Node,
+            "partitioner: not a partitioner: found the class Node, expected an instance of a Partitioner subclass",
+        ),
         (lambda program: None, "found an object of type function, expected an instance of a Partitioner subclass"),
         (None, "found an object of type NoneType"),
     ],

@@ -14,13 +14,17 @@ from torch.export import Dim, ExportedProgram
 from torch.nn import functional
 
 from npu_assay.partitioners.exir import (
+    BackendDetails,
     BackendError,
+    CompileSpec,
+    DelegationSpec,
     EdgeCompileConfig,
     EdgeError,
     EdgeProgramManager,
     ExirError,
     Partitioner,
     PartitionResult,
+    PreprocessResult,
     delegates,
     run_program,
     to_edge,
@@ -102,12 +106,73 @@ def test_partitioners_see_a_functional_program_and_take_turns() -> None:
 
 def test_a_filter_decides_node_by_node() -> None:
     keeps = Keeps(aten.linear.default, keeps=lambda n: n.op == "call_function" and len(n.args) == 3)
-    with pytest.raises(BackendError, match="aten_linear_default: Keeps kept an operator whole and did not delegate it"):
-        forward(keeps)
+    # What nobody delegates is taken apart after all.
+    assert dump(forward(keeps)) == dump(to_edge(exported()).exported_program())
     nobody = Keeps(aten.linear.default, aten.hardswish.default, keeps=lambda n: False)
     assert dump(forward(nobody)) == dump(to_edge(exported()).exported_program())
     # Whom the one leaves out, the other may have taken.
     assert len(delegates(forward(XnnpackPartitioner(), keeps))) == 1
+
+
+class TakesOne(Keeps):
+    """Delegates the first linear layer, and refuses the others only once it sees the partitions."""
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """One partition."""
+        first = next(n for n in exported_program.graph.nodes if n.target is edge_op("aten.linear.default"))
+        first.meta["delegation_tag"] = "t"
+        return PartitionResult(exported_program, {"t": DelegationSpec("Unlinked", [])})
+
+
+class Unlinked(BackendDetails):
+    """Compiles anything to nothing."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        """An empty blob."""
+        return PreprocessResult(b"")
+
+
+def _forget_meta(module: fx.GraphModule) -> None:
+    for node in module.graph.nodes:
+        node.meta = {"val": node.meta["val"]} if "val" in node.meta else {}
+
+
+@pytest.mark.parametrize("sizes", [None, ({0: Dim("n", min=2, max=9)},)], ids=["fixed", "open"])
+def test_what_a_partition_leaves_out_is_taken_apart(sizes: Any) -> None:
+    program = forward(TakesOne(aten.linear.default), sizes=sizes)
+    (delegate,) = delegates(program).values()
+    assert targets(delegate.original_module) == ["aten.linear.default"]
+    assert "aten.linear.default" not in targets(program) and "aten.mm.default" in targets(program)
+    found = run_program(program, [X], original_modules=True)[0]
+    assert torch.allclose(found, seeded(Net())(X), atol=1e-6)
+
+
+def test_passes_that_forget_meta_leave_no_node_whole() -> None:
+    manager = to_edge_transform_and_lower(exported(), [_forget_meta], [Keeps(aten.linear.default)])
+    assert targets(manager.exported_program()) == targets(to_edge(exported()).exported_program())
+
+
+def test_what_was_asked_for_by_the_configuration_stays_whole() -> None:
+    config = EdgeCompileConfig(preserve_ops=[aten.linear.default])
+    keeps = Keeps(aten.linear.default, aten.hardswish.default)
+    manager = to_edge_transform_and_lower(exported(), None, [keeps], None, config)
+    assert targets(manager.exported_program()).count("aten.linear.default") == 2
+    assert "aten.hardswish.default" not in targets(manager.exported_program())
+
+
+def test_a_pass_that_makes_what_has_no_kernel_is_an_error() -> None:
+    def replace_addmm(module: fx.GraphModule) -> None:
+        node = next(n for n in module.graph.nodes if n.target is edge_op("aten.relu.default"))
+        node.target = edge_op("aten.silu.default")
+
+    class Relu(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(x)
+
+    program = torch.export.export(Relu(), (X,))
+    with pytest.raises(BackendError, match="aten_relu_default: Keeps wants an operator whole and did not delegate it"):
+        to_edge_transform_and_lower(program, [replace_addmm], [Keeps(aten.silu.default)])
 
 
 def test_operators_that_cannot_stay_whole(caplog: pytest.LogCaptureFixture) -> None:
@@ -151,7 +216,8 @@ def test_the_programs_before_decomposition_are_the_partitioners_to_change() -> N
     [
         (Keeps(), r"partitioner: partitioners of the wrong type: found Keeps, expected a list, as in \[Keeps\(...\)\]"),
         (XnnpackPartitioner, r"found XnnpackPartitioner, expected a list, as in \[XnnpackPartitioner\(...\)\]"),
-        ([Keeps], r"not a partitioner: found the class Keeps, expected an instance, Keeps\(...\)"),
+        ([Partitioner], r"not a partitioner: found the class Partitioner without partition\(\)"),
+        ([nn.ReLU], "not a partitioner: found the class ReLU, expected an instance of a Partitioner subclass"),
         ({"other": [Keeps()]}, r"partitioner: unknown method: found 'other', expected one of \['forward'\]"),
         ({"forward": Keeps()}, r"partitioner\['forward'\]: partitioners of the wrong type: found Keeps"),
         ([Keeps("relu")], "Keeps.ops_to_not_decompose: not an operator overload: found 'relu'"),

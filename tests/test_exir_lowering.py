@@ -50,7 +50,7 @@ def check_same(lowered: ExportedProgram, program: ExportedProgram, *inputs: Tens
     expected = run_program(program, inputs)
     for found in (
         run_program(lowered, inputs, {"ToyBackend": ToyRuntime()}),
-        run_program(lowered, inputs),
+        run_program(lowered, inputs, original_modules=True),
         tree_leaves(lowered.module()(*inputs)),
     ):
         assert len(found) == len(expected)
@@ -219,7 +219,7 @@ def test_untagged_getitems_follow_their_operator() -> None:
     module = lowered.graph_module.lowered_module_0.original_module
     assert names(module)[1:] == ["aten_split_with_sizes_copy_default", "getitem", "getitem_1", "output"]
     x = random(4, 2)
-    assert torch.equal(run_program(lowered, [x])[0], -x[:2])
+    assert torch.equal(run_program(lowered, [x], original_modules=True)[0], -x[:2])
 
 
 def test_a_second_partitioner_continues_and_may_nest() -> None:
@@ -231,7 +231,7 @@ def test_a_second_partitioner_continues_and_may_nest() -> None:
     assert len(delegates(nested)) == 2
     inner = next(iter(delegates(nested).values())).original_module
     assert len(delegates(inner)) == 1
-    assert torch.equal(run_program(nested, [X])[0], run_program(diamond(), [X])[0])
+    assert torch.equal(run_program(nested, [X], original_modules=True)[0], run_program(diamond(), [X])[0])
 
 
 class AnyBackend(BackendDetails):
@@ -269,7 +269,7 @@ def test_whole_program_form() -> None:
     assert (lowered.backend_id, lowered.processed_bytes, lowered.compile_specs) == ("AnyBackend", b"anything", specs)
     assert lowered.original_module is program
     assert lowered.meta == {"debug_handle_map": {1: (2,)}}
-    assert lowered.data_store_output == "stored"
+    assert lowered.named_data_store_output == "stored"
 
 
 def test_one_delegate_program() -> None:
@@ -313,7 +313,16 @@ def test_lowered_module_within_a_model_is_exported_as_a_delegate() -> None:
             "Textual: .* found str, expected a PreprocessResult whose processed_bytes are bytes",
         ),
         ((nn.Identity(), TagOperators()), "first argument: to_backend cannot lower this: found Identity"),
-        ((diamond().graph_module, TagOperators), "first argument: to_backend cannot lower this"),
+        ((), "first argument: to_backend cannot lower this: found none, expected .*graph_module, partitioner"),
+        (("ToyBackend", diamond()), "arguments: .* found str first, and missing a required argument: 'compile_specs'"),
+        ((diamond(), TagOperators(), []), "arguments: .* found EdgeProgram first, and too many positional arguments"),
+        (
+            (diamond(), TagNodes),
+            r"found the class TagNodes, which takes arguments, expected an instance, TagNodes\(...\)",
+        ),
+        ((diamond(), Partitioner), r"found the class Partitioner without partition\(\), expected a subclass that"),
+        ((diamond().graph_module, nn.Identity()), "partitioner: not a partitioner: found an object of type Identity"),
+        ((fx.symbolic_trace(nn.ReLU()), TagOperators), "node of unknown value: found no meta"),
     ],
 )
 def test_refuses(arguments: tuple[Any, ...], message: str) -> None:

@@ -102,10 +102,8 @@ def test_partitioner_for_every_method_or_for_some() -> None:
     ("act", "message"),
     [
         (lambda m: m.to_backend({"third": TagOperators()}), "partitioner: unknown method: found 'third'"),
-        (
-            lambda m: m.to_backend(TagOperators),
-            r"found the class TagOperators, expected an instance, TagOperators\(...\)",
-        ),
+        (lambda m: m.to_backend(TagNodes), r"the class TagNodes, which takes arguments, expected an instance"),
+        (lambda m: m.to_backend({"first": TagNodes}), "found the class TagNodes, which takes arguments"),
         (lambda m: m.to_backend([TagOperators()]), "found an object of type list"),
         (lambda m: m.to_backend({"first": None}), "found an object of type NoneType"),
         (lambda m: m.transform({"third": []}), "passes: unknown method: found 'third'"),

@@ -36,10 +36,23 @@ def same(left: Sequence[Tensor], right: Sequence[Tensor]) -> bool:
     return len(left) == len(right) and all(torch.equal(a, b) for a, b in zip(left, right, strict=True))
 
 
-def test_without_runtime_the_original_graph_runs(lowered: EdgeProgram) -> None:
+def test_original_modules_run_when_asked_for(lowered: EdgeProgram, registered: ToyRuntime) -> None:
     x = random(2, 3)
-    assert same(run_program(lowered, [x]), run_program(diamond(), [x]))
+    assert same(run_program(lowered, [x], original_modules=True), run_program(diamond(), [x]))
     assert same(lowered.module()(x), run_program(diamond(), [x]))
+    (module,) = delegates(lowered).values()
+    module(*([x] * len(module.original_module.graph_signature.user_inputs)))
+    assert (registered.loads, registered.runs) == (0, 0)
+
+
+def test_without_runtime_nothing_stands_in_for_the_blob(lowered: EdgeProgram) -> None:
+    expected = (
+        r"no runtime for its backend: found 'ToyBackend', expected one of \['Other'.*\], or original_modules=True"
+    )
+    with pytest.raises(BackendError, match=f"executorch_call_delegate: {expected}"):
+        run_program(lowered, [random(2, 3)], {"Other": ToyRuntime()})
+    with pytest.raises(InputError, match="original_modules: runtimes that nothing runs on: found ToyBackend"):
+        run_program(lowered, [random(2, 3)], {"ToyBackend": ToyRuntime()}, original_modules=True)
 
 
 def test_given_runtime_runs_the_blob_and_loads_it_once(lowered: EdgeProgram, registered: ToyRuntime) -> None:

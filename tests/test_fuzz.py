@@ -32,7 +32,7 @@ from npu_assay.conformance.table import load_table
 from npu_assay.conformance.verification import verify
 from npu_assay.partitioners.ethosu import ethos_u85
 from npu_assay.partitioners.exir import Backend, PartitionResult
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.neutron import NeutronPartitioner
 from npu_assay.partitioners.neutron import backend as neutron
 

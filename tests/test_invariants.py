@@ -23,7 +23,7 @@ from npu_assay.conformance.table import Table, load_table
 from npu_assay.conformance.tagging import Recorder
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult, apply_passes
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.neutron import NeutronPartitioner
 from npu_assay.partitioners.neutron import backend as neutron
 from npu_assay.partitioners.xnnpack import backend as xnnpack

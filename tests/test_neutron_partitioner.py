@@ -14,8 +14,8 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.certify import delegates
 from npu_assay.partitioners.exir import run_program
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.program import copy_program
 from npu_assay.partitioners.exir.qdq import QParams, qparams
 from npu_assay.partitioners.exir.transform_and_lower import to_edge_transform_and_lower

@@ -14,8 +14,8 @@ from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.graph import Case, Graph, Quant
 from npu_assay.conformance.table import load_table
 from npu_assay.conformance.tagging import prepare, tag
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.program import copy_program
 from npu_assay.partitioners.xnnpack import (
     ConfigPrecisionType,

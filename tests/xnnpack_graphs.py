@@ -12,7 +12,7 @@ from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.programs import build
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir.backend import Rejection
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner
 
 PRESERVE = load_table("xnnpack@1.5").preserve

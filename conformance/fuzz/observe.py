@@ -33,7 +33,7 @@ from npu_assay.conformance.results import Failure, tag_failures
 from npu_assay.conformance.table import Table
 from npu_assay.conformance.tagging import STEP, Recorder, prepare, tagging_of
 from npu_assay.partitioners.exir import Backend, run_program, to_backend
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.reference.golden import GoldenError
 
 PARTITION, REFERENCE = "partition", "reference"

@@ -9,9 +9,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from npu_assay.partitioners.exir import DelegationSpec, Partitioner, PartitionResult, tag_constant_data
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.constants import placeholders
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 
 TAG = "whole"
 

@@ -30,10 +30,10 @@ from npu_assay.partitioners.ethosu.support.rule import Context, sentence
 from npu_assay.partitioners.ethosu.support.rules import node_rejections
 from npu_assay.partitioners.exir.arguments import require_list, require_operator
 from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.constants import constant_values, tag_constant_data
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.exir.ops import GETITEM, target_name, to_edge_op
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.reach import Reach
 from npu_assay.partitioners.exir.rules import rejection
 

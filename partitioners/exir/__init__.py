@@ -8,16 +8,16 @@ from npu_assay.partitioners.exir.backend import (
     Rejection,
     Runtime,
 )
+from npu_assay.partitioners.exir.backend.backend_api import LoweredBackendModule, to_backend
+from npu_assay.partitioners.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.config import EdgeCompileConfig
 from npu_assay.partitioners.exir.constants import tag_constant_data, tag_mutated_buffer
 from npu_assay.partitioners.exir.edge import to_edge
 from npu_assay.partitioners.exir.errors import BackendError, ContractError, EdgeError, ExirError, InputError
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass
 from npu_assay.partitioners.exir.executorch_manager import ExecutorchProgramManager
-from npu_assay.partitioners.exir.lowered import LoweredBackendModule, delegates
-from npu_assay.partitioners.exir.lowering import to_backend
+from npu_assay.partitioners.exir.lowered import delegates
 from npu_assay.partitioners.exir.manager import EdgeProgramManager
-from npu_assay.partitioners.exir.partitioner import DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program, edge_program
 from npu_assay.partitioners.exir.run import register_runtime, run_program
 from npu_assay.partitioners.exir.transform import apply_passes, transform_program

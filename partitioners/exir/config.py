@@ -49,6 +49,14 @@ def check_config(config: object) -> EdgeCompileConfig:
     return config
 
 
+def check_no_etrecord(generate_etrecord: object) -> None:
+    """Refuse what ExecuTorch's functions take beside ours: a record for its developer tools."""
+    if generate_etrecord is not False:
+        raise ExirError(
+            "no ETRecord is made", found=repr(generate_etrecord), expected="False", where="generate_etrecord"
+        )
+
+
 def check_overloads(ops: tuple[object, ...], where: str) -> None:
     """Refuse anything but operator overloads."""
     for op in ops:

@@ -15,10 +15,10 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from npu_assay.partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, PartitionResult
 from npu_assay.partitioners.exir.constants import placeholders
 from npu_assay.partitioners.exir.errors import ContractError
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, PartitionResult
 from npu_assay.partitioners.exir.values import describe
 
 

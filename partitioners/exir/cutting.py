@@ -14,9 +14,9 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
 
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.constants import placeholders
 from npu_assay.partitioners.exir.lowered import LoweredBackendModule, call_delegate
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.plan import Partition, Plan
 from npu_assay.partitioners.exir.program import (
     EdgeProgram,

@@ -13,7 +13,7 @@ from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from npu_assay.partitioners.exir.config import EdgeCompileConfig, check_config
+from npu_assay.partitioners.exir.config import EdgeCompileConfig, check_config, check_no_etrecord
 from npu_assay.partitioners.exir.decompose import decomposed, with_plain_tensors
 from npu_assay.partitioners.exir.manager import EdgeProgramManager, by_method
 from npu_assay.partitioners.exir.ops import target_name
@@ -35,13 +35,15 @@ def to_edge(
     programs: ExportedProgram | Mapping[str, ExportedProgram],
     constant_methods: Mapping[str, Any] | None = None,
     compile_config: EdgeCompileConfig | None = None,
+    generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
     """Bring one program (then the method "forward") or one per method into the edge dialect.
 
-    `constant_methods` maps further method names to the constants they return. The programs given
-    stay as they are. Raises ExirError for wrong arguments and EdgeError, naming the node, for
-    programs that have no edge form.
+    `constant_methods` maps further method names to the constants they return; `generate_etrecord` is ExecuTorch's
+    and must be False. The programs given stay as they are. Raises ExirError for wrong arguments and EdgeError,
+    naming the node, for programs that have no edge form.
     """
+    check_no_etrecord(generate_etrecord)
     config = check_config(compile_config)
     sources = by_method(programs, "programs")
     edge = {name: edge_from_aten(source, config) for name, source in sources.items()}

@@ -10,14 +10,14 @@ from typing import Any, BinaryIO, TextIO, TypeVar
 
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.exir.constant_methods import check_constant_methods
+from npu_assay.partitioners.exir.constant_methods import check_constant_methods, check_method_name
 from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
 from npu_assay.partitioners.exir.execution.dialect import ExecutionVerifier
-from npu_assay.partitioners.exir.execution.dump import dump
+from npu_assay.partitioners.exir.execution.dump import dump, dump_file
 from npu_assay.partitioners.exir.execution.emit import emit
 from npu_assay.partitioners.exir.execution.planning import MemoryPlan
-from npu_assay.partitioners.exir.execution.serial import serialised
+from npu_assay.partitioners.exir.execution.serial import recorded, serialised
 from npu_assay.partitioners.exir.pte.model import Program
 
 T = TypeVar("T")
@@ -36,6 +36,7 @@ class ExecutorchProgramManager:
         backend_config: ExecutorchBackendConfig | None = None,
     ) -> None:
         """Emit the programs, as `EdgeProgramManager.to_executorch` makes them. Raises ExirError."""
+        _check_programs(execution_programs)
         for name, program in execution_programs.items():
             if program.dialect != ExecutionVerifier.dialect:
                 raise ExirError(
@@ -78,8 +79,12 @@ class ExecutorchProgramManager:
         return serialised(self._emission.program, self._config)
 
     def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
-        """Print the program to `out`, or standard output: its instructions, or if verbose, everything in it."""
-        print(dump(self._emission.program, verbose), file=out)
+        """Print the program to `out`, or standard output: its instructions, or if verbose, the file's whole table.
+
+        That one has the names of ExecuTorch's schema (`program.fbs`), and every field.
+        """
+        program = self._emission.program
+        print(dump_file(recorded(program, self._config)) if verbose else dump(program), file=out)
 
     def write_to_file(self, open_file: BinaryIO) -> None:
         """Write the file to one that is open for binary writing."""
@@ -104,3 +109,19 @@ class ExecutorchProgramManager:
         if name not in found:
             raise ExirError("unknown method", found=repr(name), expected=f"one of {sorted(found)}", where="method_name")
         return found[name]
+
+
+def _check_programs(programs: object) -> None:
+    """Refuse anything but programs by method name."""
+    if not isinstance(programs, Mapping):
+        raise ExirError(
+            "programs of the wrong type",
+            found=type(programs).__name__,
+            expected="a dict from method name to its program",
+            where="execution_programs",
+        )
+    for name, program in programs.items():
+        check_method_name(name, "execution_programs")
+        if not isinstance(program, ExportedProgram):
+            found = type(program).__name__
+            raise ExirError("not a program", found=found, expected="an ExportedProgram", where=f"method {name!r}")

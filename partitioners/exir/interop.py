@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +17,17 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.exported_program import ModuleCallEntry
 
-from npu_assay.partitioners.exir.backend import BackendDetails
+from npu_assay.partitioners.exir.backend import BackendDetails, PreprocessResult
+from npu_assay.partitioners.exir.backend.partitioner import PartitionResult
 from npu_assay.partitioners.exir.errors import BackendError, ExirError
 from npu_assay.partitioners.exir.lowered import LoweredBackendModule
 from npu_assay.partitioners.exir.ops import EdgeOp, target_name
-from npu_assay.partitioners.exir.partitioner import PartitionResult
 from npu_assay.partitioners.exir.program import PLAIN_ATEN, copy_program
 
 logger = logging.getLogger(__name__)
+
+DATA_ALIGNMENT = 16
+"""Bytes to which data beside blobs are aligned in ExecuTorch's files, as its own XNNPACK compiler asks for."""
 
 _REGISTERED: dict[type[BackendDetails], type] = {}
 """ExecuTorch's class for each compiler of ours. Held here, as a class knows its subclasses only while others do."""
@@ -54,7 +57,11 @@ def register_compiler(details: type[BackendDetails]) -> type:
     if details in _REGISTERED:
         return _REGISTERED[details]
     theirs = executorch().exir.backend.backend_details
-    members = {"__module__": __name__, "preprocess": staticmethod(_preprocess(details, theirs.PreprocessResult))}
+    members = {
+        "__module__": __name__,
+        "preprocess": staticmethod(_preprocess(details, theirs.PreprocessResult)),
+        "preprocess_multimethod": classmethod(_preprocess_multimethod(details, theirs.PreprocessResult)),
+    }
     return _REGISTERED.setdefault(details, type(details.__name__, (theirs.BackendDetails,), members))
 
 
@@ -81,14 +88,38 @@ def _preprocess(details: type[BackendDetails], result: type) -> Callable[[Export
 
     def preprocess(edge_program: ExportedProgram, compile_specs: list[Any]) -> Any:
         _refuse_namesake(details)  # imported since: its partitioner may have made these tags
-        found = details.preprocess(edge_program, compile_specs)
-        return result(
-            processed_bytes=found.processed_bytes,
-            debug_handle_map=found.debug_handle_map,
-            data_store_output=found.data_store_output,
-        )
+        return _their_result(details.preprocess(edge_program, compile_specs), result)
 
     return preprocess
+
+
+def _preprocess_multimethod(details: type[BackendDetails], result: type) -> Callable[[type, Any, Any], Any]:
+    """The same for all delegates of several methods at once."""
+
+    def preprocess_multimethod(cls: type, edge_programs: Any, compile_specs: Any) -> Any:
+        _refuse_namesake(details)
+        found = details.preprocess_multimethod(edge_programs, compile_specs)
+        return {method: [_their_result(each, result) for each in results] for method, results in found.items()}
+
+    return preprocess_multimethod
+
+
+def _their_result(found: PreprocessResult, result: type) -> Any:
+    return result(
+        processed_bytes=found.processed_bytes,
+        debug_handle_map=found.debug_handle_map,
+        data_store_output=_their_data(found.data_store_output),
+    )
+
+
+def _their_data(store: Any) -> Any:
+    """Data beside a blob as ExecuTorch keeps them; anything but a mapping from name to bytes stays as it is."""
+    if not isinstance(store, Mapping):
+        return store
+    found = executorch().exir._serialize._named_data_store.NamedDataStore()
+    for key, data in store.items():
+        found.add_named_data(key, bytes(data), DATA_ALIGNMENT)
+    return found.get_named_data_store_output()
 
 
 def executorch_program(program: ExportedProgram) -> ExportedProgram:
@@ -164,7 +195,7 @@ def executorch_delegate(lowered: LoweredBackendModule) -> torch.nn.Module:
         lowered.backend_id,
         lowered.processed_bytes,
         specs,
-        lowered.data_store_output,
+        _their_data(lowered.named_data_store_output),
     )
     vars(module)["meta"] = dict(lowered.meta) if lowered.meta else {}
     return module
@@ -176,6 +207,7 @@ def executorch() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it uses parts of itself, of torch and of Python that are deprecated
             import executorch
+            import executorch.exir._serialize._named_data_store
             import executorch.exir.backend.backend_details
             import executorch.exir.backend.compile_spec_schema
             import executorch.exir.dialects._ops

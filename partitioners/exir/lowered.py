@@ -16,15 +16,15 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-from npu_assay.partitioners.exir.backend import CompileSpec, Runtime
-from npu_assay.partitioners.exir.errors import ExirError
+from npu_assay.partitioners.exir.backend import CompileSpec, NamedDataRuntime, Runtime
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass, checked_config
+from npu_assay.partitioners.exir.execution.data import named_data
 from npu_assay.partitioners.exir.execution.emit import emit
 from npu_assay.partitioners.exir.execution.serial import serialised
 from npu_assay.partitioners.exir.execution.writer import to_execution
 from npu_assay.partitioners.exir.program import EdgeProgram, argument, flat_program, keep_name, output_values
 from npu_assay.partitioners.exir.pte.model import Program
-from npu_assay.partitioners.exir.run import run_delegate
+from npu_assay.partitioners.exir.run import run_program
 
 
 class LoweredBackendModule(torch.nn.Module):
@@ -40,7 +40,7 @@ class LoweredBackendModule(torch.nn.Module):
         backend_id: str,
         processed_bytes: bytes,
         compile_specs: list[CompileSpec],
-        data_store_output: Any = None,
+        named_data_store_output: Any = None,
     ) -> None:
         super().__init__()
         # Torch calls it when it traces a call of the delegate, which takes and returns values side by side.
@@ -48,7 +48,7 @@ class LoweredBackendModule(torch.nn.Module):
         self._backend_id = backend_id
         self._processed_bytes = processed_bytes
         self._compile_specs = compile_specs
-        self._data_store_output = data_store_output
+        self._named_data_store_output = named_data_store_output
         self._handles: list[tuple[Runtime, Any]] = []
         self.meta: dict[str, Any] | None = None
 
@@ -68,9 +68,9 @@ class LoweredBackendModule(torch.nn.Module):
         return self._compile_specs
 
     @property
-    def data_store_output(self) -> Any:
+    def named_data_store_output(self) -> Any:
         """Data that the backend wants stored outside its blob, or None."""
-        return self._data_store_output
+        return self._named_data_store_output
 
     @property
     def original_module(self) -> ExportedProgram:
@@ -82,19 +82,24 @@ class LoweredBackendModule(torch.nn.Module):
         for known, handle in self._handles:
             if known is runtime:
                 return handle
-        handle = runtime.load(self._processed_bytes, self._compile_specs)
+        named = named_data(self, self._backend_id)
+        if named and isinstance(runtime, NamedDataRuntime):
+            data = {key: bytes(each) for key, each in named.items()}
+            handle = runtime.load_named(self._processed_bytes, self._compile_specs, data)
+        else:
+            handle = runtime.load(self._processed_bytes, self._compile_specs)
         self._handles.append((runtime, handle))
         return handle
 
     def forward(self, *args: Any) -> list[Any]:
-        """Run the blob on the backend's registered runtime, or the original program if there is none.
+        """Run the original program in torch, as ExecuTorch's class does; `run_program` runs the blob, on a device.
 
         Within an export the call stays one call, of a delegate with the original program's kinds of outputs.
         """
         if _is_traced(args):
             outputs: list[Any] = list(executorch_call_delegate(self, *args))
             return outputs
-        return run_delegate(self, args, where=self._backend_id)
+        return run_program(self._original_module, args, original_modules=True)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LoweredBackendModule:
         # Program and blob are never written after compilation, so copies share them.
@@ -103,20 +108,18 @@ class LoweredBackendModule(torch.nn.Module):
             self._backend_id,
             self._processed_bytes,
             list(self._compile_specs),
-            self._data_store_output,
+            self._named_data_store_output,
         )
         twin.meta = None if self.meta is None else dict(self.meta)
         memo[id(self)] = twin
         return twin
 
     def program(self, emit_stacktrace: bool = False, memory_planning: MemoryPlanningPass | None = None) -> Program:
-        """A program with one method, "forward", that does nothing but call this delegate.
+        """A program with one method, "forward", that does nothing but call this delegate. Raises ExirError.
 
-        Raises ExirError, also when stack traces are asked for: files of ours hold none.
+        `emit_stacktrace` adds the lines of the model that the delegate's operators come from.
         """
-        if emit_stacktrace:
-            raise ExirError("no stack traces", found="True", expected="False", where="emit_stacktrace")
-        return self._emitted(self._config(memory_planning))
+        return self._emitted(self._config(memory_planning, emit_stacktrace=emit_stacktrace))
 
     def buffer(
         self,

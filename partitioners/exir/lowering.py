@@ -1,92 +1,131 @@
-"""`to_backend`: compile a whole program for one backend, or the parts of it that a partitioner chooses."""
+"""Compile a whole program for one backend, or the parts of it that a partitioner chooses: behind `to_backend`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import singledispatch
-from typing import Any
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
+from npu_assay.partitioners.exir.backend.backend_details import BackendDetails, PreprocessResult, unimplemented
+from npu_assay.partitioners.exir.backend.compile_spec_schema import CompileSpec
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner
 from npu_assay.partitioners.exir.contract import tagged_nodes
 from npu_assay.partitioners.exir.cutting import outer_program, submodule
 from npu_assay.partitioners.exir.errors import BackendError, ExirError
 from npu_assay.partitioners.exir.lowered import LoweredBackendModule
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, Partitioner
-from npu_assay.partitioners.exir.plan import plan
+from npu_assay.partitioners.exir.plan import Plan, plan
 from npu_assay.partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program
 
 Details = Mapping[str, type[BackendDetails]]
+PartitionerOrClass = Partitioner | type[Partitioner]
 
 
-@singledispatch
-def to_backend(args: Any, *rest: Any, **keywords: Any) -> Any:
-    """Lower a program to a backend. Two forms, by the type of the first argument:
-
-    `to_backend(backend_id, edge_program, compile_specs) -> LoweredBackendModule` compiles all of it;
-    `to_backend(edge_program, partitioner) -> EdgeProgram` compiles what the partitioner tags and
-    returns a new program that calls the delegates. The program given stays as it is.
-
-    Both take `details`, a mapping from backend id to compiler class, for backends that are not
-    found by their class name. Raises ExirError for anything else in first place.
-    """
-    raise ExirError(
-        "to_backend cannot lower this",
-        found=type(args).__name__,
-        expected="(backend_id: str, edge_program, compile_specs) or (edge_program: ExportedProgram, partitioner)",
-        where="first argument",
-    )
-
-
-@to_backend.register
-def _(
-    args: str, edge_program: ExportedProgram, compile_specs: list[CompileSpec], *, details: Details | None = None
+def lower_whole(
+    backend_id: str, edge_program: ExportedProgram, compile_specs: list[CompileSpec], *, details: Details | None = None
 ) -> LoweredBackendModule:
+    """The whole program compiled for one backend. Raises ExirError."""
     check_edge(edge_program, "edge_program")
     _check_specs(compile_specs)
-    return _compiled(args, edge_program, copy_program(edge_program), compile_specs, details)
+    compiler = backend_class(backend_id, details)
+    result = compiler.preprocess(copy_program(edge_program), compile_specs)
+    return _lowered(edge_program, DelegationSpec(backend_id, compile_specs), result)
 
 
-def _compiled(
-    backend_id: str,
-    program: ExportedProgram,
-    twin: ExportedProgram,
-    compile_specs: list[CompileSpec],
-    details: Details | None,
-) -> LoweredBackendModule:
-    """A program compiled: the compiler gets its `twin`, to do with as it likes."""
-    result = backend_class(backend_id, details).preprocess(twin, compile_specs)
+def lower_parts(
+    edge_program: ExportedProgram, partitioner: PartitionerOrClass, *, details: Details | None = None
+) -> EdgeProgram:
+    """A new program that calls delegates for what the partitioner tags, each compiled on its own. Raises ExirError."""
+    check_edge(edge_program, "first argument")
+    parts = _parts(edge_program, made_partitioner(partitioner), details)
+    compilers = {spec.backend_id: backend_class(spec.backend_id, details) for spec in parts.specs}
+    results = [
+        compilers[spec.backend_id].preprocess(copy_program(inner, verify=False), spec.compile_specs)
+        for inner, spec in zip(parts.programs, parts.specs, strict=True)
+    ]
+    return parts.outer([_lowered(*each) for each in zip(parts.programs, parts.specs, results, strict=True)])
+
+
+def lower_methods(
+    programs: Mapping[str, ExportedProgram], partitioners: Mapping[str, Partitioner], details: Details | None = None
+) -> dict[str, EdgeProgram]:
+    """`lower_parts` for several methods; a backend compiles all its delegates at once. Raises ExirError.
+
+    Backends take turns in the order in which the methods first call them.
+    """
+    cut = {name: _parts(programs[name], one, details) for name, one in partitioners.items()}
+    delegates: dict[str, list[LoweredBackendModule | None]] = {name: [None] * len(p.specs) for name, p in cut.items()}
+    for backend_id in dict.fromkeys(spec.backend_id for parts in cut.values() for spec in parts.specs):
+        places = {m: [i for i, s in enumerate(p.specs) if s.backend_id == backend_id] for m, p in cut.items()}
+        places = {method: found for method, found in places.items() if found}
+        results = _compiled_together(backend_id, cut, places, details)
+        for method, found in places.items():
+            for place, result in zip(found, results[method], strict=True):
+                inner, spec = cut[method].programs[place], cut[method].specs[place]
+                delegates[method][place] = _lowered(inner, spec, result)
+    return {name: parts.outer([d for d in delegates[name] if d is not None]) for name, parts in cut.items()}
+
+
+def _compiled_together(
+    backend_id: str, cut: Mapping[str, Parts], places: Mapping[str, Sequence[int]], details: Details | None
+) -> Mapping[str, Sequence[object]]:
+    """What a backend makes of its delegates, by method. Raises BackendError for another number of results."""
+    programs = {m: [copy_program(cut[m].programs[i], verify=False) for i in found] for m, found in places.items()}
+    specs = {method: [cut[method].specs[i].compile_specs for i in found] for method, found in places.items()}
+    results = backend_class(backend_id, details).preprocess_multimethod(programs, specs)
+    wanted = {method: len(found) for method, found in places.items()}
+    if not isinstance(results, Mapping) or wanted != {m: len(r) for m, r in results.items() if isinstance(r, Sequence)}:
+        raise BackendError(
+            "preprocess_multimethod() returned something unusable",
+            found=repr({m: len(r) for m, r in results.items()}) if isinstance(results, dict) else repr(results),
+            expected=f"a dict with as many results for each method: {wanted}",
+            where=backend_id,
+        )
+    return results
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A program cut into what a partitioner tagged and the rest: one inner program and specification per partition."""
+
+    tagged: ExportedProgram
+    plan: Plan
+    programs: tuple[EdgeProgram, ...]
+    specs: tuple[DelegationSpec, ...]
+
+    def outer(self, delegates: Sequence[LoweredBackendModule]) -> EdgeProgram:
+        """The program that calls these delegates, one per partition, in their order."""
+        tags = [partition.tag for partition in self.plan.partitions]
+        return outer_program(self.tagged, self.plan, dict(zip(tags, delegates, strict=True)))
+
+
+def _parts(program: ExportedProgram, partitioner: Partitioner, details: Details | None) -> Parts:
+    """Ask the partitioner, check its answer and that its backends exist, and cut."""
+    result = partitioner(untagged(program))
+    tags = tagged_nodes(program, result, type(partitioner).__name__)
+    tagged = result.tagged_exported_program
+    cut = plan(tagged, tags)
+    specs = tuple(result.partition_tags[p.tag] for p in cut.partitions)
+    for spec in specs:
+        backend_class(spec.backend_id, details)
+    return Parts(tagged, cut, tuple(submodule(tagged, p) for p in cut.partitions), specs)
+
+
+def _lowered(program: ExportedProgram, spec: DelegationSpec, result: object) -> LoweredBackendModule:
+    """The delegate of a compiled program. Raises BackendError for a result that is none."""
     if not isinstance(result, PreprocessResult) or not isinstance(result.processed_bytes, bytes):
         found = result.processed_bytes if isinstance(result, PreprocessResult) else result
         raise BackendError(
             "preprocess() returned something unusable",
             found=type(found).__name__,
             expected="a PreprocessResult whose processed_bytes are bytes",
-            where=backend_id,
+            where=spec.backend_id,
         )
-    lowered = LoweredBackendModule(program, backend_id, result.processed_bytes, compile_specs, result.data_store_output)
+    data = result.data_store_output
+    lowered = LoweredBackendModule(program, spec.backend_id, result.processed_bytes, spec.compile_specs, data)
     lowered.meta = {"debug_handle_map": result.debug_handle_map}
     return lowered
-
-
-@to_backend.register
-def _(args: ExportedProgram, partitioner: Partitioner, *, details: Details | None = None) -> EdgeProgram:
-    check_edge(args, "first argument")
-    name = check_partitioner(partitioner)
-    result = partitioner(untagged(args))
-    tags = tagged_nodes(args, result, name)
-    tagged = result.tagged_exported_program
-    cut = plan(tagged, tags)
-    for tag in dict.fromkeys(p.tag for p in cut.partitions):
-        backend_class(result.partition_tags[tag].backend_id, details)
-    lowered = {}
-    for partition in cut.partitions:
-        backend_id, compile_specs = result.partition_tags[partition.tag]
-        inner = submodule(tagged, partition)
-        twin = copy_program(inner, verify=False)
-        lowered[partition.tag] = _compiled(backend_id, inner, twin, compile_specs, details)
-    return outer_program(tagged, cut, lowered)
 
 
 def untagged(program: ExportedProgram) -> EdgeProgram:
@@ -103,7 +142,7 @@ def backend_class(backend_id: str, details: Details | None = None) -> type[Backe
         return details[backend_id]
     known = [c for c in BackendDetails.__subclasses__() if c.__name__ == backend_id]
     if len(known) == 1:
-        return known[0]
+        return _complete(known[0])
     if known:
         raise BackendError(
             "several backends of one name",
@@ -117,6 +156,19 @@ def backend_class(backend_id: str, details: Details | None = None) -> type[Backe
     )
 
 
+def _complete(compiler: type[BackendDetails]) -> type[BackendDetails]:
+    """The compiler itself. Raises BackendError for one without a method that it has to implement."""
+    missing = unimplemented(compiler)
+    if missing:
+        raise BackendError(
+            "incomplete backend",
+            found=f"no {missing[0]}()",
+            expected="an implementation of it",
+            where=compiler.__name__,
+        )
+    return compiler
+
+
 def check_edge(program: object, where: str) -> None:
     """Refuse anything but an ExportedProgram of the edge dialect."""
     if not isinstance(program, ExportedProgram):
@@ -127,18 +179,26 @@ def check_edge(program: object, where: str) -> None:
         )
 
 
-def check_partitioner(partitioner: object) -> str:
-    """The partitioner's name for messages; refuse classes and objects that are no partitioners."""
+def made_partitioner(partitioner: object) -> Partitioner:
+    """The partitioner, or one made of a class that takes no arguments. Raises ExirError for anything else."""
     if isinstance(partitioner, Partitioner):
-        return type(partitioner).__name__
-    is_class = isinstance(partitioner, type)
-    name = partitioner.__name__ if isinstance(partitioner, type) else type(partitioner).__name__
-    raise ExirError(
-        "not a partitioner",
-        found=f"the class {name}" if is_class else f"an object of type {name}",
-        expected=f"an instance, {name}(...)" if is_class else "an instance of a Partitioner subclass",
-        where="partitioner",
-    )
+        return partitioner
+    if not isinstance(partitioner, type) or not issubclass(partitioner, Partitioner):
+        kind = f"the class {partitioner.__name__}" if isinstance(partitioner, type) else None
+        found = kind or f"an object of type {type(partitioner).__name__}"
+        raise _no_partitioner(found, "an instance of a Partitioner subclass, or the subclass")
+    missing, name = unimplemented(partitioner), partitioner.__name__
+    if missing:
+        raise _no_partitioner(f"the class {name} without {missing[0]}()", "a subclass that implements it")
+    try:
+        inspect.signature(partitioner).bind()
+    except TypeError as error:
+        raise _no_partitioner(f"the class {name}, which takes arguments", f"an instance, {name}(...)") from error
+    return partitioner()
+
+
+def _no_partitioner(found: str, expected: str) -> ExirError:
+    return ExirError("not a partitioner", found=found, expected=expected, where="partitioner")
 
 
 def _check_specs(compile_specs: object) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.fx.passes.infra.pass_manager import PassManager
 
 from npu_assay.partitioners.exir.config import EdgeCompileConfig, check_config, check_overloads
 from npu_assay.partitioners.exir.constant_methods import check_constant_methods, check_method_name
@@ -15,8 +16,13 @@ from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
 from npu_assay.partitioners.exir.execution.writer import to_execution
 from npu_assay.partitioners.exir.executorch_manager import ExecutorchProgramManager
-from npu_assay.partitioners.exir.lowering import Details, check_edge, check_partitioner, to_backend
-from npu_assay.partitioners.exir.partitioner import Partitioner
+from npu_assay.partitioners.exir.lowering import (
+    Details,
+    PartitionerOrClass,
+    check_edge,
+    lower_methods,
+    made_partitioner,
+)
 from npu_assay.partitioners.exir.program import EdgeProgram, check_program, copy_program
 from npu_assay.partitioners.exir.transform import GraphPass, transform_program
 from npu_assay.partitioners.exir.verifier import verify
@@ -73,7 +79,7 @@ class EdgeProgramManager:
 
     def transform(
         self,
-        passes: Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]],
+        passes: Sequence[GraphPass] | PassManager | Mapping[str, Sequence[GraphPass] | PassManager],
         compile_config: EdgeCompileConfig | None = None,
     ) -> EdgeProgramManager:
         """A new manager with `passes` applied: a list to every method, a dict to those it names.
@@ -93,22 +99,22 @@ class EdgeProgramManager:
         )
 
     def to_backend(
-        self, partitioner: Partitioner | Mapping[str, Partitioner], *, details: Details | None = None
+        self, partitioner: PartitionerOrClass | Mapping[str, PartitionerOrClass], *, details: Details | None = None
     ) -> EdgeProgramManager:
         """A new manager with the parts that the partitioner chooses lowered: in every method, or in those named.
 
-        `details` maps backend ids to compilers that are not found by class name. Raises ExirError.
+        A partitioner is an instance, or a class that can be called without arguments. `details` maps backend ids to
+        compilers that are not found by class name. Raises ExirError.
         """
         if isinstance(partitioner, Mapping):
             self._check_methods(partitioner, "partitioner")
-            chosen = dict(partitioner)
+            chosen = {name: made_partitioner(one) for name, one in partitioner.items()}
         else:
-            chosen = dict.fromkeys(self._programs, partitioner)
-        for one in chosen.values():
-            check_partitioner(one)
+            chosen = dict.fromkeys(self._programs, made_partitioner(partitioner))
+        lowered = lower_methods(self._programs, chosen, details)
         # What is left was checked before, and a delegate's insides are the backend's business.
         unchecked = replace(self.compile_config, _check_ir_validity=False)
-        return self._with({name: self._lower(name, chosen.get(name), details) for name in self._programs}, unchecked)
+        return self._with({m: lowered.get(m) or copy_program(p) for m, p in self._programs.items()}, unchecked)
 
     def to_executorch(self, config: ExecutorchBackendConfig | None = None) -> ExecutorchProgramManager:
         """The programs in the execution dialect, with memory planned, ready to be written as a file.
@@ -122,13 +128,6 @@ class EdgeProgramManager:
             for name, program in edge._programs.items()
         }
         return ExecutorchProgramManager(programs, self._constants, chosen)
-
-    def _lower(self, method: str, partitioner: Partitioner | None, details: Details | None) -> EdgeProgram:
-        program = self._programs[method]
-        if partitioner is None:
-            return copy_program(program)
-        lowered: EdgeProgram = to_backend(program, partitioner, details=details)
-        return lowered
 
     def _with(self, programs: Mapping[str, EdgeProgram], config: EdgeCompileConfig) -> EdgeProgramManager:
         return EdgeProgramManager(programs, self._constants, config)
@@ -175,7 +174,9 @@ def by_method(programs: object, where: str) -> dict[str, ExportedProgram]:
 
 
 def check_passes(passes: object) -> Sequence[GraphPass]:
-    """Refuse anything but a list or tuple of passes."""
+    """The passes; a PassManager of torch is one pass. Refuse anything but that, a list or a tuple."""
+    if isinstance(passes, PassManager):
+        return [passes]
     if not isinstance(passes, (list, tuple)):
         raise ExirError(
             "passes of the wrong type",

@@ -1,4 +1,4 @@
-"""Run an edge program in Python: its own operators with torch, its delegates on their backends' runtimes."""
+"""Run an edge program in Python: its own operators with torch, its delegates' blobs on their backends' runtimes."""
 
 from __future__ import annotations
 
@@ -36,20 +36,28 @@ def registered_runtimes() -> tuple[str, ...]:
 
 
 def run_program(
-    program: ExportedProgram, inputs: Sequence[Any], runtimes: Mapping[str, Runtime] | None = None
+    program: ExportedProgram,
+    inputs: Sequence[Any],
+    runtimes: Mapping[str, Runtime] | None = None,
+    *,
+    original_modules: bool = False,
 ) -> list[Any]:
     """Run the program on `inputs`, one per user input, and return its user outputs.
 
-    A delegate runs on the runtime given for its backend id, else on the registered one, else its
-    original graph runs. Buffers start from the program's state, which is not written: mutated
-    buffers are computed and dropped. Raises InputError for inputs that do not fit, BackendError for
-    a delegate whose runtime answers with the wrong tensors.
+    A delegate's blob runs on the runtime given for its backend id, else on the registered one; without either it is a
+    BackendError. With `original_modules` no blob and no runtime takes part: torch runs the edge program that each
+    delegate was compiled from. Buffers start from the program's state, which is not written: mutated
+    buffers are computed and dropped. Raises InputError for inputs that do not fit, and for runtimes given beside
+    `original_modules`; BackendError for a delegate whose runtime answers with the wrong tensors.
     """
+    if original_modules and runtimes:
+        found = ", ".join(sorted(runtimes))
+        raise InputError("runtimes that nothing runs on", found=found, expected="none", where="original_modules")
     values = _graph_inputs(program, inputs)
     with torch.no_grad():
         for node in program.graph.nodes:
             if node.op == "call_function":
-                values[node] = _run_node(node, values, runtimes)
+                values[node] = _run_node(node, values, None if original_modules else runtimes or {})
             elif node.op == "get_attr":
                 values[node] = operator.attrgetter(node.target)(program.graph_module)
     outputs = output_values(program.graph)
@@ -59,20 +67,29 @@ def run_program(
 
 
 def _run_node(node: fx.Node, values: Mapping[fx.Node, Any], runtimes: Mapping[str, Runtime] | None) -> Any:
+    """One node's value; without `runtimes`, delegates run their original programs."""
     args, kwargs = arguments(node, values.__getitem__)
     if node.target is executorch_call_delegate and is_lowered_module(args[0]):
+        if runtimes is None:
+            return run_program(args[0].original_module, args[1:], original_modules=True)
         return run_delegate(args[0], args[1:], runtimes, where=node.name)
     target: Callable[..., Any] = node.target  # type: ignore[assignment]  # call_function targets are callable
     return target(*args, **kwargs)
 
 
 def run_delegate(
-    lowered: Any, inputs: Sequence[Any], runtimes: Mapping[str, Runtime] | None = None, *, where: str = "delegate"
+    lowered: Any, inputs: Sequence[Any], runtimes: Mapping[str, Runtime], *, where: str = "delegate"
 ) -> list[Any]:
-    """Run one LoweredBackendModule, see `run_program`. The loaded blob is kept in the module."""
-    runtime = (runtimes or {}).get(lowered.backend_id) or registered_runtime(lowered.backend_id)
+    """Run the blob of one LoweredBackendModule, see `run_program`. The loaded blob is kept in the module."""
+    runtime = runtimes.get(lowered.backend_id) or registered_runtime(lowered.backend_id)
     if runtime is None:
-        return run_program(lowered.original_module, inputs, runtimes)
+        known = sorted({*runtimes, *registered_runtimes()})
+        raise BackendError(
+            "no runtime for its backend",
+            found=repr(lowered.backend_id),
+            expected=f"one of {known}, or original_modules=True to run what the blob was compiled from",
+            where=where,
+        )
     outputs = list(runtime.execute(lowered.handle(runtime), list(inputs)))
     _check_outputs(lowered, outputs, where)
     return outputs

@@ -18,11 +18,11 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.constants import constant_values, tag_constant_data
 from npu_assay.partitioners.exir.errors import BackendError
 from npu_assay.partitioners.exir.nodes import shape, size_text
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_TENSOR, target_name
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.qdq import QParams, is_compute, qparams
 from npu_assay.partitioners.exir.rules import Rule, rule
 

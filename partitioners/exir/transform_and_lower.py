@@ -1,13 +1,13 @@
 """`to_edge_transform_and_lower`: from exported programs to lowered ones in one go.
 
 Partitioners are asked before anything is taken apart which operators they want whole. What they keep and then do not
-delegate is an error: no kernel runs it.
+delegate has no kernel, so it is taken apart after all, and the lowering is done again without it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,15 +16,22 @@ from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.exir.config import EdgeCompileConfig, check_config, check_overloads, side_effect
+from npu_assay.partitioners.exir.backend.partitioner import Partitioner
+from npu_assay.partitioners.exir.config import (
+    EdgeCompileConfig,
+    check_config,
+    check_no_etrecord,
+    check_overloads,
+    side_effect,
+)
 from npu_assay.partitioners.exir.decompose import decomposed, functional
 from npu_assay.partitioners.exir.edge import edge_from_functional
-from npu_assay.partitioners.exir.errors import BackendError, ExirError
-from npu_assay.partitioners.exir.lowering import Details, check_partitioner
+from npu_assay.partitioners.exir.errors import BackendError, EdgeError, ExirError
+from npu_assay.partitioners.exir.lowering import Details, PartitionerOrClass, made_partitioner
 from npu_assay.partitioners.exir.manager import EdgeProgramManager, by_method
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.partitioner import Partitioner
 from npu_assay.partitioners.exir.transform import GraphPass
+from npu_assay.partitioners.exir.verifier import check_core
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +57,10 @@ QUANTISATION = "quantized_decomposed"
 """The namespace of operators that are never taken apart and may stay outside of delegates."""
 
 
+KEPT_WHOLE = "kept_whole"
+"""The key in `node.meta` under which a node that was kept whole has the name that it had then."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """The operators one partitioner wants whole, and which of their nodes."""
@@ -70,57 +81,118 @@ class Wanted:
         return frozenset(map(target_name, self.ops))
 
 
+@dataclass
+class Source:
+    """A method before its operators are taken apart.
+
+    program: functional, with every operator that a partitioner wants still whole. nodes: those that stay whole, by
+    name. refused: the operators and the nodes of `nodes` that no delegate took.
+    """
+
+    program: ExportedProgram
+    wanted: Sequence[Wanted]
+    config: EdgeCompileConfig
+    nodes: dict[str, fx.Node]
+    refused: set[str]
+
+    def edge(self) -> ExportedProgram:
+        """The edge form, with what no delegate refused left whole."""
+        kept = [n for name, n in self.nodes.items() if not self.refused & {name, target_name(n.target)}]
+        for name, node in self.nodes.items():
+            node.meta.pop(KEPT_WHOLE, None)
+            if node in kept:
+                node.meta[KEPT_WHOLE] = name
+        ops = {op for one in self.wanted for op in one.ops}
+        taken = frozenset(map(target_name, ops)) - frozenset(map(target_name, self.config.preserve_ops))
+        program = self.program
+        if len(kept) < sum(target_name(n.target) in taken for n in program.graph.nodes if n.op == "call_function"):
+            program = decomposed(program, self.config.preserve_ops, kept)
+        return edge_from_functional(program, replace(self.config, preserve_ops=[*self.config.preserve_ops, *ops]))
+
+    def refuse(self, lowered: ExportedProgram) -> bool:
+        """Note what was kept whole and is outside of all delegates now; whether there is anything new.
+
+        Where passes replaced a node and forgot its meta, its operator is refused altogether. Raises BackendError for
+        an operator outside core ATen that is left although nothing was kept whole.
+        """
+        before = set(self.refused)
+        for node, one in self._left(lowered):
+            name = node.meta.get(KEPT_WHOLE, target_name(node.target))
+            logger.info("%s wanted %s whole, and no delegate has it: taken apart", one.partitioner, node.name)
+            if name in before:
+                _check_kernel(node, one, self.config)
+            self.refused.add(name)
+        return self.refused != before
+
+    def _left(self, lowered: ExportedProgram) -> Iterator[tuple[fx.Node, Wanted]]:
+        """The nodes outside of delegates that a partitioner wants whole, and nobody else does."""
+        asked_for = frozenset(map(target_name, self.config.preserve_ops))
+        for node in lowered.graph.nodes:
+            if node.op != "call_function" or target_name(node.target) in asked_for:
+                continue
+            if not target_name(node.target).startswith(QUANTISATION):
+                yield from ((node, one) for one in self.wanted if one.takes(node))
+
+
+def _check_kernel(node: fx.Node, wanted: Wanted, config: EdgeCompileConfig) -> None:
+    """Refuse what no edge program may have outside of delegates: a pass made it."""
+    try:
+        check_core(node, getattr(node.target, "_op", node.target), frozenset(config._core_aten_ops_exception_list))
+    except EdgeError as error:
+        raise BackendError(
+            f"{wanted.partitioner} wants an operator whole and did not delegate it",
+            found=f"{target_name(node.target)} outside of all delegates",
+            expected="a partition that has it, or passes that do not make it",
+            where=node.name,
+        ) from error
+
+
 def to_edge_transform_and_lower(
     programs: ExportedProgram | Mapping[str, ExportedProgram],
     transform_passes: Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]] | None = None,
-    partitioner: Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]] | None = None,
+    partitioner: Sequence[PartitionerOrClass] | Mapping[str, Sequence[PartitionerOrClass]] | None = None,
     constant_methods: Mapping[str, Any] | None = None,
     compile_config: EdgeCompileConfig | None = None,
+    generate_etrecord: bool = False,
     *,
     details: Details | None = None,
 ) -> EdgeProgramManager:
     """Bring programs into the edge dialect, run passes over them and lower what the partitioners choose.
 
     `partitioner` is a list, tried in order on every method, or one list per method. Operators that a partitioner's
-    `ops_to_not_decompose` names stay whole where its filter wants them. `details` maps backend ids to compilers that
-    are not found by class name. The programs given stay as they are. Raises ExirError for wrong arguments, EdgeError
-    for programs without edge form, and BackendError for an operator kept whole that no delegate took.
+    `ops_to_not_decompose` names stay whole where its filter wants them and a delegate takes them; all others are taken
+    apart, for which passes and partitioners may be called more than once. `details` maps backend ids to compilers
+    that are not found by class name; `generate_etrecord` is ExecuTorch's and must be False. The programs given stay as
+    they are. Raises ExirError for wrong arguments, and EdgeError for programs without edge form.
     """
+    check_no_etrecord(generate_etrecord)
     config = check_config(compile_config)
-    sources = by_method(programs, "programs")
-    chosen = check_partitioners(partitioner, sources)
-    wanted: dict[str, list[Wanted]] = {}
-    edge = {}
-    for method, source in sources.items():
-        for one in chosen[method]:
-            source = one.transform_for_pre_decomposition(source)
-        edge[method], wanted[method] = _edge(source, chosen[method], config)
-    whole = {op for found in wanted.values() for one in found for op in one.ops}
-    manager = EdgeProgramManager(edge, constant_methods, config, preserve_ops=sorted(whole, key=str))
-    if transform_passes is not None:
-        manager = manager.transform(transform_passes)
-    for turn in range(max(map(len, chosen.values()))):
-        manager = manager.to_backend({m: p[turn] for m, p in chosen.items() if turn < len(p)}, details=details)
-    for method in sources:
-        check_delegated(manager.exported_program(method), wanted[method])
-    return manager
+    chosen = check_partitioners(partitioner, given := by_method(programs, "programs"))
+    sources = {method: _source(program, chosen[method], config) for method, program in given.items()}
+    whole = sorted({op for source in sources.values() for one in source.wanted for op in one.ops}, key=str)
+    while True:
+        edge = {method: source.edge() for method, source in sources.items()}
+        manager = EdgeProgramManager(edge, constant_methods, config, preserve_ops=whole)
+        if transform_passes is not None:
+            manager = manager.transform(transform_passes)
+        for turn in range(max(map(len, chosen.values()))):
+            manager = manager.to_backend({m: p[turn] for m, p in chosen.items() if turn < len(p)}, details=details)
+        refused = [source.refuse(manager.exported_program(method)) for method, source in sources.items()]
+        if not any(refused):
+            return manager
 
 
-def _edge(
-    source: ExportedProgram, partitioners: Sequence[Partitioner], config: EdgeCompileConfig
-) -> tuple[ExportedProgram, list[Wanted]]:
-    """The edge form with what the partitioners want left whole."""
-    plain = functional(source)
+def _source(program: ExportedProgram, partitioners: Sequence[Partitioner], config: EdgeCompileConfig) -> Source:
+    """A method with what the partitioners want left whole."""
+    for one in partitioners:
+        program = one.transform_for_pre_decomposition(program)
+    plain = functional(program)
     wanted = [wanted_by(one, plain) for one in partitioners]
-    ops = {op for one in wanted for op in one.ops}
-    program = decomposed(plain, {*config.preserve_ops, *ops})
-    unwanted = frozenset(map(target_name, ops)) - frozenset(map(target_name, config.preserve_ops))
-    candidates = [n for n in program.graph.nodes if n.op == "call_function" and target_name(n.target) in unwanted]
-    kept = [n for n in candidates if any(one.takes(n) for one in wanted)]
-    if len(kept) < len(candidates):
-        program = decomposed(program, config.preserve_ops, kept)
-    whole = replace(config, preserve_ops=[*config.preserve_ops, *ops])
-    return edge_from_functional(program, whole), wanted
+    whole = decomposed(plain, {*config.preserve_ops, *(op for one in wanted for op in one.ops)})
+    asked_for = frozenset(map(target_name, config.preserve_ops))
+    nodes = {n.name: n for n in whole.graph.nodes if any(one.takes(n) for one in wanted)}
+    nodes = {name: n for name, n in nodes.items() if target_name(n.target) not in asked_for}
+    return Source(whole, wanted, config, nodes, set())
 
 
 def wanted_by(partitioner: Partitioner, program: ExportedProgram) -> Wanted:
@@ -158,21 +230,4 @@ def _checked_list(partitioners: object, where: str) -> list[Partitioner]:
         raise ExirError(
             "partitioners of the wrong type", found=name, expected=f"a list, as in [{name}(...)]", where=where
         )
-    for one in partitioners:
-        check_partitioner(one)
-    return list(partitioners)
-
-
-def check_delegated(program: ExportedProgram, wanted: Sequence[Wanted]) -> None:
-    """Raise BackendError for the first node left that a partitioner had kept whole."""
-    for node in program.graph.nodes:
-        for one in wanted:
-            if node.op != "call_function" or target_name(node.target).startswith(QUANTISATION):
-                continue
-            if one.takes(node):
-                raise BackendError(
-                    f"{one.partitioner} kept an operator whole and did not delegate it",
-                    found=f"{target_name(node.target)} outside of all delegates",
-                    expected="a partition that has it, or a filter in ops_to_not_decompose that leaves it out",
-                    where=node.name,
-                )
+    return [made_partitioner(one) for one in partitioners]

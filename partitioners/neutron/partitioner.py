@@ -13,10 +13,10 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from npu_assay.partitioners.exir.arguments import require_list, require_operator, require_type
 from npu_assay.partitioners.exir.backend import CompileSpec, Rejection
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.constants import constant_values, tag_constant_data
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.qdq import is_compute
 from npu_assay.partitioners.exir.rules import rejection
 from npu_assay.partitioners.neutron.clusters import Cluster

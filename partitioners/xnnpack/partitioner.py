@@ -12,10 +12,10 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.reach import NodeSet, Reach, in_a_circle
 from npu_assay.partitioners.exir.rules import rejection
 from npu_assay.partitioners.xnnpack.config import PartitionerConfig

@@ -41,6 +41,9 @@ OVERREAD: Final = 128
 _HEADER: Final = struct.Struct("<4x4sHIIIQ")
 """Magic at byte 4, size of the header, then place and size of the flatbuffer and of the constants."""
 
+NOT_HERE: Final = 2**64 - 1
+"""The offset of a constant that has a name and lies outside of the blob."""
+
 _DTYPE_NAMES: Final = {number: name for name, number in schema.DTYPES.items()}
 
 
@@ -50,7 +53,7 @@ _DTYPE_NAMES: Final = {number: name for name, number in schema.DTYPES.items()}
 def write(model: XModel) -> bytes:
     """The subgraph as a delegate blob. Raises FormatError for one that `check` refuses."""
     check(model)
-    constants = _Constants()
+    constants = Constants()
     record: Record = {
         "version": schema.VERSION,
         "xnodes": [_node_record(node) for node in model.nodes],
@@ -63,8 +66,13 @@ def write(model: XModel) -> bytes:
     for name, ids in (("channels_last_ids", model.channels_last), ("scalar_ids", model.scalars)):
         if ids:
             record[name] = ids
+    return assembled(record, constants.data())
+
+
+def assembled(record: Record, data: bytes) -> bytes:
+    """The blob of a subgraph's record, with these constants behind it."""
     graph = flatbuffer.write(schema.GRAPH, record, schema.IDENTIFIER)
-    start, data = _aligned(_HEADER.size), constants.data()
+    start = _aligned(_HEADER.size)
     behind = start + _aligned(len(graph))
     header = _HEADER.pack(MAGIC, _HEADER.size, start, len(graph), behind, len(data))
     return header.ljust(start, b"\0") + graph.ljust(behind - start, b"\0") + data
@@ -74,7 +82,7 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-class _Constants:
+class Constants:
     """Data of constants one behind the other; index 0 stands for no data."""
 
     def __init__(self) -> None:
@@ -88,10 +96,18 @@ class _Constants:
         raw = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
         if raw not in self._found:
             self._found[raw] = len(self.records)
-            self.records.append({"offset": self._size, "size": len(raw)})  # a key, even empty, would be looked up
-            self._pieces.append(raw.ljust(_aligned(len(raw)), b"\0"))
-            self._size += _aligned(len(raw))
+            self.append(raw)
         return self._found[raw]
+
+    def append(self, raw: bytes) -> None:
+        """Put the bytes behind all others, under the next index."""
+        self.records.append({"offset": self._size, "size": len(raw)})  # a key, even empty, would be looked up
+        self._pieces.append(raw.ljust(_aligned(len(raw)), b"\0"))
+        self._size += _aligned(len(raw))
+
+    def name(self, key: str, size: int) -> None:
+        """Let the next index stand for data of this size outside of the blob."""
+        self.records.append({"offset": NOT_HERE, "size": size, "named_key": key})
 
     def data(self) -> bytes:
         return b"".join((*self._pieces, bytes(OVERREAD))) if self._pieces else b""
@@ -112,7 +128,7 @@ def _node_record(node: XNode) -> Record:
     return record
 
 
-def _value_record(index: int, value: XValue, model: XModel, constants: _Constants) -> Record:
+def _value_record(index: int, value: XValue, model: XModel, constants: Constants) -> Record:
     tensor: Record = {
         "datatype": schema.DTYPES[value.dtype],
         "num_dims": len(value.shape),
@@ -135,7 +151,7 @@ def _flags(value: XValue, inputs: int) -> int:
     return schema.EXTERNAL_INPUT if value.external < inputs else schema.EXTERNAL_OUTPUT
 
 
-def _quantisation_record(quant: Quantisation, constants: _Constants) -> tuple[int, Record]:
+def _quantisation_record(quant: Quantisation, constants: Constants) -> tuple[int, Record]:
     match quant:
         case PerTensor():
             return schema.PER_TENSOR, {"scale": quant.scale, "zero_point": quant.zero_point}
@@ -148,7 +164,7 @@ def _quantisation_record(quant: Quantisation, constants: _Constants) -> tuple[in
             return schema.PER_GROUP, {**_scales_record(quant.axis, bfloat16, constants), "group_size": quant.group}
 
 
-def _scales_record(axis: int, scales: Array, constants: _Constants) -> Record:
+def _scales_record(axis: int, scales: Array, constants: Constants) -> Record:
     return {
         "scale": (),
         "channel_dim": axis,
@@ -167,11 +183,10 @@ def read(data: bytes, named: Mapping[str, bytes] = {}) -> XModel:
     `write` lie in the blob. Raises FormatError for bytes that are not such a blob, and for a subgraph that
     `check` refuses.
     """
-    graph, constants = _parts(data)
-    record = flatbuffer.read(schema.GRAPH, graph, schema.IDENTIFIER)
+    record, constants = parts(data)
     if record["constant_buffer"]:
         raise FormatError("constant_buffer", "present", "constants behind the flatbuffer", "XNNGraph")
-    buffers = _Buffers(record["constant_data"] or [], constants, named)
+    buffers = Buffers(record["constant_data"] or [], constants, named)
     values = tuple(_value(each, index, buffers) for index, each in enumerate(record["xvalues"] or []))
     model = XModel(
         values,
@@ -188,8 +203,14 @@ def read(data: bytes, named: Mapping[str, bytes] = {}) -> XModel:
 
 def operators(data: bytes) -> tuple[str, ...]:
     """The operators of a delegate blob in their order. Constants are not looked at. Raises FormatError."""
-    record = flatbuffer.read(schema.GRAPH, _parts(data)[0], schema.IDENTIFIER)
+    record, _ = parts(data)
     return tuple(schema.CODES[each["xnode_union_type"]] for each in record["xnodes"] or [] if each["xnode_union"])
+
+
+def parts(data: bytes) -> tuple[Record, memoryview]:
+    """The subgraph's record, and the constants in the blob. Raises FormatError."""
+    graph, constants = _parts(data)
+    return flatbuffer.read(schema.GRAPH, graph, schema.IDENTIFIER), constants
 
 
 def _parts(data: bytes) -> tuple[bytes, memoryview]:
@@ -207,7 +228,7 @@ def _parts(data: bytes) -> tuple[bytes, memoryview]:
     return data[start : start + length], memoryview(data)[behind : behind + extent]
 
 
-class _Buffers:
+class Buffers:
     """Constants by index."""
 
     def __init__(self, records: list[Record], data: memoryview, named: Mapping[str, bytes]) -> None:
@@ -215,14 +236,15 @@ class _Buffers:
 
     def array(self, index: int, dtype: str, shape: tuple[int, ...], where: str) -> Array:
         """A read-only view of a constant, which must have the array's exact size."""
-        raw = self._bytes(index, where)
+        raw = self.raw(index, where)
         little = np.dtype(dtype).newbyteorder("<")
         expected = prod(shape) * little.itemsize
         if len(raw) != expected:
             raise FormatError("size of the constant", len(raw), f"{expected} bytes for {dtype} {list(shape)}", where)
         return np.frombuffer(raw, little).astype(dtype, copy=False).reshape(shape)
 
-    def _bytes(self, index: int, where: str) -> memoryview:
+    def raw(self, index: int, where: str) -> memoryview:
+        """The bytes of a constant."""
         if not 1 <= index < len(self.records):
             raise FormatError("constant", index, f"from 1 to {len(self.records) - 1}", where)
         record = self.records[index]
@@ -259,7 +281,7 @@ def _check_flags(record: Record, model: XModel) -> None:
             raise FormatError("flags", hex(tensor["flags"]), hex(expected), f"value {index}")
 
 
-def _value(record: Record, index: int, buffers: _Buffers) -> XValue:
+def _value(record: Record, index: int, buffers: Buffers) -> XValue:
     where, union = f"value {index}", record["xvalue_union"]
     quantised = record["xvalue_union_type"] == schema.QUANTISED_VALUE
     tensor = union["tensor_value"] if quantised and union is not None else union
@@ -277,7 +299,7 @@ def _value(record: Record, index: int, buffers: _Buffers) -> XValue:
     return XValue(dtype, shape, quant, _data(tensor, dtype, shape, buffers, where), external)
 
 
-def _data(tensor: Record, dtype: str, shape: tuple[int, ...], buffers: _Buffers, where: str) -> Array | None:
+def _data(tensor: Record, dtype: str, shape: tuple[int, ...], buffers: Buffers, where: str) -> Array | None:
     if not tensor["constant_buffer_idx"]:
         return None
     if dtype not in STORAGE:
@@ -285,7 +307,7 @@ def _data(tensor: Record, dtype: str, shape: tuple[int, ...], buffers: _Buffers,
     return buffers.array(tensor["constant_buffer_idx"], STORAGE[dtype], storage_shape(dtype, shape), where)
 
 
-def _quantisation(union: Record, dtype: str, shape: tuple[int, ...], buffers: _Buffers, where: str) -> Quantisation:
+def _quantisation(union: Record, dtype: str, shape: tuple[int, ...], buffers: Buffers, where: str) -> Quantisation:
     record = union["quant_params"]
     if record is None:
         raise FormatError("quantisation", "empty", "parameters", where)
@@ -302,7 +324,7 @@ def _quantisation(union: Record, dtype: str, shape: tuple[int, ...], buffers: _B
             return _per_group(record, shape, buffers, where)
 
 
-def _per_group(record: Record, shape: tuple[int, ...], buffers: _Buffers, where: str) -> PerGroup:
+def _per_group(record: Record, shape: tuple[int, ...], buffers: Buffers, where: str) -> PerGroup:
     group = record["group_size"]
     if len(shape) != 2 or group < 1 or shape[1] % group:
         raise FormatError("group_size", group, "a divisor of the input channels of a matrix", where)
@@ -310,7 +332,7 @@ def _per_group(record: Record, shape: tuple[int, ...], buffers: _Buffers, where:
     return PerGroup((scales.astype(np.uint32) << 16).view(np.float32), group, record["channel_dim"])
 
 
-def _scales(record: Record, shape: tuple[int, ...], dtype: str, buffers: _Buffers, where: str) -> Array:
+def _scales(record: Record, shape: tuple[int, ...], dtype: str, buffers: Buffers, where: str) -> Array:
     inline = record["scale"]
     if inline is not None and inline.size:
         raise FormatError("scales", "in the flatbuffer", "a constant", where)

@@ -37,6 +37,7 @@ class ExecutorchBackendConfig:
     every method, or by method name (the default for those not named). remove_view_copy: let views share memory
     instead of copying. extract_delegate_segments: put blobs behind the program, aligned, instead of into it. The
     alignments are in bytes; None is 16. emit_mutable_buffer_names: name the buffers that a method writes.
+    emit_stacktrace: say of every instruction which lines of the model it comes from.
     """
 
     passes: Sequence[Pass] = field(default_factory=list)
@@ -49,6 +50,7 @@ class ExecutorchBackendConfig:
     delegate_alignment: int | None = None
     remove_view_copy: bool = True
     emit_mutable_buffer_names: bool = False
+    emit_stacktrace: bool = False
 
     def planning(self, method: str) -> MemoryPlanningPass:
         """How to plan the memory of a method."""

@@ -44,7 +44,7 @@ def named_data(lowered: Any, where: str) -> dict[str, Buffer]:
 
     A backend gives a mapping from name to bytes, or ExecuTorch's record of such data. Raises ExirError for others.
     """
-    store = getattr(lowered, "data_store_output", None)
+    store = getattr(lowered, "named_data_store_output", None)
     if store is None:
         return {}
     if isinstance(store, Mapping) and all(isinstance(v, (bytes, memoryview)) for v in store.values()):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any
 
-import torch
-
+from npu_assay.partitioners.exir.flatbuffer import Kind, Nested, Record, Scalar, Table, Tables, Union
+from npu_assay.partitioners.exir.pte import schema
 from npu_assay.partitioners.exir.pte.model import (
     BoolList,
     DelegateCall,
@@ -30,10 +29,23 @@ SHOWN_BYTES = 16
 """How much of a blob or a tensor's data the verbose form shows."""
 
 
-def dump(program: Program, verbose: bool = False) -> str:
-    """The instructions of every method, or with `verbose` all records with all their fields."""
-    if verbose:
-        return "\n".join(_record(program, 0))
+LISTS = frozenset({"dim_order", "items"})
+"""Fields of small numbers, which are shown one by one."""
+
+ENUMS = {
+    "scalar_type": {number: str(dtype).removeprefix("torch.") for dtype, number in schema.DTYPES.items()},
+    "shape_dynamism": dict(enumerate(("STATIC", "DYNAMIC_BOUND", "DYNAMIC_UNBOUND"))),
+}
+"""What numbers of the schema mean."""
+
+
+def dump_file(record: Record) -> str:
+    """The root table of a file, by the names of ExecuTorch's schema, with all fields."""
+    return "\n".join(_lines(schema.program(), record, 0))
+
+
+def dump(program: Program) -> str:
+    """The instructions of every method."""
     return "\n".join(line for plan in program.plans for line in _plan(plan))
 
 
@@ -101,34 +113,43 @@ def _tensor(tensor: Tensor) -> str:
     return text if tensor.data is None else f"{text} const"
 
 
-def _record(value: Any, depth: int) -> Iterator[str]:
-    """A dataclass, list or mapping over several lines, anything else on one."""
+def _lines(table: Table, record: Record, depth: int) -> Iterator[str]:
+    """A table with every field of the schema, one below the other; "None" for what the file leaves out."""
     pad = "  " * depth
-    if is_dataclass(value) and not isinstance(value, type):
-        yield f"{pad}{type(value).__name__}("
-        for one in fields(value):
-            yield from _item(f"{one.name}=", getattr(value, one.name), depth + 1)
-        yield f"{pad})"
-    elif isinstance(value, (tuple, list)) and any(is_dataclass(item) for item in value):
-        yield f"{pad}["
+    yield f"{table.name}("
+    for name, (_, kind) in table.fields.items():
+        first, *rest = _field(name, kind, record, depth + 1)
+        yield f"{pad}  {name}={first}"
+        yield from rest
+    yield f"{pad})"
+
+
+def _field(name: str, kind: Kind, record: Record, depth: int) -> Iterator[str]:
+    """A field's content; all lines but the first are indented."""
+    value, pad = record.get(name), "  " * depth
+    if value is None:
+        yield str(kind.default) if isinstance(kind, Scalar) else "None"
+    elif isinstance(kind, Nested):
+        yield from _lines(kind.table, value, depth)
+    elif isinstance(kind, Union):
+        yield from _lines(kind.members[record[kind.tag]], value, depth)
+    elif isinstance(kind, Tables) and value:
+        yield "["
         for index, item in enumerate(value):
-            yield from _item(f"{index}: ", item, depth + 1)
+            first, *rest = _lines(kind.table, item, depth + 1)
+            yield f"{pad}  {index}: {first}"
+            yield from rest
         yield f"{pad}]"
     else:
-        yield f"{pad}{_short(value)}"
+        yield _short(name, value)
 
 
-def _item(label: str, value: Any, depth: int) -> Iterator[str]:
-    first, *rest = _record(value, depth)
-    pad = "  " * depth
-    yield f"{pad}{label}{first.removeprefix(pad)}"
-    yield from rest
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, (bytes, memoryview)):
+def _short(name: str, value: Any) -> str:
+    """A number or text, or a list of numbers; of bytes, the first ones."""
+    if isinstance(value, (bytes, memoryview)) and name not in LISTS:
         shown = bytes(value[:SHOWN_BYTES]).hex(" ")
         return f"<{len(value)} bytes: {shown}{' ...' if len(value) > SHOWN_BYTES else ''}>"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {_short(item)}" for key, item in value.items()) + "}"
-    return str(value) if isinstance(value, torch.dtype) else repr(value)
+    if isinstance(value, (str, int, float)):
+        names = ENUMS.get(name)
+        return repr(value) if names is None else f"{value} ({names.get(int(value), '?')})"
+    return str(list(value))

@@ -34,7 +34,8 @@ def emit(
     memory: dict[str, MemoryPlan] = {}
     named: dict[str, Buffer] = {}
     for name in sorted(programs):
-        emitter = Emitter(programs[name], config.planning(name), config.emit_mutable_buffer_names)
+        options = config.planning(name)
+        emitter = Emitter(programs[name], options, config.emit_mutable_buffer_names, config.emit_stacktrace)
         plan, memory[name] = emitter.plan(name)
         plans.append(plan)
         merge(named, emitter.named_data)

@@ -25,6 +25,7 @@ from npu_assay.partitioners.exir.execution.planning import MemoryPlan
 from npu_assay.partitioners.exir.execution.primitives import primitive
 from npu_assay.partitioners.exir.execution.specs import TensorSpec, spec_of
 from npu_assay.partitioners.exir.execution.table import ValueTable, value_code
+from npu_assay.partitioners.exir.execution.traces import frames
 from npu_assay.partitioners.exir.execution.writer import OUT_VARIANT
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.program import output_values
@@ -34,6 +35,7 @@ from npu_assay.partitioners.exir.pte.model import (
     CompileSpec,
     Delegate,
     DelegateCall,
+    Frame,
     Instruction,
     JumpFalseCall,
     KernelCall,
@@ -49,10 +51,19 @@ from npu_assay.partitioners.exir.run import constant_value
 class Emitter:
     """One method on its way from a graph to a plan."""
 
-    def __init__(self, program: ExportedProgram, options: MemoryPlanningPass, buffer_names: bool = False) -> None:
+    def __init__(
+        self,
+        program: ExportedProgram,
+        options: MemoryPlanningPass,
+        buffer_names: bool = False,
+        stacktraces: bool = False,
+    ) -> None:
         self.program = program
         self.options = options
         self.buffer_names = buffer_names
+        self.stacktraces = stacktraces
+        self.node: fx.Node | None = None
+        self.frames: list[tuple[Frame, ...]] = []
         self.returned = _returned(program)
         self.table = ValueTable()
         self.storage = Storage()
@@ -74,7 +85,7 @@ class Emitter:
             tuple(values),
             inputs,
             tuple(outputs),
-            (Chain(tuple(self.instructions)),),
+            (Chain(tuple(self.instructions), stacktrace=tuple(self.frames) if self.stacktraces else ()),),
             tuple(self.operators),
             tuple(self.blobs),
             (0, memory.arena_bytes),
@@ -156,7 +167,15 @@ class Emitter:
             if node.op == "get_attr":
                 self._attribute(node, module)
             elif node.op == "call_function" and node not in self.table.nodes:
+                caller, self.node = self.node, node
                 self.table.nodes[node] = self._call(node, module)
+                self._trace()
+                self.node = caller
+
+    def _trace(self, delegate: Any = None) -> None:
+        """Give the new instructions the frames of the node in hand."""
+        if self.stacktraces:
+            self.frames += [frames(self.node, delegate)] * (len(self.instructions) - len(self.frames))
 
     def _attribute(self, node: fx.Node, module: fx.GraphModule) -> None:
         found = operator.attrgetter(str(node.target))(module)
@@ -285,6 +304,7 @@ class Emitter:
             for i, v in enumerate(node.meta["val"])
         ]
         self.instructions.append(DelegateCall(self.delegates[id(lowered)], (*inputs, *outputs)))
+        self._trace(lowered)
         return outputs
 
     def _cond(self, node: fx.Node, module: fx.GraphModule) -> list[int]:
@@ -308,6 +328,7 @@ class Emitter:
     def _hole(self) -> int:
         """Room for a jump whose destination is not known yet."""
         self.instructions.append(JumpFalseCall(0, 0))
+        self._trace()
         return len(self.instructions) - 1
 
     def _body(self, body: fx.GraphModule, given: Sequence[int], results: Sequence[int]) -> None:

@@ -121,6 +121,8 @@ def _check_allocation(tensor: Tensor, sizes: Sequence[int], where: str) -> None:
 def _check_chain(chain: Chain, plan: Plan, where: str) -> None:
     _check_ids(chain.inputs, plan, where)
     _check_ids(chain.outputs, plan, where)
+    if len(chain.stacktrace) not in (0, len(chain.instructions)):
+        raise FormatError("stacktrace", len(chain.stacktrace), f"none, or one of {len(chain.instructions)}", where)
     for index, instruction in enumerate(chain.instructions):
         _check_instruction(instruction, chain, plan, f"{where}, instruction {index}")
 

@@ -25,6 +25,7 @@ __all__ = [
     "DelegateCall",
     "DoubleList",
     "EValue",
+    "Frame",
     "FreeCall",
     "Instruction",
     "IntList",
@@ -192,12 +193,26 @@ Instruction = KernelCall | DelegateCall | MoveCall | JumpFalseCall | FreeCall
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """A line of the model's sources: file, number from 1 on, function, and the line itself."""
+
+    filename: str
+    lineno: int
+    name: str
+    context: str
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
-    """Instructions, run one after the other. `inputs` and `outputs` are informative and mostly empty."""
+    """Instructions, run one after the other. `inputs` and `outputs` are informative and mostly empty.
+
+    `stacktrace` has the frames of each instruction, or is empty altogether.
+    """
 
     instructions: tuple[Instruction, ...]
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
+    stacktrace: tuple[tuple[Frame, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

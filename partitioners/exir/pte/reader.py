@@ -26,6 +26,7 @@ from npu_assay.partitioners.exir.pte.model import (
     DelegateCall,
     DoubleList,
     EValue,
+    Frame,
     FreeCall,
     Instruction,
     IntList,
@@ -280,6 +281,7 @@ class _Reader:
             tuple(self.instruction(each, f"{where}, instruction {index}") for index, each in enumerate(instructions)),
             self.numbers(record["inputs"], where),
             self.numbers(record["outputs"], where),
+            tuple(_frames(each) for each in _list(record["stacktrace"])),
         )
 
     def instruction(self, record: Record, where: str) -> Instruction:
@@ -294,6 +296,14 @@ class _Reader:
             case schema.JUMP_FALSE_CALL:
                 return JumpFalseCall(args["cond_value_index"], args["destination_instruction"])
         return FreeCall(args["value_index"])
+
+
+def _frames(record: Record) -> tuple[Frame, ...]:
+    """The frames of one instruction; a text that is left out is empty."""
+    return tuple(
+        Frame(each["filename"] or "", each["lineno"], each["name"] or "", each["context"] or "")
+        for each in _list(record["items"])
+    )
 
 
 def _list_value(kind: int, items: Sequence[Any], where: str) -> EValue:

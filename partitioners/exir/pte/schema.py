@@ -123,7 +123,14 @@ _INSTRUCTION: Final = in_order(
         },
     ),
 )
-_CHAIN: Final = in_order("Chain", inputs=_INTS, outputs=_INTS, instructions=Tables(_INSTRUCTION))
+_FRAME: Final = in_order("Frame", filename=String(), lineno=_INT, name=String(), context=String())
+_CHAIN: Final = in_order(
+    "Chain",
+    inputs=_INTS,
+    outputs=_INTS,
+    instructions=Tables(_INSTRUCTION),
+    stacktrace=Tables(in_order("FrameList", items=Tables(_FRAME))),
+)
 _DELEGATE: Final = in_order(
     "BackendDelegate",
     id=String(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import asdict
 from hashlib import sha256
 from math import lcm
 from typing import Any
@@ -38,7 +39,7 @@ from npu_assay.partitioners.exir.pte.model import (
     TensorList,
 )
 
-__all__ = ["FormatError", "write"]
+__all__ = ["FormatError", "as_record", "write"]
 
 
 def write(
@@ -54,13 +55,30 @@ def write(
     `delegate_segments` False puts the delegates' blobs into the flatbuffer. Raises FormatError for a program that
     `check` refuses, and for a number that its field cannot hold.
     """
-    check(program)
     inline_alignment = lcm(16, delegate_alignment)
     file = _File(program, delegate_segments, constant_alignment, delegate_alignment)
-    record = file.record(program, segment_alignment)
+    record = _checked_record(file, program, segment_alignment)
     graph = flatbuffer.write(schema.program(inline_alignment), record, schema.IDENTIFIER)
     data = _laid_out(file.segments, segment_alignment)
     return _with_header(graph, data, segment_alignment, inline_alignment) if data else graph
+
+
+def as_record(
+    program: Program,
+    *,
+    delegate_segments: bool = True,
+    segment_alignment: int = 128,
+    constant_alignment: int = 16,
+    delegate_alignment: int = 16,
+) -> Record:
+    """The root table of the file that `write` makes, field by field as `schema.program` names them."""
+    file = _File(program, delegate_segments, constant_alignment, delegate_alignment)
+    return _checked_record(file, program, segment_alignment)
+
+
+def _checked_record(file: _File, program: Program, segment_alignment: int) -> Record:
+    check(program)
+    return file.record(program, segment_alignment)
 
 
 def _with_header(graph: bytes, data: bytes, segment_alignment: int, graph_alignment: int) -> bytes:
@@ -254,7 +272,10 @@ def _value_record(value: Any) -> tuple[int, Record]:
 
 def _chain_record(chain: Chain) -> Record:
     instructions = [_instruction_record(each) for each in chain.instructions]
-    return {"inputs": chain.inputs, "outputs": chain.outputs, "instructions": instructions}
+    record: Record = {"inputs": chain.inputs, "outputs": chain.outputs, "instructions": instructions}
+    if chain.stacktrace:
+        record["stacktrace"] = [{"items": [asdict(frame) for frame in frames]} for frames in chain.stacktrace]
+    return record
 
 
 def _instruction_record(instruction: Instruction) -> Record:

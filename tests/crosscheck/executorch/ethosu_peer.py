@@ -20,8 +20,8 @@ from npu_assay.conformance.tagging import tags_of
 from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
 from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
 from npu_assay.partitioners.ethosu.support.common import dtype_of, is_qdq
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.program import copy_program
 
 with warnings.catch_warnings():

@@ -24,7 +24,13 @@ from networks import (
 from torch import Tensor, nn
 from torch.export import Dim, export
 
-from npu_assay.partitioners.exir import EdgeProgramManager, ExecutorchBackendConfig, MemoryPlanningPass, to_edge
+from npu_assay.partitioners.exir import (
+    EdgeProgramManager,
+    ExecutorchBackendConfig,
+    MemoryPlanningPass,
+    to_edge,
+    to_edge_transform_and_lower,
+)
 from npu_assay.partitioners.exir.run import run_program
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
 
@@ -80,6 +86,34 @@ def verify(machine: Machine, model: nn.Module, *inputs: Any, config: ExecutorchB
         wanted = flat(model(*inputs))
     found = machine.run_calls(program, ("forward", inputs))
     check(found if isinstance(found, str) else found[0], wanted)
+
+
+class Signed(nn.Module):
+    """A linear layer that another method has as well."""
+
+    def __init__(self, linear: nn.Linear, sign: int) -> None:
+        super().__init__()
+        self.linear, self.sign = linear, sign
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.linear(x)
+        return torch.relu(y) if self.sign > 0 else -y
+
+
+def test_delegates_of_several_methods_share_weights(machine: Machine) -> None:
+    """Named data of XNNPACK's delegates, and stack traces, which the runtime skips."""
+    linear, x = nn.Linear(16, 24), randn(2, 16)
+    with torch.no_grad():
+        models = {name: Signed(linear, sign).eval() for name, sign in (("up", 1), ("down", -1))}
+        programs = {name: export(model, (x,)) for name, model in models.items()}
+        manager = to_edge_transform_and_lower(programs, partitioner=[XnnpackPartitioner()])
+        file = manager.to_executorch(ExecutorchBackendConfig(emit_stacktrace=True)).buffer
+        wanted = [models[name](x) for name in models]
+    assert file.count(linear.weight.detach().numpy().tobytes()) == 1
+    found = machine.run_calls(file, *((name, (x,)) for name in models))
+    assert not isinstance(found, str), found
+    for one, other in zip(found, wanted, strict=True):
+        check(one, [other])
 
 
 class Function(nn.Module):

@@ -24,8 +24,8 @@ from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.programs import build, model_inputs, module
 from npu_assay.conformance.table import Row, load_table
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import edge_op, target_name
-from npu_assay.partitioners.exir.partitioner import DELEGATION_TAG
 
 TABLE = load_table("xnnpack@1.5")
 CASES = {case.id: case for case in cases_for(TABLE)}

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import torch
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.exir.backend.backend_details import enforcedmethod
+from npu_assay.partitioners.exir.backend.compile_spec_schema import CompileSpec
 
 DELEGATION_TAG = "delegation_tag"
 """The key in `node.meta` under which a partitioner writes a node's tag."""
@@ -64,6 +65,7 @@ class Partitioner(ABC):
         """The options that the partitioner was made with."""
         return self._spec
 
+    @enforcedmethod
     @abstractmethod
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag the nodes to delegate, and change nothing else.

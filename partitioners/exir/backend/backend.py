@@ -8,33 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch.export import ExportedProgram
 
-
-@dataclass
-class CompileSpec:
-    """One key-value pair that configures a backend's compiler."""
-
-    key: str
-    value: bytes
-
-
-@dataclass(frozen=True)
-class PreprocessResult:
-    """What a backend's compiler returns: the blob its runtime loads, and optional debug data."""
-
-    processed_bytes: bytes = b""
-    debug_handle_map: dict[int, tuple[int, ...]] | None = None
-    data_store_output: Any = None
-
-
-class BackendDetails(ABC):
-    """A backend's compiler. Subclass it directly; the class name is the backend id."""
-
-    @staticmethod
-    @abstractmethod
-    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        """Compile one delegated subgraph (edge dialect) to bytes."""
+from npu_assay.partitioners.exir.backend.backend_details import BackendDetails
+from npu_assay.partitioners.exir.backend.compile_spec_schema import CompileSpec
 
 
 class Runtime(Protocol):
