@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -11,6 +12,8 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 
+ROOT = Path(__file__).parent.parent
+JUNK = shutil.ignore_patterns(".*cache", ".git", ".hypothesis", ".tox", "*.egg-info", "__pycache__", "build", "dist")
 COMMANDS = ("assay", "pytest", "lint-imports", "mypy")
 SCRIPT = """#!{python}
 import sys
@@ -83,6 +86,11 @@ class Environment:
         """What stands in this environment's own site-packages, but for what says which distribution it is of."""
         found = {path.name for path in self.site.iterdir()} - {"parent.pth", "__pycache__"}
         return {name for name in found if not name.endswith(".dist-info")}
+
+
+def copy_checkout(target: Path) -> Path:
+    """The files of the checkout as they are now, without what tools leave there; installing writes into the copy."""
+    return shutil.copytree(ROOT, target, symlinks=True, ignore=JUNK)
 
 
 def _packages() -> list[str]:

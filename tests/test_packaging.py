@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,13 +12,12 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
-from environments import Environment
+from environments import Environment, copy_checkout
 
 import npu_assay
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("conformance", "partitioners", "reference")
-JUNK = shutil.ignore_patterns(".*cache", ".git", ".hypothesis", ".tox", "*.egg-info", "__pycache__", "build", "dist")
 WRITTEN = {"PKG-INFO", "setup.cfg"}  # into every source distribution
 SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 
@@ -47,8 +45,8 @@ class Built:
 
 
 def copied(target: Path) -> Path:
-    """The files of the checkout, as they are now: without what tools leave, and with modules of an older build."""
-    shutil.copytree(ROOT, target, symlinks=True, ignore=JUNK)
+    """The checkout, and in it what an older build left."""
+    copy_checkout(target)
     for stale in ("build/lib/conformance/__init__.py", "build/lib/npu_assay/conformance/gone.py"):
         (target / stale).parent.mkdir(parents=True, exist_ok=True)
         (target / stale).touch()

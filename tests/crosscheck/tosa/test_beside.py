@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-from environments import Environment
+from environments import Environment, copy_checkout
 
-ROOT = Path(__file__).parents[3]
-JUNK = shutil.ignore_patterns(".*", "golden", "docs", "tests", "build", "*.egg-info", "__pycache__")
 BOTH = """
 import conformance.tosa_profiles
 import npu_assay.conformance.backends
@@ -21,8 +18,7 @@ print(*(name for name in ("cli", "backends", "tables") if hasattr(conformance, n
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy, because installing writes into it."""
-    return shutil.copytree(ROOT, tmp_path / "checkout", symlinks=True, ignore=JUNK)
+    return copy_checkout(tmp_path / "checkout")
 
 
 @pytest.mark.parametrize("editable", [True, False])
