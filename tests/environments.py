@@ -11,6 +11,7 @@ import venv
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).parent.parent
 JUNK = shutil.ignore_patterns(".*cache", ".git", ".hypothesis", ".tox", "*.egg-info", "__pycache__", "build", "dist")
@@ -55,7 +56,7 @@ class Environment:
                 (self.scripts / point.name).chmod(0o755)
 
     def run(
-        self, *command: object, cwd: Path, timeout: float = 600, **environment: str
+        self, *command: object, cwd: Path, variables: Mapping[str, str] = MappingProxyType({})
     ) -> subprocess.CompletedProcess[str]:
         """A command of this environment, as a shell finds it when the environment is active."""
         path = os.pathsep.join([str(self.scripts), os.environ["PATH"]])
@@ -63,10 +64,10 @@ class Environment:
         return subprocess.run(
             words,
             cwd=cwd,
-            env={**_plain(os.environ), "VIRTUAL_ENV": str(self.scripts.parent), "PATH": path, **environment},
+            env={**_plain(os.environ), "VIRTUAL_ENV": str(self.scripts.parent), "PATH": path, **variables},
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=600,
             check=False,
         )
 

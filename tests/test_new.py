@@ -235,7 +235,7 @@ def walked(text: str, environment: Environment, folder: Path) -> str:
     command, _, remark = text.partition("   ")
     words = shlex.split(command)
     variables = {"PYTHONPATH": words.pop(0).removeprefix("PYTHONPATH=")} if "=" in words[0] else {}
-    result = environment.run(*words, cwd=folder, **variables)
+    result = environment.run(*words, cwd=folder, variables=variables)
     part = words[:2] == ["assay", "certify"] and not {"-k", "--smoke"}.isdisjoint(words)
     printed = " ".join(result.stdout.split())
     assert result.returncode == (1 if part else 0), f"{text}\n{result.stdout}{result.stderr}"
