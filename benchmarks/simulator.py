@@ -3,7 +3,7 @@
 Run from the repository with the extra `quantize` installed; peers take part that are installed, by the
 extras `bench`, `litert` and `tosa` (of which the last two need environments of their own):
 
-    PYTHONPATH=.:tests python benchmarks/simulator.py
+    PYTHONPATH=tests python benchmarks/simulator.py
 
 Each network is quantised and compiled once; then torch float32 eager, the simulated devices of Neutron,
 XNNPACK (static int8) and Ethos-U, LiteRT's reference kernels, Arm's TOSA reference model and

@@ -6,7 +6,8 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from npu_assay.conformance.adapters import adapted
 from npu_assay.conformance.constraints import nearest
 from npu_assay.conformance.environment import installed_version
 from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.importing import import_regular
 
 if TYPE_CHECKING:
     from npu_assay.partitioners.exir.backend import Backend
@@ -34,8 +36,8 @@ def registered() -> dict[str, EntryPoint]:
 def load_backend(spec: str) -> Backend:
     """Load a backend by entry-point name, `adapter:name` or `module:attribute`.
 
-    Modules beside the current directory can be named too. Raises BackendSpecError, or UsageError for an adapter
-    that lacks what it adapts.
+    An installed module comes before one in the current directory that has its name. Raises BackendSpecError, or
+    UsageError for an adapter that lacks what it adapts.
     """
     module, _, attribute = target(spec).partition(":")
     where = f"backend {spec!r}"
@@ -134,13 +136,42 @@ def needed_path(spec: str) -> str:
 
 
 def _module(where: str, name: str) -> object:
+    """Import a module: an installed one, else one on the path or beside the current directory."""
     if not name:
         raise BackendSpecError(f"{where}: expected module:attribute")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
-    try:
+    with _loading(where, name):
+        import_regular(name.partition(".")[0])
         return importlib.import_module(name)
+
+
+def _attribute(where: str, module: object, name: str) -> object:
+    if not name:
+        raise BackendSpecError(f"{where}: expected module:attribute, found no attribute")
+    with _loading(where, getattr(module, "__name__", "")):
+        missing = not hasattr(module, name)  # a module's own __getattr__ may import, and raise anything
+    if missing:
+        public = [key for key in dir(module) if not key.startswith("_")]
+        raise BackendSpecError(f"{where}: its module has no {name!r}{nearest(name, public)}{_folder_hint(module)}")
+    found: object = getattr(module, name)
+    return found
+
+
+def _folder_hint(module: object) -> str:
+    """What to do about a folder without `__init__.py`, such as that of a project that is not installed; or ""."""
+    if getattr(module, "__file__", None) is not None:
+        return ""
+    folder = next(iter(getattr(module, "__path__", ())), "")
+    return (
+        f"; it is the folder {folder} without __init__.py, expected a package "
+        f"(a project is installed with 'pip install -e', or put on PYTHONPATH)"
+    )
+
+
+@contextmanager
+def _loading(where: str, name: str) -> Iterator[None]:
+    """Whatever a module raises as one error that says what and where."""
+    try:
+        yield
     except ImportError as error:
         raise BackendSpecError(f"{where}: cannot import {name}: {error}") from error
     except SyntaxError as error:
@@ -153,13 +184,3 @@ def _module(where: str, name: str) -> object:
         found = f"{type(error).__name__}: {' '.join(str(error).split())}"
         place = f"{Path(frame.filename).name}, line {frame.lineno}"
         raise BackendSpecError(f"{where}: cannot import {name}: {found} ({place})") from error
-
-
-def _attribute(where: str, module: object, name: str) -> object:
-    if not name:
-        raise BackendSpecError(f"{where}: expected module:attribute, found no attribute")
-    if not hasattr(module, name):
-        public = [key for key in dir(module) if not key.startswith("_")]
-        raise BackendSpecError(f"{where}: its module has no {name!r}{nearest(name, public)}")
-    found: object = getattr(module, name)
-    return found

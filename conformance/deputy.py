@@ -29,7 +29,7 @@ class Deputy:
     def __init__(self, job: Mapping[str, Any]) -> None:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "npu_assay.conformance.deputy"],
+            [sys.executable, "-P", "-m", "npu_assay.conformance.deputy"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

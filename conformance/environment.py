@@ -34,7 +34,8 @@ def installed_version(distribution: str) -> str:
 
 def suite_sources() -> dict[str, str]:
     """sha256 of every file of the suite, by path from its top folder. Imports nothing that loads torch."""
-    digests: dict[str, str] = {}
+    top = _folder("npu_assay")
+    digests = digest_files(top.glob("*.py"), top, "npu_assay")
     for package in SUITE:
         folder = _folder(package)
         files = (f for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts)

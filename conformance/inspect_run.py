@@ -13,6 +13,7 @@ import torch
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.inspect_program import described, load_program, read_file
 from npu_assay.conformance.npy import NpyError, npy_arrays
+from npu_assay.files import replacing
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.pte.model import EValue, Plan, Tensor
@@ -141,7 +142,7 @@ def _save(path: Path, outputs: Sequence[Any]) -> None:
     """
     arrays = {f"output_{index}": _array(each, index) for index, each in enumerate(outputs) if each is not None}
     try:
-        with path.open("wb") as file:
+        with replacing(path) as (draft,), draft.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes the first of them for a flag
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error

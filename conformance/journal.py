@@ -75,7 +75,8 @@ def journal(folder: Path, identity: Identity, cases: Sequence[Case], resume: boo
         opened = Journal(folder, identity, finished, keep)
         for name in FILES[:-1]:
             (folder / name).unlink(missing_ok=True)
-            (folder / f"{name}.tmp").unlink(missing_ok=True)
+        for draft in folder.glob(".*.tmp"):  # of a process that was killed while it wrote the final files
+            draft.unlink()
     try:
         yield opened
     finally:

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from npu_assay.conformance.adapters import ADAPTERS
 from npu_assay.conformance.backends import registered
 from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.importing import spec_with_code
 
 # Path in the new folder -> template; "{name}" is the package's name.
 FILES: Mapping[str, str] = MappingProxyType(
@@ -125,6 +125,4 @@ def _taken(name: str) -> str:
     try:
         return f"an installed distribution ({name} {version(name)})"
     except PackageNotFoundError:
-        found = find_spec(name)
-    # A folder without a package in it, such as one beside the current directory, has no origin.
-    return "an installed package" if found is not None and found.origin is not None else ""
+        return "an installed package" if spec_with_code(name) is not None else ""

@@ -7,7 +7,6 @@ last: a folder without it is incomplete, whatever else is in it.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +15,7 @@ from pathlib import Path
 from npu_assay.conformance.certificate import Certificate, certificate_text
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.results import CaseResult, to_line
+from npu_assay.files import replacing, write_synced
 
 JOURNAL = "results.partial.jsonl"
 FUZZ = "fuzz.jsonl"
@@ -68,12 +68,8 @@ def write_package(folder: Path, texts: Mapping[str, str], certificate: Certifica
     digests = {name: sha256(text) for name, text in texts.items() if name in REPORTS}
     everything = {**texts, CERTIFICATE: certificate_text(replace(certificate, reports=digests))}
     with writing(folder):
-        for name, text in everything.items():
-            with (folder / f"{name}.tmp").open("w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-        for name in everything:
-            (folder / f"{name}.tmp").replace(folder / name)
+        with replacing(*(folder / name for name in everything)) as drafts:
+            for draft, text in zip(drafts, everything.values(), strict=True):
+                write_synced(draft, text.encode())
         (folder / FUZZ_JOURNAL).unlink(missing_ok=True)
         (folder / JOURNAL).unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from npu_assay.conformance.archive import MEMBERS, archive_bytes
 from npu_assay.conformance.contents import read_folder
 from npu_assay.conformance.package import PackageError, writing
 from npu_assay.conformance.verification import Verification, verify_contents
+from npu_assay.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,8 @@ def pack(folder: Path, target: Path, today: datetime.date) -> Packed:
         return Packed(verification)
     files = {name: contents.files[name] for name in MEMBERS if name in contents.files}
     data = archive_bytes(files)
-    part = target.with_name(f"{target.name}.tmp")
     with writing(target):
-        part.write_bytes(data)
-        part.replace(target)
+        write_whole(target, data)
     return Packed(verification, tuple(sorted(files)), len(data), hashlib.sha256(data).hexdigest())
 
 

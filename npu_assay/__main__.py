@@ -2,4 +2,5 @@
 
 from npu_assay.conformance.cli import main
 
-main(prog_name="assay")
+if __name__ == "__main__":
+    main(prog_name="assay")

@@ -33,7 +33,7 @@ def test_imports_go_one_way() -> None:
 
 
 def test_every_vendor_is_in_the_contracts() -> None:
-    vendors = {f"partitioners.{p.parent.name}" for p in (ROOT / "partitioners").glob("*/__init__.py")}
+    vendors = {f"npu_assay.partitioners.{p.parent.name}" for p in (ROOT / "partitioners").glob("*/__init__.py")}
     vendors -= {"npu_assay.partitioners.exir"}
     for name in ("conformance never imports a vendor", "the export API knows neither vendors nor the reference"):
         contract = next(c for c in contracts() if c["name"] == name)

@@ -126,7 +126,7 @@ def test_there_is_no_such_reduction() -> None:
 
 @pytest.mark.parametrize("spec", OWN)
 def test_the_own_backends_stand_random_programs(spec: str) -> None:
-    backend = load_backend(f"partitioners.{spec}")
+    backend = load_backend(f"npu_assay.partitioners.{spec}")
     found = [observed(backend, f"fuzz/11/{number}") for number in range(25)]
     assert [(r.case, r.failures) for r in found if r.failures] == []
     assert {r.verdict for r in found} >= {"accept", "partial"}

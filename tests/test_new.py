@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import io
-import os
 import re
 import shlex
-import subprocess
-import sys
+import shutil
 import tokenize
 import tomllib
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from environments import Environment
 
 from npu_assay.conformance import kit
 from npu_assay.conformance.certify import run_case
@@ -215,51 +214,33 @@ def change(diff: str, folder: Path) -> None:
     path.write_text(text.replace(old, "".join(line[1:] for line in lines if line[0] in " +")), encoding="utf-8")
 
 
-def install(project: Path, site: Path) -> None:
-    """What pip leaves of an editable project: its name and entry points; its folder goes to the path."""
-    settings = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    about = site / f"{settings['name']}-{settings['version']}.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {settings['name']}\nVersion: {settings['version']}\n"
-    )
-    points = settings["entry-points"]["npu_assay.backends"]
-    lines = [f"{name} = {value}" for name, value in points.items()]
-    (about / "entry_points.txt").write_text("\n".join(["[npu_assay.backends]", *lines, ""]))
-
-
-def run(words: list[str], folder: Path, path: list[Path]) -> subprocess.CompletedProcess[str]:
-    """A command with this interpreter; modules are found in `path`."""
-    programs = {
-        "assay": ["-c", "from npu_assay.conformance.cli import main; main(prog_name='assay')"],
-        "pytest": ["-m", "pytest"],
-    }
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
-    environment["PYTHONPATH"] = os.pathsep.join(map(str, [*path, ROOT]))
-    call = [sys.executable, *programs[words[0]], *words[1:]]
-    return subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False)
-
-
 def test_the_walk_ends_with_a_certificate(tmp_path: Path) -> None:
-    site, last = tmp_path / "site", ""
+    """Every command and change in the document, in order, in one folder, with the real pip."""
+    environment, folder, last = Environment(tmp_path / "environment"), tmp_path / "work", ""
+    folder.mkdir()
     for kind, text in steps():
         if kind == "diff":
-            change(text, tmp_path)
+            change(text, folder)
         elif kind == "toml":
-            (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
-        elif text == "pip install -e my_npu":
-            install(tmp_path / "my_npu", site)
+            (folder / text.splitlines()[0].removeprefix("# ")).write_text(text)
+        elif text.startswith("pip install "):
+            environment.install(*text.split()[2:], cwd=folder)
         else:
-            command, _, remark = text.partition("   ")
-            words = shlex.split(command)
-            named = words.pop(0).removeprefix("PYTHONPATH=") if "=" in words[0] else ""
-            path = [tmp_path / named] if named else [site, tmp_path / "my_npu"] if site.exists() else []
-            result = run(words, tmp_path, path)
-            part = words[:2] == ["assay", "certify"] and not {"-k", "--smoke"}.isdisjoint(words)
-            last = " ".join(result.stdout.split())
-            assert result.returncode == (1 if part else 0), f"{text}\n{result.stdout}{result.stderr}"
-            assert remark.strip() in last, f"{text}\n{result.stdout}"
+            last = walked(text, environment, folder)
     assert "CERTIFIED: my_npu against my_npu@0.1" in last
+
+
+def walked(text: str, environment: Environment, folder: Path) -> str:
+    """What a command of the document prints; it ends as the document says."""
+    command, _, remark = text.partition("   ")
+    words = shlex.split(command)
+    variables = {"PYTHONPATH": words.pop(0).removeprefix("PYTHONPATH=")} if "=" in words[0] else {}
+    result = environment.run(*words, cwd=folder, variables=variables)
+    part = words[:2] == ["assay", "certify"] and not {"-k", "--smoke"}.isdisjoint(words)
+    printed = " ".join(result.stdout.split())
+    assert result.returncode == (1 if part else 0), f"{text}\n{result.stdout}{result.stderr}"
+    assert remark.strip() in printed, f"{text}\n{result.stdout}"
+    return printed
 
 
 def test_a_change_that_does_not_fit_is_noticed(tmp_path: Path) -> None:
@@ -286,7 +267,11 @@ def test_the_example_began_with_the_templates() -> None:
 
 
 def test_the_example_certifies(tmp_path: Path) -> None:
-    table = HERON / "heron" / "heron@1.0.toml"
-    result = run(["assay", "certify", "heron:backend", "--table", str(table)], tmp_path, [HERON])
+    """Installed by pip, not editable, and started elsewhere."""
+    environment = Environment(tmp_path / "environment")
+    project = shutil.copytree(HERON, tmp_path / "heron", ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    environment.install(project, cwd=tmp_path)
+    assert environment.names() == {"heron"}
+    result = environment.run("assay", "certify", "heron", "--out", "certified", cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "CERTIFIED: heron against heron@1.0" in " ".join(result.stdout.split())

@@ -88,3 +88,11 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
 def test_the_commands_are_all_of_them() -> None:
     verbs = {shlex.split(command)[1] for command in printed("Commands")}
     assert verbs == set(main.commands) and LONG in printed("Commands")
+
+
+def test_the_commands_for_a_backend_of_ones_own_are_run() -> None:
+    """`tests/test_new.py` runs those of the document, and the README's are among them."""
+    document = (ROOT / "docs" / "certify-your-backend.md").read_text(encoding="utf-8")
+    run = set(re.findall(r"^    (\S.*)$", document, re.MULTILINE))
+    own = [command for line in printed("Your own backend") for command in line.split(" && ")]
+    assert len(own) == 4 and set(own) <= run

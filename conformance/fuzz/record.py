@@ -17,6 +17,7 @@ from typing import Any
 from npu_assay.conformance.fuzz.names import Name, parse
 from npu_assay.conformance.package import FUZZ, FUZZ_JOURNAL, PackageError, writing
 from npu_assay.conformance.results import CaseResult, ResultError, from_line, to_line
+from npu_assay.files import replacing, write_whole
 
 BLOCK = 512  # programs
 
@@ -38,7 +39,7 @@ class Record:
         """How many blocks are whole, and which programs of the next one are there. Cuts off half a line."""
         if not self._path.is_file():
             with writing(self._folder):
-                self._path.write_text(self._header + "\n", encoding="utf-8")
+                write_whole(self._path, f"{self._header}\n".encode())
             return 0, set()
         with self._path.open("rb+") as file:
             header = file.readline()
@@ -95,13 +96,11 @@ def _by_number(result: CaseResult) -> int:
 def write_file(folder: Path, lines: Iterator[CaseResult]) -> str:
     """Write fuzz.jsonl under a temporary name and move it into place; returns its digest."""
     digest = hashlib.sha256()
-    with writing(folder):
-        with (folder / f"{FUZZ}.tmp").open("wb") as file:
-            for result in lines:
-                line = f"{to_line(result)}\n".encode()
-                digest.update(line)
-                file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        (folder / f"{FUZZ}.tmp").replace(folder / FUZZ)
+    with writing(folder), replacing(folder / FUZZ) as (draft,), draft.open("wb") as file:
+        for result in lines:
+            line = f"{to_line(result)}\n".encode()
+            digest.update(line)
+            file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
     return digest.hexdigest()

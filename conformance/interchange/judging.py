@@ -7,7 +7,6 @@ and a file that says otherwise is a failure of its case.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,6 +44,7 @@ from npu_assay.conformance.numerics import EXACT_SCHEMES, judge
 from npu_assay.conformance.results import METRICS, Failure, Number, program_sha256, rounded
 from npu_assay.conformance.selection import all_cases
 from npu_assay.conformance.table import FOLDER, Table, TableError, load_table
+from npu_assay.files import write_whole
 
 PASS, FAIL = "pass", "fail"
 _INPUT = re.compile(r"input_\d+(\.pb|\.npy)")
@@ -327,11 +327,7 @@ def write_report(report: Report, path: Path) -> None:
         "passed": report.passed,
         "cases": [asdict(one) for one in sorted(report.judgements, key=lambda one: one.case)],
     }
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        draft.replace(path)
+        write_whole(path, f"{json.dumps(data, indent=1, sort_keys=True)}\n".encode())
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        draft.unlink(missing_ok=True)

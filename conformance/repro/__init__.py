@@ -13,6 +13,7 @@ from npu_assay.conformance.repro.script import TARGETS, script
 from npu_assay.conformance.results import program_sha256
 from npu_assay.conformance.seeds import reseeded
 from npu_assay.conformance.selection import all_cases
+from npu_assay.files import replacing, write_synced
 
 FOLDER = "repro"
 _UNSAFE = re.compile(r"[^\w.=+-]+")
@@ -38,9 +39,9 @@ def write_scripts(found: Drift, folder: Path) -> str:
     texts = {f"{file_name(e.result.case)}.py": script(found, e, cases[e.result.case]) for e in found.found}
     try:
         target.mkdir(exist_ok=True)
-        for name, text in texts.items():
-            (target / f"{name}.tmp").write_text(text, encoding="utf-8")
-            (target / f"{name}.tmp").replace(target / name)
+        with replacing(*(target / name for name in texts)) as drafts:
+            for draft, text in zip(drafts, texts.values(), strict=True):
+                write_synced(draft, text.encode())
         for path in target.glob("*.py"):
             if path.name not in texts:
                 path.unlink()

@@ -16,7 +16,6 @@ __all__ = [
     "EthosUBackend",
     "EthosUCompileSpec",
     "EthosUPartitioner",
-    "EthosUQuantizer",
     "EthosURuntime",
     "VelaExternalBlockPlacements",
     "ethos_u55",
@@ -25,7 +24,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The quantizer, which alone needs torchao."""
+    """EthosUQuantizer, which alone needs torchao: only who asks for it gets a ModuleNotFoundError without torchao."""
     if name == "EthosUQuantizer":
         from npu_assay.partitioners.ethosu.quantizer import EthosUQuantizer
 

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from npu_assay.files import write_whole
 from npu_assay.partitioners.ethosu.boundary import (
     Nodes,
     Reasons,
@@ -137,7 +138,7 @@ class EthosUPartitioner(Partitioner):
         logger.info("%s\n%s\n(Placeholders and outputs are not listed.)", title, table)
         if folder:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            Path(folder, REPORT_FILE).write_text(f"{title}\n{table}\n", encoding="utf-8")
+            write_whole(Path(folder, REPORT_FILE), f"{title}\n{table}\n".encode())
 
 
 def _checks(given: Sequence[OperatorSupportBase] | None) -> tuple[OperatorSupportBase, ...]:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.quantizer import Quantizer
 
 from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
 from npu_assay.partitioners.ethosu.quantizing.annotating import annotate, annotate_shared, unmark
@@ -29,6 +28,7 @@ from npu_assay.partitioners.ethosu.quantizing.config import (
 from npu_assay.partitioners.ethosu.rewriting import rewrite
 from npu_assay.partitioners.ethosu.support.common import MARK
 from npu_assay.partitioners.exir.annotations import check_annotations
+from npu_assay.partitioners.exir.pt2e import Quantizer
 
 __all__ = [
     "EthosUQuantizer",

@@ -9,8 +9,13 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e import HistogramObserver, MinMaxObserver, PerChannelMinMaxObserver
-from torchao.quantization.pt2e.quantizer import QuantizationSpec
+
+from npu_assay.partitioners.exir.pt2e import (
+    HistogramObserver,
+    MinMaxObserver,
+    PerChannelMinMaxObserver,
+    QuantizationSpec,
+)
 
 ANNOTATION = "quantization_annotation"
 """Where torchao looks for a node's annotation, in `node.meta`."""

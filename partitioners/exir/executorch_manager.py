@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, TextIO, TypeVar
 
 from torch.export import ExportedProgram
 
+from npu_assay.files import write_whole
 from npu_assay.partitioners.exir.constant_methods import check_constant_methods, check_method_name
 from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
@@ -97,12 +98,7 @@ class ExecutorchProgramManager:
             raise ExirError(
                 "file of another kind", found=target.name, expected="a name that ends with .pte", where="path"
             )
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            draft.write_bytes(self.buffer)
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
+        write_whole(target, self.buffer)
 
     @staticmethod
     def _of(found: Mapping[str, T], name: str) -> T:

@@ -14,13 +14,6 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.quantizer import (
-    DerivedQuantizationSpec,
-    FixedQParamsQuantizationSpec,
-    QuantizationAnnotation,
-    Quantizer,
-    SharedQuantizationSpec,
-)
 
 from npu_assay.partitioners.exir.annotations import (
     ANNOTATION,
@@ -28,6 +21,13 @@ from npu_assay.partitioners.exir.annotations import (
     check_annotations,
     is_float,
     weight_spec,
+)
+from npu_assay.partitioners.exir.pt2e import (
+    DerivedQuantizationSpec,
+    FixedQParamsQuantizationSpec,
+    QuantizationAnnotation,
+    Quantizer,
+    SharedQuantizationSpec,
 )
 
 aten = torch.ops.aten

@@ -30,6 +30,16 @@ __all__ = [
     "backend",
 ]
 
+
+def __getattr__(name: str) -> Any:
+    """XnnpackQuantizer, which alone needs torchao: only who asks for it gets a ModuleNotFoundError without torchao."""
+    if name == "XnnpackQuantizer":
+        from npu_assay.partitioners.xnnpack.quantizer import XnnpackQuantizer
+
+        return XnnpackQuantizer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 _CONFIGS = {config.__name__: config for config in _configs.ALL_CONFIGS}
 
 

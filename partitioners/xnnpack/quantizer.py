@@ -18,13 +18,6 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e import PlaceholderObserver
-from torchao.quantization.pt2e.quantizer import (
-    QuantizationAnnotation,
-    QuantizationSpec,
-    Quantizer,
-    SharedQuantizationSpec,
-)
 
 from npu_assay.partitioners.exir.annotations import (
     ANNOTATION,
@@ -32,6 +25,13 @@ from npu_assay.partitioners.exir.annotations import (
     activation_spec,
     check_annotations,
     weight_spec,
+)
+from npu_assay.partitioners.exir.pt2e import (
+    PlaceholderObserver,
+    QuantizationAnnotation,
+    QuantizationSpec,
+    Quantizer,
+    SharedQuantizationSpec,
 )
 
 aten = torch.ops.aten

@@ -39,7 +39,7 @@ def as_written(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
 def test_exported_models_give_the_goldens(backend: str, tmp_path: Path) -> None:
     folder, outputs = tmp_path / "cases", tmp_path / "outputs"
     some = SOME if backend.startswith("neutron") else OTHERS
-    manifest = export(Request(f"partitioners.{backend}", "onnx", folder, some))
+    manifest = export(Request(f"npu_assay.partitioners.{backend}", "onnx", folder, some))
     assert manifest.cases
     run_all(folder, outputs, as_written)
     report = judge_folder(JudgeRequest(folder, outputs))

@@ -60,7 +60,7 @@ class Machine:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
         with theirs:
             self._child = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-c", command],
+                [sys.executable, "-P", "-W", "ignore", "-c", command],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=environment,

@@ -7,7 +7,6 @@ from itertools import chain
 
 import torch
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpecBase, SharedQuantizationSpec
 
 from npu_assay.partitioners.ethosu.quantizing.config import FIXED_RANGE, QuantizationConfig, integers
 from npu_assay.partitioners.ethosu.quantizing.operators import (
@@ -24,6 +23,7 @@ from npu_assay.partitioners.ethosu.quantizing.operators import (
 )
 from npu_assay.partitioners.ethosu.support.common import MARK
 from npu_assay.partitioners.exir.annotations import ANNOTATION, is_float
+from npu_assay.partitioners.exir.pt2e import QuantizationAnnotation, QuantizationSpecBase, SharedQuantizationSpec
 
 aten = torch.ops.aten
 INTEGERS = (torch.int8, torch.int16, torch.int32)

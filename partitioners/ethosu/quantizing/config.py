@@ -7,14 +7,14 @@ from functools import cache
 
 import torch
 from torch.fx import Node
-from torchao.quantization.pt2e import HistogramObserver
-from torchao.quantization.pt2e.quantizer import (
-    DerivedQuantizationSpec,
-    FixedQParamsQuantizationSpec,
-    QuantizationSpec,
-)
 
 from npu_assay.partitioners.exir.annotations import activation_spec, weight_spec
+from npu_assay.partitioners.exir.pt2e import (
+    DerivedQuantizationSpec,
+    FixedQParamsQuantizationSpec,
+    HistogramObserver,
+    QuantizationSpec,
+)
 
 aten = torch.ops.aten
 SMALLEST_8 = 2.0**-16
