@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npu_assay.conformance.evidence import FORM, GATES
-from npu_assay.conformance.promise import DIFFER, DOCUMENTED, documented, source
+from npu_assay.conformance.promise import BEYOND, DIFFER, DOCUMENTED, documented, source
 from npu_assay.conformance.results import CaseResult
 from npu_assay.conformance.table import Table
 
@@ -139,6 +139,13 @@ class Drift:
     def documented(self) -> Mapping[str, int]:
         """What document and code say of all cases, by DOCUMENTED."""
         return count_documented(self.entries)
+
+    @property
+    def beyond(self) -> Mapping[tuple[str, str], int]:
+        """Accepted cases by operator and precision that the document does not list."""
+        counts = Counter((e.result.row, e.precision) for e in self.entries if e.document == BEYOND)
+        order = {place: at for at, place in enumerate((line.row, line.precision) for line in self.lines)}
+        return {place: counts[place] for place in sorted(counts, key=order.__getitem__)}
 
     def by(self, key: str) -> dict[str, Mapping[str, int]]:
         """Counts by "row" or by "constraint"."""

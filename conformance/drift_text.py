@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from npu_assay.conformance.drift import AGREEMENTS, FLAGS, Drift, Entry, Line
-from npu_assay.conformance.promise import DIFFER, DOCUMENTED
+from npu_assay.conformance.promise import BEYOND, DIFFER, DOCUMENTED
 from npu_assay.conformance.table import Row, Table
 
 WORDS: Mapping[str, str] = {**AGREEMENTS, **FLAGS}
@@ -27,10 +27,12 @@ def lines(found: Drift) -> Iterator[str]:
 
 
 def documented_lines(found: Drift) -> Iterator[str]:
-    """Every constraint of an operator in which document and code differ; then the operators that have no cases."""
+    """Every constraint of an operator in which document and code differ, then what is not in one of them."""
     for line in found.lines:
         if line.differs:
             yield f"{place(line)}{_origin(line.source)}: {documented_text(line.documented)}"
+    for (row, precision), cases in found.beyond.items():
+        yield f"{'/'.join(filter(None, (row, precision)))}: {cases} {DOCUMENTED[BEYOND]}"
     for row in without_cases(found.table):
         (reason,) = row.constraints
         yield f"{row.documented_as or row.name} ({row.document}) has no cases, refused: {reason.code} [{reason.source}]"
@@ -51,6 +53,8 @@ def _documented(found: Drift) -> Iterator[str]:
         names = list(dict.fromkeys(line.row for line in group))
         counts = documented_text({key: sum(line.documented[key] for line in group) for key in DOCUMENTED})
         yield f"  {code}{_origin(origin)}: {counts}; {_some(names)}"
+    if found.beyond:
+        yield f"  {DOCUMENTED[BEYOND]}: {_some([' '.join(place).strip() for place in found.beyond])}"
 
 
 def constraints_that_differ(found: Drift) -> dict[tuple[str, str], list[Line]]:
@@ -136,6 +140,9 @@ def documented_markdown(found: Drift) -> Iterator[str]:
         counts = {key: sum(line.documented[key] for line in group) for key in differing}
         names = ", ".join(dict.fromkeys(line.row for line in group))
         yield _row([f"`{code}`", origin, names], counts, differing)
+    if found.beyond:
+        yield from ("", f"| operator | precision | {DOCUMENTED[BEYOND]} |", "|---|---|---|")
+    yield from (f"| {row} | {precision} | {cases} |" for (row, precision), cases in found.beyond.items())
     yield from _uncounted(found.table)
 
 

@@ -347,7 +347,7 @@ def _precisions(texts: list[Any], source: str, where: str) -> dict[str, str]:
         check_type(text, str, f"{where}: precisions")
         name, _, own = text.partition(" @")
         check_known(name, PRECISIONS, f"{where}: precisions", "precision")
-        check_source(own or source, f"{where}: precisions: {name!r}")
+        check_source(own or source, f"{where}: precisions: {name!r}: source")
         if name in found:
             raise TableError(f"{where}: precisions: {name!r} stands twice")
         found[name] = own or source
