@@ -13,13 +13,15 @@ from typing import Any
 from npu_assay.conformance.constraints import Constraint, nearest, parse_constraint
 from npu_assay.conformance.schema import (
     DOCUMENT,
-    TableError,
     check_keys,
     check_known,
     check_operator,
     check_source,
     check_text,
     check_type,
+)
+from npu_assay.conformance.schema import (
+    TableError as TableError,
 )
 
 FOLDER = Path(__file__).parent / "tables"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,6 +73,13 @@ def test_the_numbers_of_rows(name: str, document: str) -> None:
     counts = (len(published(document)["operators"]), both, len(table.refused), len(table.rewritten), beyond)
     assert counts == COUNTS[name]
     assert sum(counts[1:4]) == counts[0]
+
+
+def test_the_numbers_are_those_of_the_decisions() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "decisions.md").read_text()
+    lines = text.partition("| | Ethos-U55 | Ethos-U85 |")[2].splitlines()[2:7]
+    stated = [tuple(int(cell) for cell in line.strip("|").split("|")[1:]) for line in lines]
+    assert stated == list(zip(*COUNTS.values(), strict=True))
 
 
 @pytest.mark.parametrize(("name", "document"), PAIRS)

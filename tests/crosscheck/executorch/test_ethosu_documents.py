@@ -119,6 +119,7 @@ def quantized(name: str, table: str) -> tuple[ExportedProgram, dict[str, str]]:
     return made, {node.name: target_name(node.target) for node in calls if target_name(node.target) != GETITEM}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.usefixtures("samples")
 @pytest.mark.parametrize(("table", "name"), REWRITTEN)
 def test_a_rewritten_operator_becomes_the_rows_that_the_table_names(table: str, name: str) -> None:
@@ -136,6 +137,7 @@ def test_a_refused_operator_is_left_out_by_the_real_partitioner(table: str, row:
         assert nodes and not set(nodes) & peer_answer(made, TARGETS[table]).tags.keys(), case.id
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("samples")
 @pytest.mark.parametrize(("table", "name"), WITHOUT_CASES)
 def test_a_refused_operator_without_cases_is_not_delegated_whole(table: str, name: str) -> None:
