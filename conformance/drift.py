@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from npu_assay.conformance.evidence import FORM, GATES
+from npu_assay.conformance.promise import BEYOND, DIFFER, DOCUMENTED, documented, source
 from npu_assay.conformance.results import CaseResult
 from npu_assay.conformance.table import Table
 
 FILE = "drift.json"
-SCHEMA = 1
+SCHEMA = 2
 
 BOTH_ACCEPT, BOTH_REJECT = "both_accept", "both_reject"
 TABLE_ACCEPTS, TABLE_REJECTS = "table_accepts", "table_rejects"
@@ -61,12 +62,13 @@ COUNTED = (*AGREEMENTS, *FLAGS)
 
 @dataclass(frozen=True)
 class Entry:
-    """One case. flag: a key of FLAGS, "" when the model ran as it must."""
+    """One case. flag: a key of FLAGS, "" when the model ran as it must; document: a key of DOCUMENTED, or ""."""
 
     result: CaseResult
     precision: str
     agreement: str
     flag: str
+    document: str = ""
 
     @property
     def drifts(self) -> bool:
@@ -76,16 +78,26 @@ class Entry:
 
 @dataclass(frozen=True)
 class Line:
-    """A constraint of an operator in one precision ("" where there is only one), and counts by COUNTED."""
+    """A constraint of an operator in one precision ("" where there is only one), and counts by COUNTED.
+
+    source: where the constraint comes from, "" for cases about none. documented: counts by DOCUMENTED.
+    """
 
     row: str
     precision: str
     constraint: str
     counts: Mapping[str, int]
+    source: str = ""
+    documented: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def drifts(self) -> bool:
         return any(self.counts[key] for key in (TABLE_ACCEPTS, TABLE_REJECTS, NO_ANSWER, *FLAGS))
+
+    @property
+    def differs(self) -> bool:
+        """Whether document and code differ in a case."""
+        return any(self.documented[key] for key in DIFFER)
 
 
 @dataclass(frozen=True)
@@ -114,10 +126,26 @@ class Drift:
         for entry in self.entries:
             place = entry.result.row, entry.precision, entry.result.constraint
             groups.setdefault(place, []).append(entry)
-        rows = [row.name for row in self.table.rows]
-        kinds = {row.name: list(row.precisions) or [""] for row in self.table.rows}
+        rows = [row.name for row in self.table.every_row]
+        kinds = {row.name: list(row.precisions) or [""] for row in self.table.every_row}
         order = sorted(groups, key=lambda key: (rows.index(key[0]), kinds[key[0]].index(key[1]), key[2]))
-        return tuple(Line(*key, count(groups[key])) for key in order)
+        return tuple(self._line(*key, groups[key]) for key in order)
+
+    def _line(self, row: str, precision: str, code: str, entries: Sequence[Entry]) -> Line:
+        origin = source(self.table, self.table.row(row), code)
+        return Line(row, precision, code, count(entries), origin, count_documented(entries))
+
+    @property
+    def documented(self) -> Mapping[str, int]:
+        """What document and code say of all cases, by DOCUMENTED."""
+        return count_documented(self.entries)
+
+    @property
+    def beyond(self) -> Mapping[tuple[str, str], int]:
+        """Accepted cases by operator and precision that the document does not list."""
+        counts = Counter((e.result.row, e.precision) for e in self.entries if e.document == BEYOND)
+        order = {place: at for at, place in enumerate((line.row, line.precision) for line in self.lines)}
+        return {place: counts[place] for place in sorted(counts, key=order.__getitem__)}
 
     def by(self, key: str) -> dict[str, Mapping[str, int]]:
         """Counts by "row" or by "constraint"."""
@@ -134,8 +162,18 @@ class Drift:
             "table": f"{self.table.name}@{self.table.version}",
             "cases": len(self.entries),
             "counts": dict(self.counts),
+            "documented": dict(self.documented),
+            "refused": {row.name: row.constraints[0].code for row in self.table.refused},
+            "rewritten": {x.name: list(x.operators) for x in self.table.rewritten},
             "lines": [
-                {"row": x.row, "precision": x.precision, "constraint": x.constraint, "counts": dict(x.counts)}
+                {
+                    "row": x.row,
+                    "precision": x.precision,
+                    "constraint": x.constraint,
+                    "source": x.source,
+                    "counts": dict(x.counts),
+                    "documented": dict(x.documented),
+                }
                 for x in self.lines
             ],
             "drifting": [_plain(entry) for entry in self.found],
@@ -158,10 +196,16 @@ def count(entries: Sequence[Entry]) -> Mapping[str, int]:
     return {key: counts[key] for key in COUNTED}
 
 
+def count_documented(entries: Sequence[Entry]) -> Mapping[str, int]:
+    """How many cases document and code say each of DOCUMENTED of."""
+    counts = Counter(entry.document for entry in entries)
+    return {key: counts[key] for key in DOCUMENTED}
+
+
 def _entry(table: Table, result: CaseResult) -> Entry:
     second = result.case.removeprefix(f"{result.row}/").partition("/")[0]
     precision = second if second in table.row(result.row).precisions else ""
-    return Entry(result, precision, agreement(result), flag(result))
+    return Entry(result, precision, agreement(result), flag(result), documented(table, result, precision))
 
 
 def agreement(result: CaseResult) -> str:
@@ -194,6 +238,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
         "case": result.case,
         "agreement": entry.agreement,
         "flag": entry.flag,
+        "document": entry.document,
         "expect": result.expect,
         "reason": result.reason,
         "verdict": result.verdict,

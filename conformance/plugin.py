@@ -49,6 +49,11 @@ class Target:
         return tuple(case for case in self.cases if case.row == row.name)
 
     @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows that have cases."""
+        return tuple(row for row in self.table.every_row if row in self.table.rows or row.precisions)
+
+    @property
     def name(self) -> str:
         """The table's name and version: the first part of the names of tests."""
         return f"{self.table.name}@{self.table.version}"
@@ -108,7 +113,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         cases = [(each, case) for each in chosen for case in _sample(metafunc.config, each, pick(each.cases))]
         _parametrize(metafunc, "assay_case", [(each, case, case.id) for each, case in cases])
     elif "assay_row" in metafunc.fixturenames:
-        rows = [(each, row) for each in chosen for row in _sample(metafunc.config, each, each.table.rows)]
+        rows = [(each, row) for each in chosen for row in _sample(metafunc.config, each, each.rows)]
         _parametrize(metafunc, "assay_row", [(each, row, row.name) for each, row in rows])
     else:
         metafunc.parametrize("assay_target", chosen, ids=[each.name for each in chosen])

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from npu_assay.conformance.constraints import Constraint, nearest, parse_constraint
+from npu_assay.conformance.schema import (
+    DOCUMENT,
+    check_keys,
+    check_known,
+    check_operator,
+    check_source,
+    check_text,
+    check_type,
+)
+from npu_assay.conformance.schema import (
+    TableError as TableError,
+)
 
 FOLDER = Path(__file__).parent / "tables"
 SCHEMA = 1
@@ -28,6 +39,8 @@ TOP: Mapping[str, type] = {
     "common": dict,
     "constraints": dict,
     "operators": dict,
+    "refused": dict,
+    "rewritten": dict,
 }
 ROW: Mapping[str, type] = {
     "document": str,
@@ -35,16 +48,19 @@ ROW: Mapping[str, type] = {
     "constraints": list,
     "operator": str,
     "rewritten_to": str,
+    "source": str,
+    "documented_as": str,
+    "compiled_to": str,
 }
+REWRITTEN: Mapping[str, type] = {"document": str, "operators": list}
 NAMED = ("name", "version", "backend_id")  # of the top: texts that are not empty
 RESCALES = ("tflite_double_round", "tosa_single_round", "xnnpack_fp32")
 """The rescale schemes that there are exact goldens for; a table without one has ""."""
 PARAMETERS = ("macs", "pipes")
 """What a table can say of its hardware."""
-SOURCES = ("document", "decision", "source", "vela", "onnx")
-"""Where the constraints of the suite's own tables come from, beside versions. A table may have others."""
-ALIKE = 0.8  # of a source and a known one, as difflib counts it: then it is that one, misspelt
-OPTIONAL = {"preserve", "mark", "precisions", "operator", "rewritten_to"}
+OPTIONAL = {"preserve", "mark", "refused", "rewritten", "precisions", "operator", "rewritten_to"} | {
+    *("source", "documented_as", "compiled_to"),
+}
 INTEGER_PRECISIONS = ("int8", "int8_per_channel", "int16", "int16_per_channel", "integers")
 PRECISIONS = (
     *("fp32", "fp16", "static_int8", "static_int8_per_channel", "dynamic_int8", "dynamic_int4"),
@@ -57,10 +73,6 @@ alone, codes of 8 and 16 bits (weights always have 8) and plain integers and boo
 """
 
 
-class TableError(ValueError):
-    """A support table that cannot be used; the message names file, operator and key."""
-
-
 @dataclass(frozen=True)
 class Row:
     """One operator of the table.
@@ -68,6 +80,9 @@ class Row:
     `operator` is what programs call (the row's name unless the document spells it otherwise);
     `rewritten_to` is the operator it is judged as after the vendor's passes, or None. `precisions` are the
     number types that the operator is promised in (see PRECISIONS); empty when the vendor has only one.
+    `source` says where the row comes from, "document" unless the vendor's document does not list the operator;
+    `precision_sources` says the same of each precision. `documented_as` is the document's name of the operator where
+    it is another one, and `compiled_to` what the vendor's compiler makes of the operator, both "" where unknown.
     """
 
     name: str
@@ -76,6 +91,14 @@ class Row:
     rewritten_to: str | None
     constraints: tuple[Constraint, ...]
     precisions: tuple[str, ...] = ()
+    source: str = DOCUMENT
+    precision_sources: tuple[str, ...] = ()
+    documented_as: str = ""
+    compiled_to: str = ""
+
+    def source_of(self, precision: str) -> str:
+        """Where the promise of a number type comes from; "" asks for the row's own source."""
+        return dict(zip(self.precisions, self.precision_sources, strict=True)).get(precision, self.source)
 
     def constraint(self, code: str) -> Constraint:
         """The row's constraint with this code. Raises KeyError when it has none."""
@@ -86,8 +109,24 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Rewritten:
+    """An operator of the vendor's document that reaches no partitioner.
+
+    `name` and `document` are spelled as the document prints them; `operators` are the rows of the table that it
+    becomes in edge programs.
+    """
+
+    name: str
+    document: str
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Table:
     """A whole support table. `common` holds for every row; `sha256` is of the file's bytes.
+
+    `refused` are operators that the vendor's document lists and the vendor's code refuses: their only constraint is
+    the reason. `rewritten` are those that edge programs spell otherwise.
 
     `preserve` are the operators that stay whole in the edge program. `mark` is the name under which the vendor's
     quantizer notes in a node's meta (`custom`) that it quantised the node, "" when it does not. `file` is what errors
@@ -106,16 +145,22 @@ class Table:
     sha256: str
     preserve: tuple[str, ...] = ()
     mark: str = ""
+    refused: tuple[Row, ...] = ()
+    rewritten: tuple[Rewritten, ...] = ()
     file: str = field(default="", compare=False)
 
+    @property
+    def every_row(self) -> tuple[Row, ...]:
+        """The rows that are promised, then those that are refused."""
+        return (*self.rows, *self.refused)
+
     def row(self, name: str) -> Row:
-        """The row called `name`. Raises TableError that names the nearest row."""
-        for row in self.rows:
+        """The row called `name`, promised or refused. Raises TableError that names the nearest row."""
+        for row in self.every_row:
             if row.name == name:
                 return row
-        raise TableError(
-            f"table {self.name}@{self.version} has no operator {name!r}{nearest(name, (r.name for r in self.rows))}"
-        )
+        known = nearest(name, (row.name for row in self.every_row))
+        raise TableError(f"table {self.name}@{self.version} has no operator {name!r}{known}")
 
     def sentence(self, constraint: Constraint) -> str:
         """A constraint in words."""
@@ -202,21 +247,22 @@ def _toml_error(text: str, message: str) -> str:
 
 def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
     """Check a table's data against the schema and make the record. Raises TableError."""
-    _check_keys(data, TOP, set(TOP) - OPTIONAL, file)
+    check_keys(data, TOP, set(TOP) - OPTIONAL, file)
     if data["schema"] != SCHEMA:
         raise TableError(f"{file}: schema is {data['schema']}, expected {SCHEMA}")
     for key in NAMED:
-        _check_text(data[key], f"{file}: {key}")
+        check_text(data[key], f"{file}: {key}")
     if data["rescale"]:
-        _check_known(data["rescale"], RESCALES, f"{file}: rescale", "scheme")
+        check_known(data["rescale"], RESCALES, f"{file}: rescale", "scheme")
     meanings = _meanings(data["constraints"], file)
-    _check_keys(data["common"], {"constraints": list}, {"constraints"}, f"{file}: common")
+    check_keys(data["common"], {"constraints": list}, {"constraints"}, f"{file}: common")
     for key, value in data["parameters"].items():
-        _check_known(key, PARAMETERS, f"{file}: parameters", "key")
-        _check_type(value, int, f"{file}: parameters: {key}")
+        check_known(key, PARAMETERS, f"{file}: parameters", "key")
+        check_type(value, int, f"{file}: parameters: {key}")
     rows = tuple(_row(name, row, meanings, f"{file}: {name}") for name, row in data["operators"].items())
     if not rows:
         raise TableError(f"{file}: operators: the table is empty")
+    refused = tuple(_refused(name, row, meanings, f"{file}: {name}") for name, row in data.get("refused", {}).items())
     table = Table(
         **{key: data[key] for key in ("name", "version", "backend_id", "source", "rescale")},
         parameters=tuple(data["parameters"].items()),
@@ -226,58 +272,88 @@ def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
         sha256=sha256,
         preserve=_names(data.get("preserve", []), f"{file}: preserve"),
         mark=data.get("mark", ""),
+        refused=refused,
+        rewritten=tuple(_rewritten(name, row, rows, file) for name, row in data.get("rewritten", {}).items()),
         file=file,
     )
+    _check_once(table, file)
     _check_used(table, file)
     return table
 
 
 def _meanings(data: Mapping[str, Any], file: str) -> dict[str, str]:
     for code, sentence in data.items():
-        _check_type(sentence, str, f"{file}: constraints: {code}")
+        check_type(sentence, str, f"{file}: constraints: {code}")
     return dict(data)
 
 
 def _row(name: str, data: Any, meanings: Mapping[str, str], where: str) -> Row:
-    _check_type(data, dict, where)
-    _check_keys(data, ROW, set(ROW) - OPTIONAL, where)
-    _check_operator(name, where)
+    check_type(data, dict, where)
+    check_keys(data, ROW, set(ROW) - OPTIONAL, where)
+    check_operator(name, where)
     for key in {"operator", "rewritten_to"} & data.keys():
-        _check_operator(data[key], f"{where}: {key}: {data[key]!r}")
+        check_operator(data[key], f"{where}: {key}: {data[key]!r}")
+    source = data.get("source", DOCUMENT)
+    check_source(source, f"{where}: source")
+    precisions = _precisions(data.get("precisions", []), source, where)
     row = Row(
         name,
         data["document"],
         data.get("operator", name),
         data.get("rewritten_to"),
         _constraints(data["constraints"], meanings, where),
-        _precisions(data.get("precisions", []), where),
+        tuple(precisions),
+        source,
+        tuple(precisions.values()),
+        data.get("documented_as", ""),
+        data.get("compiled_to", ""),
     )
     for constraint in row.constraints:
         _check_precisions(constraint, row, where)
     return row
 
 
-def _check_operator(name: str, where: str) -> None:
-    if len([part for part in name.split(".") if part.strip()]) < 3:
-        raise TableError(f"{where}: an operator is named namespace.operator.overload, e.g. aten.add.Tensor")
+def _refused(name: str, data: Any, meanings: Mapping[str, str], where: str) -> Row:
+    """A row of which the document says more than the code does: it has one constraint, which says why."""
+    row = _row(name, data, meanings, where)
+    if len(row.constraints) != 1:
+        raise TableError(f"{where}: constraints: expected one, the reason of the refusal, found {len(row.constraints)}")
+    if row.source != DOCUMENT:
+        raise TableError(
+            f"{where}: source: expected {DOCUMENT!r}, as only that lists the operator, found {row.source!r}"
+        )
+    return row
+
+
+def _rewritten(name: str, data: Any, rows: Iterable[Row], file: str) -> Rewritten:
+    where = f"{file}: rewritten: {name}"
+    check_type(data, dict, where)
+    check_keys(data, REWRITTEN, set(REWRITTEN), where)
+    for operator in _names(data["operators"], f"{where}: operators"):
+        check_known(operator, [row.name for row in rows], f"{where}: operators", "row")
+    return Rewritten(name, data["document"], tuple(data["operators"]))
 
 
 def _names(names: list[Any], where: str) -> tuple[str, ...]:
     """A list of operators."""
     for name in names:
-        _check_type(name, str, where)
-        _check_operator(name, f"{where}: {name}")
+        check_type(name, str, where)
+        check_operator(name, f"{where}: {name}")
     return tuple(names)
 
 
-def _precisions(names: list[Any], where: str) -> tuple[str, ...]:
-    """A row's number types, each once."""
-    for name in names:
-        _check_type(name, str, f"{where}: precisions")
-        _check_known(name, PRECISIONS, f"{where}: precisions", "precision")
-        if names.count(name) > 1:
+def _precisions(texts: list[Any], source: str, where: str) -> dict[str, str]:
+    """A row's number types, each once, and where each comes from: `int16 @1.5.1`, or without a source as the row."""
+    found: dict[str, str] = {}
+    for text in texts:
+        check_type(text, str, f"{where}: precisions")
+        name, _, own = text.partition(" @")
+        check_known(name, PRECISIONS, f"{where}: precisions", "precision")
+        check_source(own or source, f"{where}: precisions: {name!r}: source")
+        if name in found:
             raise TableError(f"{where}: precisions: {name!r} stands twice")
-    return tuple(names)
+        found[name] = own or source
+    return found
 
 
 def _check_precisions(constraint: Constraint, row: Row, where: str) -> None:
@@ -297,53 +373,30 @@ def _constraints(texts: list[Any], meanings: Mapping[str, str], where: str) -> t
 
 
 def _constraint(text: Any, meanings: Mapping[str, str], where: str) -> Constraint:
-    _check_type(text, str, where)
+    check_type(text, str, where)
     try:
         constraint = parse_constraint(text)
     except ValueError as error:
         raise TableError(f"{where}: {error}") from error
-    _check_known(constraint.code, meanings, where, "constraint")
-    _check_source(constraint, where)
+    check_known(constraint.code, meanings, where, "constraint")
+    check_source(constraint.source, f"{where}: constraint {constraint.code!r}: source")
     if ("{value}" in meanings[constraint.code]) != (constraint.value is not None):
         wants = "needs a value" if constraint.value is None else f"takes no value, found {constraint.value!r}"
         raise TableError(f"{where}: constraint {constraint.code!r} {wants}")
     return constraint
 
 
-def _check_source(constraint: Constraint, where: str) -> None:
-    """A source may be anything but a known one misspelt."""
-    source = constraint.source
-    if source not in SOURCES and (close := difflib.get_close_matches(source, SOURCES, n=1, cutoff=ALIKE)):
-        raise TableError(f"{where}: constraint {constraint.code!r}: source {source!r}, did you mean {close[0]!r}?")
+def _check_once(table: Table, file: str) -> None:
+    """An operator is either promised or refused."""
+    names = [row.name for row in table.every_row]
+    for row in table.refused:
+        if names.count(row.name) > 1:
+            raise TableError(f"{file}: refused: {row.name!r} stands in operators, too")
 
 
 def _check_used(table: Table, file: str) -> None:
     """Every meaning belongs to some constraint: a stray one is a misspelling or a leftover."""
-    used = {c.code for c in table.common} | {c.code for row in table.rows for c in row.constraints}
+    used = {c.code for c in table.common} | {c.code for row in table.every_row for c in row.constraints}
     for code, _ in table.meanings:
         if code not in used:
             raise TableError(f"{file}: constraints: no operator uses {code!r}{nearest(code, used)}")
-
-
-def _check_keys(data: Mapping[str, Any], known: Mapping[str, type], required: set[str], where: str) -> None:
-    for key, value in data.items():
-        _check_known(key, known, where, "key")
-        _check_type(value, known[key], f"{where}: {key}")
-    for key in known:
-        if key in required and key not in data:
-            raise TableError(f"{where}: key {key!r} is missing")
-
-
-def _check_type(value: Any, kind: type, where: str) -> None:
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise TableError(f"{where}: expected {kind.__name__}, found {value!r} ({type(value).__name__})")
-
-
-def _check_known(name: str, known: Collection[str], where: str, what: str) -> None:
-    if name not in known:
-        raise TableError(f"{where}: unknown {what} {name!r}{nearest(name, known)}")
-
-
-def _check_text(text: str, where: str) -> None:
-    if not text.strip() or not text.isprintable():
-        raise TableError(f"{where}: expected a name, found {text!r}")

@@ -28,8 +28,23 @@ def test_every_row_has_several_cases_in_each_precision(table: Table) -> None:
     counts: dict[tuple[str, str | None], int] = {}
     for case in CASES[table.name]:
         counts[case.row, case.precision] = counts.get((case.row, case.precision), 0) + 1
-    assert counts.keys() == {(row.name, precision) for row in table.rows for precision in row.precisions}
-    assert min(counts.values()) >= LEAST
+    refused = {(row.name, precision) for row in table.refused for precision in row.precisions}
+    assert counts.keys() == {(row.name, precision) for row in table.rows for precision in row.precisions} | refused
+    assert min(count for place, count in counts.items() if place not in refused) >= LEAST
+
+
+def test_a_refused_row_has_one_case_in_each_precision() -> None:
+    (u55, *_) = TABLES
+    refused = {row.name: row for row in u55.refused}
+    cases = [case for case in CASES[u55.name] if case.row in refused]
+    assert [(case.row, case.precision) for case in cases] == [
+        (row.name, precision) for row in u55.refused for precision in row.precisions
+    ]
+    assert len(cases) == 16
+    for case in cases:
+        (reason,) = refused[case.row].constraints
+        assert (case.constraint, case.expect, case.reason) == (reason.code, "reject", reason.code)
+        assert case.row in {step.op for step in case.graph.steps}
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)

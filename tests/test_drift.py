@@ -18,11 +18,11 @@ from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.drift import AGREEMENTS, COUNTED, FLAGS, agreement, count, drift, flag
 from npu_assay.conformance.drift_run import read_drift
-from npu_assay.conformance.drift_text import lines
+from npu_assay.conformance.drift_text import documented_lines, lines, markdown
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.package import CERTIFICATE, RESULTS, TABLE
 from npu_assay.conformance.results import CaseResult, Failure
-from npu_assay.conformance.table import load_table
+from npu_assay.conformance.table import load_table, read_table
 
 FAKE = load_table(fake_backend.TABLE)
 CASES = cases_for(FAKE)
@@ -156,7 +156,9 @@ def test_a_sound_backend_has_no_drift(folders: Path) -> None:
     shown = invoke(folders / "backend")
     assert shown.exit_code == 0
     assert "0 drift" in shown.stdout and "    0 table rejects, code accepts" in shown.stdout
-    assert len(shown.stdout.splitlines()) == 1 + len(AGREEMENTS)
+    before, _, after = shown.stdout.partition("document against code")
+    assert len(before.splitlines()) == 1 + len(AGREEMENTS)
+    assert "document promises, code accepts" in after and "document excludes, code accepts" not in after
 
 
 def test_the_text_names_cases(folders: Path) -> None:
@@ -176,6 +178,116 @@ def test_counts_follow_the_results() -> None:
     assert (after.counts["table_rejects"], after.counts["both_reject"]) == (0, 1)
     assert set(count(())) == {*AGREEMENTS, *FLAGS} and not after.found
     assert any("1 drift" in line for line in lines(before))
+
+
+# ------------------------------------------------------------------------------------ document against code
+
+TABLE_OF_TWO = """\
+schema = 1
+name = "toy"
+version = "1.0"
+backend_id = "ToyBackend"
+source = "a test"
+rescale = ""
+
+[parameters]
+
+[common]
+constraints = ["common @1.5.1"]
+
+[constraints]
+common = "always"
+rank = "the rank must be {value}"
+batch = "the batch size must be {value}"
+missing = "there is no such operator"
+
+[operators."aten.relu.default"]
+document = "rank 4"
+precisions = ["int8", "int16 @1.5.1"]
+constraints = ["rank = 4 @document", "batch = 1 @1.5.1"]
+
+[operators."aten.abs.default"]
+document = ""
+source = "1.5.1"
+precisions = ["int8"]
+constraints = []
+
+[refused]
+"aten.neg.default" = { document = "8x8", precisions = ["int8"], constraints = ["missing @1.5.1"] }
+"ours.loop.default" = { document = "8x8", documented_as = "loop", constraints = ["missing @1.5.1"] }
+
+[rewritten]
+"sqrt.default" = { document = "8x8", operators = ["aten.abs.default"] }
+"""
+TOY = read_table(TABLE_OF_TWO.encode(), "toy@1.0.toml")
+
+
+def toy(name: str, constraint: str, expect: str, verdict: str) -> CaseResult:
+    """A result of a case of the toy table: `name` is "row/precision"."""
+    reason = constraint if expect == "reject" else None
+    case, row = f"{name}/{constraint}/x/y", name.partition("/")[0]
+    return replace(answer(expect, verdict), case=case, row=row, constraint=constraint, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("result", "found"),
+    [
+        (("aten.relu.default/int8", "operator", "accept", "accept"), "promises_accepts"),
+        (("aten.relu.default/int8", "operator", "accept", "reject"), "promises_rejects"),
+        (("aten.relu.default/int8", "operator", "accept", "partial"), "promises_rejects"),
+        (("aten.relu.default/int8", "rank", "reject", "reject"), "excludes_rejects"),
+        (("aten.relu.default/int8", "rank", "reject", "partial"), "excludes_accepts"),
+        (("aten.relu.default/int8", "rank", "accept", "accept"), "promises_accepts"),
+        (("aten.relu.default/int8", "batch", "reject", "reject"), "unconditional_rejects"),
+        (("aten.relu.default/int8", "batch", "reject", "accept"), "unconditional_accepts"),
+        (("aten.relu.default/int8", "common", "reject", "partial"), "unconditional_rejects"),
+        (("aten.relu.default/int16", "operator", "accept", "accept"), "unlisted_accepts"),
+        (("aten.abs.default/int8", "operator", "accept", "accept"), "unlisted_accepts"),
+        (("aten.abs.default/int8", "common", "reject", "reject"), "unlisted_rejects"),
+        (("aten.neg.default/int8", "missing", "reject", "reject"), "promises_rejects"),
+        (("aten.neg.default/int8", "missing", "reject", "accept"), "promises_accepts"),
+        (("aten.relu.default/int8", "operator", "unspecified", "accept"), ""),
+        (("aten.relu.default/int8", "operator", "accept", "error"), ""),
+    ],
+)
+def test_what_the_document_says_of_a_case(result: tuple[str, str, str, str], found: str) -> None:
+    assert drift("toy", TOY, [toy(*result)]).entries[0].document == found
+
+
+def test_document_and_code_by_operator_and_constraint() -> None:
+    found = drift(
+        "toy",
+        TOY,
+        [
+            toy("aten.relu.default/int8", "operator", "accept", "accept"),
+            toy("aten.relu.default/int8", "batch", "reject", "reject"),
+            toy("aten.relu.default/int16", "batch", "reject", "reject"),
+            toy("aten.relu.default/int16", "operator", "accept", "accept"),
+            toy("aten.abs.default/int8", "operator", "accept", "accept"),
+            toy("aten.neg.default/int8", "missing", "reject", "reject"),
+        ],
+    )
+    assert not found.found, "table and code agree"
+    assert list(documented_lines(found)) == [
+        "aten.relu.default/int8/batch [1.5.1]: 1 document states no such condition, code rejects",
+        "aten.neg.default/int8/missing [1.5.1]: 1 document promises, code rejects",
+        "aten.relu.default/int16: 1 document does not list, code accepts",
+        "aten.abs.default/int8: 1 document does not list, code accepts",
+        "loop (8x8) has no cases, refused: missing [1.5.1]",
+        "sqrt.default (8x8) has no cases, rewritten to aten.abs.default",
+    ]
+    text = list(lines(found))
+    assert "  batch [1.5.1]: 1 document states no such condition, code rejects; aten.relu.default" in text
+    assert "       1 document does not list, code rejects" in text
+    assert "  document does not list, code accepts: aten.relu.default int16, aten.abs.default int8" in text
+    page = list(markdown(found))
+    assert "| `missing` | 1.5.1 | aten.neg.default | 1 |  |" in page
+    assert "| aten.relu.default | int16 | 1 |" in page
+    assert "| sqrt.default | 8x8 | aten.abs.default |" in page
+    data = found.as_json()
+    assert data["documented"]["unconditional_rejects"] == 1 and data["rewritten"] == {
+        "sqrt.default": ["aten.abs.default"]
+    }
 
 
 # ------------------------------------------------------------------------------------ what cannot be read
@@ -202,5 +314,6 @@ def test_an_unusable_run_is_one_error(
 def test_errors_of_use(folders: Path, tmp_path: Path) -> None:
     assert "no run has written here" in invoke(tmp_path).stderr
     assert invoke(folders / "strays", "--json", "--markdown").exit_code == 2
+    assert invoke(folders / "strays", "--json", "--document").exit_code == 2
     found = invoke(folders / "strays", "--repros")
     assert found.exit_code == 2 and "no scripts for fake_backend:strays: expected one of executorch:" in found.stderr

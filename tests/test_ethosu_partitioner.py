@@ -280,7 +280,7 @@ def test_a_hundred_rejections_are_readable_in_80_columns() -> None:
 
 HUNDRED = """\
 unsupported: 60 nodes
-the operator is not in the support table
+the NPU has no such operator
 
  Operator            Nodes                        Found
  ──────────────────────────────────────────────────────────────────

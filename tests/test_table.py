@@ -36,6 +36,16 @@ rank = "the rank must be {value}"
 "aten.abs.default" = { document = "", constraints = [] }
 "aten.relu.default" = { document = "rank 4", constraints = ["rank = 4 @document"] }
 """
+RELU = '"aten.relu.default" = { document = "rank 4", constraints = ["rank = 4 @document"] }\n'
+NEG = '"aten.neg.default" = { document = "8x8", precisions = ["int8"], constraints = ["rank = 4 @1.5.1"] }\n'
+SQRT = '"sqrt.default" = { document = "8x8", operators = ["aten.abs.default"] }\n'
+SMALL_INTEGER = (
+    SMALL.split("[operators]")[0].replace('"quantized @document"', "").replace('quantized = "must be quantised"\n', "")
+    + """[operators]
+"aten.abs.default" = { document = "", precisions = ["int8"], constraints = [] }
+"""
+)
+DOCUMENTED = f"[refused]\n{NEG}[rewritten]\n{SQRT}"
 
 
 def _load(folder: Path, text: str) -> Table:
@@ -81,6 +91,28 @@ def test_every_constraint_reads_as_a_sentence() -> None:
 def test_every_source_is_known() -> None:
     sources = {c.source for row in NEUTRON.rows for c in row.constraints}
     assert sources == {"document", "v1.3.1", "decision"}
+
+
+def test_a_row_and_its_precisions_say_where_they_are_from(tmp_path: Path) -> None:
+    row = '{ document = "8x8", precisions = ["int8", "int16 @1.5.1"], '
+    table = _load(tmp_path, SMALL.replace('{ document = "rank 4", ', row))
+    relu, absolute = table.row("aten.relu.default"), table.row("aten.abs.default")
+    assert (relu.precisions, relu.source) == (("int8", "int16"), "document")
+    assert (relu.source_of("int8"), relu.source_of("int16"), relu.source_of("")) == ("document", "1.5.1", "document")
+    assert (absolute.precisions, absolute.source_of("")) == ((), "document")
+    beyond = _load(tmp_path, SMALL.replace('{ document = "rank 4", ', f'{row}source = "1.5", '))
+    assert [beyond.row("aten.relu.default").source_of(name) for name in ("int8", "int16")] == ["1.5", "1.5.1"]
+
+
+def test_the_documents_other_rows(tmp_path: Path) -> None:
+    table = _load(tmp_path, SMALL + DOCUMENTED)
+    (refused,), (rewritten,) = table.refused, table.rewritten
+    assert refused == table.row("aten.neg.default") == table.every_row[-1]
+    assert refused not in table.rows and refused.constraint("rank").source == "1.5.1"
+    assert (rewritten.name, rewritten.document, rewritten.operators) == ("sqrt.default", "8x8", ("aten.abs.default",))
+    (case,) = [case for case in all_cases(_load(tmp_path, SMALL_INTEGER + DOCUMENTED)) if case.row == refused.name]
+    assert case.id == "aten.neg.default/int8/rank/outside/baseline"
+    assert (case.expect, case.reason) == ("reject", "rank")
 
 
 def test_loading_twice_gives_equal_tables(tmp_path: Path) -> None:
@@ -237,6 +269,38 @@ FAULTS = {
     "nested without end": (
         ("macs = 8", f"macs = {'[' * 5000}{']' * 5000}"),
         "toy@1.0.toml: values are nested too deeply to be read",
+    ),
+    "precision of a source misspelt": (
+        ('document = "rank 4", ', 'document = "rank 4", precisions = ["int8 @documnet"], '),
+        "toy@1.0.toml: aten.relu.default: precisions: 'int8': source 'documnet', did you mean 'document'?",
+    ),
+    "precision twice, once with a source": (
+        ('document = "rank 4", ', 'document = "rank 4", precisions = ["int8", "int8 @1.5.1"], '),
+        "toy@1.0.toml: aten.relu.default: precisions: 'int8' stands twice",
+    ),
+    "row with a source misspelt": (
+        ('document = "rank 4", ', 'document = "rank 4", source = "documents", '),
+        "toy@1.0.toml: aten.relu.default: source 'documents', did you mean 'document'?",
+    ),
+    "refused without a reason": (
+        (RELU, RELU + DOCUMENTED.replace('"rank = 4 @1.5.1"', "")),
+        "toy@1.0.toml: aten.neg.default: constraints: expected one, the reason of the refusal, found 0",
+    ),
+    "refused and not in the document": (
+        (RELU, RELU + DOCUMENTED.replace('document = "8x8", prec', 'document = "", source = "1.5.1", prec')),
+        "toy@1.0.toml: aten.neg.default: source: expected 'document', as only that lists the operator, found '1.5.1'",
+    ),
+    "refused and promised": (
+        (RELU, RELU + DOCUMENTED.replace("aten.neg", "aten.relu")),
+        "toy@1.0.toml: refused: 'aten.relu.default' stands in operators, too",
+    ),
+    "rewritten to no row": (
+        (RELU, RELU + DOCUMENTED.replace('["aten.abs.default"]', '["aten.abs.defualt"]')),
+        "toy@1.0.toml: rewritten: sqrt.default: operators: unknown row 'aten.abs.defualt', did you mean",
+    ),
+    "rewritten with another key": (
+        (RELU, RELU + DOCUMENTED.replace("operators = [", "rows = [")),
+        "toy@1.0.toml: rewritten: sqrt.default: unknown key 'rows'",
     ),
     "other schema": (("schema = 1", "schema = 2"), "toy@1.0.toml: schema is 2, expected 1"),
     "no TOML": (("schema = 1", "schema ="), "toy@1.0.toml: Invalid value (at line 1"),

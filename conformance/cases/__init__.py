@@ -25,7 +25,7 @@ from npu_assay.conformance.cases import (
 )
 from npu_assay.conformance.cases.baseline import plain
 from npu_assay.conformance.cases.limits import LimitError, Limits
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model
+from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model, outside
 from npu_assay.conformance.cases.shared import sizes
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.memory import many_records
@@ -103,7 +103,8 @@ def cases_for(table: Table) -> tuple[Case, ...]:
     Raises KeyError for a row without cases, LimitError for a constraint or a value of one that there are no
     cases for, ValueError for two cases of one id.
     """
-    cases = tuple(case for row in table.rows for case in _cases(table, row))
+    promised = [case for row in table.rows for case in _cases(table, row)]
+    cases = (*promised, *(case for row in table.refused for case in _refusals(table, row)))
     seen: set[str] = set()
     for case in cases:
         if case.id in seen:
@@ -142,6 +143,15 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
         limits = limits_of(table, row)
         for draft in _known(limits, INT8[row.name](limits)):
             yield _case(row, draft)
+
+
+def _refusals(table: Table, row: Row) -> Iterator[Case]:
+    """The plainest case of a refused row in each precision that it lists: the row's only constraint excludes it."""
+    (reason,) = row.constraints
+    for precision in row.precisions:
+        drafts = _drafts(row, precision, Limits(f"{table.name}@{table.version}: {row.name} ({precision})"))
+        plainest = next(draft for draft in drafts if draft.constraint == OPERATOR and draft.expect == "accept")
+        yield typed.typed_case(row, precision, outside(reason.code, plainest.variant, plainest.graph))
 
 
 def _drafts(row: Row, precision: str, limits: Limits) -> list[Draft]:

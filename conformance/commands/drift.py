@@ -15,20 +15,23 @@ AGREE, DRIFT = 0, 1
 @click.argument("folder", metavar="DIR|ARCHIVE", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON, as in drift.json.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="The tables as Markdown.")
+@click.option("--document", is_flag=True, help="Document against code, by operator and constraint.")
 @click.option("--repro", metavar="CASE", help="Print a script that shows one case with torch and ExecuTorch alone.")
 @click.option("--repros", is_flag=True, help="Write such a script for every case that drifts: DIR/repro/CASE.py.")
-def drift(folder: Path, as_json: bool, as_markdown: bool, repro: str | None, repros: bool) -> None:
+def drift(folder: Path, as_json: bool, as_markdown: bool, document: bool, repro: str | None, repros: bool) -> None:
     """Compare what the table promises with what the code did, by operator and constraint.
 
-    Everything is derived from results.jsonl again. Exit codes: 0 they agree, 1 they differ, 2 nothing that a run wrote.
+    Rows, precisions and constraints that the vendor's document does not state are compared with the document, too.
+    Everything is derived from results.jsonl again. Exit codes: 0 table and code agree, 1 they differ, 2 nothing that a
+    run wrote.
     """
     with usage_errors():
         from npu_assay.conformance.drift import drift_text
         from npu_assay.conformance.drift_run import read_drift
-        from npu_assay.conformance.drift_text import lines, markdown
+        from npu_assay.conformance.drift_text import documented_lines, lines, markdown
 
-        if as_json + as_markdown + (repro is not None) + repros > 1:
-            raise click.UsageError("expected one of --json, --markdown, --repro and --repros")
+        if as_json + as_markdown + document + (repro is not None) + repros > 1:
+            raise click.UsageError("expected one of --json, --markdown, --document, --repro and --repros")
         found = read_drift(folder)
         if repro is not None:
             from npu_assay.conformance.repro import script_of
@@ -39,6 +42,7 @@ def drift(folder: Path, as_json: bool, as_markdown: bool, repro: str | None, rep
 
             text = write_scripts(found, folder)
         else:
-            text = drift_text(found) if as_json else "\n".join((markdown if as_markdown else lines)(found))
+            shown = markdown if as_markdown else documented_lines if document else lines
+            text = drift_text(found) if as_json else "\n".join(shown(found))
     click.echo(text.rstrip("\n") if as_json or repro is not None else "\n".join(map(plain, text.split("\n"))))
     raise SystemExit(DRIFT if found.found else AGREE)

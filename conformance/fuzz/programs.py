@@ -38,6 +38,8 @@ SINGLE = 1 / 3  # share of programs of one graph
 PARTS = 6  # graphs in a program, at most
 TRIES = 8  # draws until something fits
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33)
+UNSUPPORTED = "unsupported"
+"""The constraint of rows that the table refuses whole: a backend has nothing to compute there."""
 
 Item = TypeVar("Item")
 
@@ -71,7 +73,7 @@ class Programs:
     """The random programs that a table's cases give."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
-        self._cases = [case for case in cases if _small(case.graph)]
+        self._cases = [case for case in cases if case.constraint != UNSUPPORTED and _small(case.graph)]
         self._parts = [Part(case.graph, _inputs(case.graph)) for case in self._cases if not _special(case)]
         self._alike: dict[Kind, list[tuple[Part, Value]]] = {}
         self._other: dict[tuple[Shape, str], list[tuple[Part, Value]]] = {}

@@ -56,7 +56,7 @@ def lines(table: Table, results: Sequence[CaseResult], codes: Sequence[str]) -> 
         groups.setdefault(_place(table, result), {}).setdefault(result.constraint, []).append(result)
     return tuple(
         _line(row.name, precision, groups.get((row.name, precision), {}), codes)
-        for row in table.rows
+        for row in table.every_row
         for precision in row.precisions or ("",)
     )
 

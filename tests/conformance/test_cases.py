@@ -36,7 +36,7 @@ def test_tags(assay_row: Row, assay_target: Target, tag_snapshot: Any) -> None:
 def test_every_snapshot_belongs_to_an_operator(assay_target: Target, pytestconfig: pytest.Config) -> None:
     folder = Path(pytestconfig.rootpath) / assay_target.folder
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    orphans = sorted(found - {f"{row.name}.txt" for row in assay_target.table.rows} - {recorded.NAME})
+    orphans = sorted(found - {f"{row.name}.txt" for row in assay_target.table.every_row} - {recorded.NAME})
     assert not orphans, f"{folder}: {orphans} belong to no operator; delete them"
 
 

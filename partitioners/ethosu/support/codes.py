@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 SENTENCES: Mapping[str, str] = MappingProxyType(
     {
-        "unsupported": "the operator is not in the support table",
+        "unsupported": "the NPU has no such operator",
         "control_flow": "bodies of conditions and loops are not delegated",
         "quantized": "the operator must be marked as quantised by the quantizer, or have integers in and out",
         "quantized_inputs": "every input must come from a dequantize node or hold integers",
