@@ -5,22 +5,22 @@ Needs the extra `quantize` (torchao); nothing else in this package imports this 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from npu_assay.partitioners.exir.pt2e import (
-    HistogramObserver,
-    MinMaxObserver,
-    PerChannelMinMaxObserver,
-    QuantizationSpec,
-)
+from npu_assay.partitioners.exir.constants_clamped import clamp_constants, warn_clamped
+from npu_assay.partitioners.exir.observers import HistogramObserver, MinMaxObserver, PerChannelMinMaxObserver
+from npu_assay.partitioners.exir.pt2e import QuantizationSpec
 
 ANNOTATION = "quantization_annotation"
 """Where torchao looks for a node's annotation, in `node.meta`."""
 SMALLEST_SCALE = 2.0**-12
-"""Smallest scale the observers may choose."""
+"""Smallest scale the observers may choose; what a tensor of smaller numbers gets is a `ClampedScaleWarning`."""
+INFINITIES = (-256.0, 255.0)
+"""What stands for infinite numbers of constants: the default of ExecuTorch 1.5.1's passes for Arm."""
 
 
 def activation_spec(smallest: float = SMALLEST_SCALE) -> QuantizationSpec:
@@ -53,6 +53,22 @@ def is_float(node: Node) -> bool:
     """Whether the node's value is a tensor of real numbers."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def finite_constants(model: GraphModule, quantizer: str, annotate: Callable[[GraphModule], object]) -> None:
+    """Give operators that `annotate` would quantise finite constants; a ClampedConstantWarning names those replaced.
+
+    Without, an observer would leave the infinite numbers of a mask out, and its codes would all mean zero. `quantizer`
+    is its name in the warning.
+    """
+    before = {node: node.meta[ANNOTATION] for node in model.graph.nodes if ANNOTATION in node.meta}
+    annotate(model)
+    readers = [node for node in model.graph.nodes if ANNOTATION in node.meta and node.op == "call_function"]
+    for node in model.graph.nodes:
+        node.meta.pop(ANNOTATION, None)
+        if node in before:
+            node.meta[ANNOTATION] = before[node]
+    warn_clamped(quantizer, clamp_constants(model, readers, *INFINITIES), *INFINITIES)
 
 
 def check_annotations(model: GraphModule) -> None:

@@ -19,6 +19,7 @@ from npu_assay.partitioners.exir.annotations import (
     ANNOTATION,
     activation_spec,
     check_annotations,
+    finite_constants,
     is_float,
     weight_spec,
 )
@@ -39,6 +40,12 @@ CONVOLUTIONS: dict[object, int] = {
     aten.conv_transpose2d.input: 1,
 }
 """Convolution -> the weight axis of the output channels."""
+
+NAMED_PADDING: dict[object, Any] = {
+    aten.conv1d.padding: aten.conv1d.default,
+    aten.conv2d.padding: aten.conv2d.default,
+}
+"""Convolution whose padding is a name -> the same with numbers."""
 
 SHARE_INPUT = frozenset(
     {
@@ -154,6 +161,46 @@ def split_to_slices(model: GraphModule) -> None:
     model.recompile()
 
 
+def explicit_padding(model: GraphModule) -> None:
+    """Replace padding="same" and "valid" by numbers, with a pad in front where the two sides differ (even kernels)."""
+    for node in [n for n in model.graph.nodes if n.target in NAMED_PADDING]:
+        arguments = normalized_arguments(node)
+        before, after = _same_padding(arguments) if arguments["padding"] == "same" else ([], [])
+        before = before or [0] * len(arguments["stride"])
+        if after and before != after:
+            pads = [amount for pair in zip(reversed(before), reversed(after), strict=True) for amount in pair]
+            arguments["input"] = _padded(arguments["input"], pads, node)
+            before = [0] * len(before)
+        node.target = NAMED_PADDING[node.target]
+        node.args, node.kwargs = tuple({**arguments, "padding": before}.values()), {}
+    model.recompile()
+
+
+def normalized_arguments(node: Node) -> dict[str, Any]:
+    """Every argument of a convolution by name, in the order of its schema, sizes as lists."""
+    schema = node.target._schema.arguments  # type: ignore[union-attr]  # an overload
+    given = dict(zip((argument.name for argument in schema), node.args, strict=False)) | dict(node.kwargs)
+    found = {argument.name: given.get(argument.name, argument.default_value) for argument in schema}
+    spatial = found["weight"].meta["val"].dim() - 2
+    lists = {name: [*found[name]] * (spatial if len(found[name]) == 1 else 1) for name in ("stride", "dilation")}
+    return found | lists
+
+
+def _same_padding(arguments: dict[str, Any]) -> tuple[list[int], list[int]]:
+    """What goes before and after each spatial dimension so that the size stays; an odd amount has more after."""
+    kernel = arguments["weight"].meta["val"].shape[2:]
+    whole = [dilation * (size - 1) for size, dilation in zip(kernel, arguments["dilation"], strict=True)]
+    return [amount // 2 for amount in whole], [amount - amount // 2 for amount in whole]
+
+
+def _padded(x: Node, pads: list[int], user: Node) -> Node:
+    with x.graph.inserting_before(user):
+        made = x.graph.call_function(aten.constant_pad_nd.default, (x, pads, 0.0))
+    made.meta = {key: value for key, value in user.meta.items() if key != "val"}
+    made.meta["val"] = aten.constant_pad_nd.default(x.meta["val"], pads, 0.0)
+    return made
+
+
 class NeutronQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annotations
     """Annotates every operator that the Neutron NPU runs; everything else stays float.
 
@@ -161,8 +208,13 @@ class NeutronQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
     """
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Rewrites that must happen before observers are placed."""
+        """Rewrites that must happen before observers are placed.
+
+        Warns with a ClampedConstantWarning where infinite constants become finite, e.g. those of a mask.
+        """
         split_to_slices(model)
+        explicit_padding(model)
+        finite_constants(model, type(self).__name__, self.annotate)
         return model
 
     def annotate(self, model: GraphModule) -> GraphModule:
@@ -196,8 +248,13 @@ def _tensor_inputs(node: Node) -> list[Node]:
     return [argument for argument in node.all_input_nodes if is_float(argument)]
 
 
-def _annotate_weighted(node: Node) -> QuantizationAnnotation:
-    """Convolution, linear or addmm; a relu-like activation behind it takes over the output."""
+def _annotate_weighted(node: Node) -> QuantizationAnnotation | None:
+    """Convolution, linear or addmm; a relu-like activation behind it takes over the output.
+
+    A transposed convolution with groups stays float: the NPU has none, and its scales do not fit the bias.
+    """
+    if node.target is aten.conv_transpose2d.input and (node.args[6:7] or (node.kwargs.get("groups", 1),)) != (1,):
+        return None
     operands: list[Any] = [*node.args[:3], None][:3]
     bias, data, weight = operands if node.target is aten.addmm.default else [operands[2], *operands[:2]]
     axis = CONVOLUTIONS.get(node.target)

@@ -24,6 +24,7 @@ from npu_assay.partitioners.exir.annotations import (
     SMALLEST_SCALE,
     activation_spec,
     check_annotations,
+    finite_constants,
     weight_spec,
 )
 from npu_assay.partitioners.exir.pt2e import (
@@ -305,7 +306,11 @@ class XnnpackQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
         return self
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Rewrites that must happen before observers are placed."""
+        """Rewrites that must happen before observers are placed.
+
+        Warns with a ClampedConstantWarning where infinite constants become finite, e.g. those of a mask.
+        """
+        finite_constants(model, type(self).__name__, self.annotate)
         scalars_to_constants(model)
         return model
 

@@ -9,12 +9,8 @@ import torch
 from torch.fx import Node
 
 from npu_assay.partitioners.exir.annotations import activation_spec, weight_spec
-from npu_assay.partitioners.exir.pt2e import (
-    DerivedQuantizationSpec,
-    FixedQParamsQuantizationSpec,
-    HistogramObserver,
-    QuantizationSpec,
-)
+from npu_assay.partitioners.exir.observers import HistogramObserver
+from npu_assay.partitioners.exir.pt2e import DerivedQuantizationSpec, FixedQParamsQuantizationSpec, QuantizationSpec
 
 aten = torch.ops.aten
 SMALLEST_8 = 2.0**-16
