@@ -27,11 +27,12 @@ from networks import (
 )
 from program_graph import program_graph
 from torch import nn
+from torch.export import export
 
 from npu_assay.conformance.graph import Graph
 from npu_assay.conformance.numerics import Golden, golden, judge
 from npu_assay.conformance.programs import model_inputs
-from npu_assay.partitioners.exir import EdgeProgramManager, run_program
+from npu_assay.partitioners.exir import EdgeProgramManager, run_program, to_edge_transform_and_lower
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime, backend
 from npu_assay.partitioners.xnnpack.xnn_format import read
 from npu_assay.partitioners.xnnpack.xnn_model import XModel
@@ -121,6 +122,21 @@ def test_batch_norms_are_part_of_their_products(name: str) -> None:
         assert ours.shape == expected.shape
         assert (ours.data is None) == (expected.data is None)
         assert ours.data is None or np.array_equal(ours.data, np.asarray(expected.data))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_batch_norm_behind_a_transposed_convolution(groups: int) -> None:
+    """Its weights have the outputs of each group on their own axis, all groups one after the other."""
+    torch.manual_seed(0)
+    norm = nn.BatchNorm2d(6)
+    for tensor in (norm.running_mean, norm.running_var, norm.weight, norm.bias):
+        assert tensor is not None
+        tensor.data = torch.rand(6) + 0.5
+    model, x = nn.Sequential(nn.ConvTranspose2d(4, 6, 3, groups=groups), norm).eval(), torch.randn(1, 4, 5, 5)
+    program = to_edge_transform_and_lower(export(model, (x,)), partitioner=[XnnpackPartitioner()])
+    assert [node.op for node in blob(program).nodes] == ["ConvTranspose2d"]
+    (found,) = run_program(program.exported_program(), [x], RUNTIMES)
+    assert torch.allclose(found, model(x), rtol=1e-5, atol=1e-5)
 
 
 def blob(program: EdgeProgramManager) -> XModel:

@@ -367,6 +367,16 @@ def _tensor(record: dict[str, Any], index: int) -> dict[str, Any]:
     return union.get("tensor_value") or union
 
 
+@pytest.mark.parametrize("stated", [(1, 4, 3, 3), (9, 9, 9, 9), (7,)])
+def test_shapes_of_results_follow_from_the_inputs(stated: tuple[int, ...]) -> None:
+    """XNNPACK reads them nowhere, and ExecuTorch's compiler writes some in torch's order of axes."""
+    graph = one("Conv2d", number("fp32", 1, 5, 5, 3), weights("fp32", 4, 3, 3, 3), **CONVOLUTION)
+    blob = write(graph)
+    record = _record(blob)
+    _tensor(record, graph.outputs[0]).update(dims=stated, num_dims=len(stated))
+    assert [value.shape for value in read(_blob(record, _data(blob))).values] == [value.shape for value in graph.values]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

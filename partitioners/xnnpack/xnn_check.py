@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -63,15 +64,40 @@ _LISTS: Final = ("perm", "new_shape", "offsets", "sizes", "pre_paddings", "post_
 
 
 def check(model: XModel) -> None:
-    """Raise FormatError for the first rule that the subgraph breaks: what, found, expected, where."""
+    """Raise FormatError for the first rule that the subgraph breaks: what, found, expected, where.
+
+    For subgraphs of this compiler, whose results have their shapes; those of others are `inferred` first.
+    """
+    _check_structure(model)
+    for position, node in enumerate(model.nodes):
+        _check_meaning(node, model.values, f"node {position} {node.op}")
+
+
+def inferred(model: XModel) -> XModel:
+    """The subgraph with results of the shapes that follow from the inputs, not those that it states.
+
+    XNNPACK infers them before every run and reads a stated one nowhere; ExecuTorch's compiler states some in
+    torch's order of axes where the value is channels-last. Raises FormatError as `check`.
+    """
+    _check_structure(model)
+    values = list(model.values)
+    for node in model.nodes:
+        shapes = [values[index].shape for index in node.inputs if index != ABSENT]
+        result = node.outputs[0]
+        values[result] = replace(values[result], shape=output_shape(node, shapes))
+    found = replace(model, values=tuple(values))
+    check(found)
+    return found
+
+
+def _check_structure(model: XModel) -> None:
+    """What can be said without the shapes of results."""
     for index, value in enumerate(model.values):
         _check_value(value, f"value {index}")
     _check_externals(model)
     for position, node in enumerate(model.nodes):
         _check_node(node, len(model.values), f"node {position} {node.op}")
     _check_order(model)
-    for position, node in enumerate(model.nodes):
-        _check_meaning(node, model.values, f"node {position} {node.op}")
 
 
 # ------------------------------------------------------------------------------------------------ values

@@ -17,7 +17,7 @@ import numpy as np
 from npu_assay.partitioners.exir import flatbuffer
 from npu_assay.partitioners.exir.flatbuffer import FormatError, Record
 from npu_assay.partitioners.xnnpack import xnn_schema as schema
-from npu_assay.partitioners.xnnpack.xnn_check import RANK_LIMIT, STORAGE, check, storage_shape
+from npu_assay.partitioners.xnnpack.xnn_check import RANK_LIMIT, STORAGE, check, inferred, storage_shape
 from npu_assay.partitioners.xnnpack.xnn_model import (
     ABSENT,
     Array,
@@ -180,8 +180,8 @@ def read(data: bytes, named: Mapping[str, bytes] = {}) -> XModel:
     """The subgraph in a delegate blob.
 
     `named` has the constants that the blob only names, as ExecuTorch's own compiler writes them; constants of
-    `write` lie in the blob. Raises FormatError for bytes that are not such a blob, and for a subgraph that
-    `check` refuses.
+    `write` lie in the blob. Shapes of results are those that follow from the inputs. Raises FormatError for bytes that
+    are not such a blob, and for a subgraph that `check` refuses.
     """
     record, constants = parts(data)
     if record["constant_buffer"]:
@@ -197,8 +197,7 @@ def read(data: bytes, named: Mapping[str, bytes] = {}) -> XModel:
         _numbers(record["scalar_ids"]),
     )
     _check_flags(record, model)
-    check(model)
-    return model
+    return inferred(model)
 
 
 def operators(data: bytes) -> tuple[str, ...]:

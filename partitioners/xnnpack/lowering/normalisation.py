@@ -6,6 +6,8 @@ of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import fx
 from torch.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
@@ -72,9 +74,16 @@ def folded(ctx: Context, norm: fx.Node, product: fx.Node) -> tuple[torch.Tensor,
     eps, weight = statistics["eps"], weight.detach()
     if target_name(product.target) == LINEAR:
         fused = fuse_linear_bn_weights(weight, bias, mean, variance, eps, gamma, beta)
-    else:
-        fused = fuse_conv_bn_weights(weight, bias, mean, variance, eps, gamma, beta, bool(given["transposed"]))
-    return fused[0].detach(), fused[1].detach()
+        return fused[0].detach(), fused[1].detach()
+    groups = given["groups"] if given["transposed"] else 1
+    parts = zip(*(_chunks(one, groups) for one in (weight, bias, mean, variance, gamma, beta)), strict=True)
+    fused_parts = [fuse_conv_bn_weights(*part[:4], eps, *part[4:], bool(given["transposed"])) for part in parts]
+    return torch.cat([one[0] for one in fused_parts]).detach(), torch.cat([one[1] for one in fused_parts]).detach()
+
+
+def _chunks(tensor: torch.Tensor | None, groups: int) -> Sequence[torch.Tensor | None]:
+    """A tensor's part for each group; a transposed convolution's weight has its outputs group by group."""
+    return (None,) * groups if tensor is None else tensor.chunk(groups)
 
 
 def _affine(operation: Operation) -> tuple[torch.Tensor, torch.Tensor]:

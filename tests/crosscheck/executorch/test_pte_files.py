@@ -141,7 +141,7 @@ def theirs(
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
 
-    exported = export(model.eval(), tuple(inputs), dynamic_shapes=dynamic)
+    exported = export(model, tuple(inputs), dynamic_shapes=dynamic)
     partitioner = [XnnpackPartitioner()] if delegated else None
     edge = to_edge_transform_and_lower(exported, partitioner=partitioner, constant_methods={"answers": [3, 2.5, "x"]})
     return bytes(edge.to_executorch(ExecutorchBackendConfig(**config)).buffer)
@@ -151,10 +151,37 @@ def theirs(
 @pytest.mark.parametrize("name", THEIRS)
 def test_their_files_run_here_and_written_again_there(machine: Machine, name: str) -> None:
     model, calls, options = THEIRS[name]
-    program = theirs(model(), calls[0], **options)
+    program = theirs(model().eval(), calls[0], **options)
     assert "delegated" not in options or read(program).plans[0].delegates
     compare(machine, program, "forward", *calls)
     compare(machine, program, "answers", ())
     again = write(read(program))
     assert read(again) == read(program)
     compare(machine, again, "forward", *calls)
+
+
+QUANTISED: dict[str, Callable[[], nn.Module]] = {
+    "conv2d": lambda: nn.Conv2d(3, 8, 3, padding=1),
+    "strided conv2d": lambda: nn.Conv2d(3, 8, 3, stride=2, padding=1),
+    "conv_transpose2d": lambda: nn.ConvTranspose2d(3, 4, 2, stride=2),
+    "conv2d, relu, conv2d": lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)),
+    "linear": lambda: nn.Linear(8, 4),
+}
+
+
+@pytest.mark.parametrize("dynamic", [True, False], ids=["at run time", "ahead of time"])
+@pytest.mark.parametrize("name", QUANTISED)
+def test_their_quantised_files_run_here(machine: Machine, name: str, dynamic: bool) -> None:
+    """Their compiler states shapes that their runtime infers: of codes made at run time, in torch's order of axes."""
+    from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as quantizers
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    torch.manual_seed(0)
+    config = quantizers.get_symmetric_quantization_config(is_per_channel=True, is_dynamic=dynamic)
+    with torch.no_grad():
+        module = export(QUANTISED[name]().eval(), (IMAGE,)).module()
+        prepared = prepare_pt2e(module, quantizers.XNNPACKQuantizer().set_global(config))
+        prepared(IMAGE)
+        program = theirs(convert_pt2e(prepared), (IMAGE,), delegated=True)
+    assert read(program).plans[0].delegates
+    compare(machine, program, "forward", (IMAGE,), (-2 * IMAGE,))
