@@ -37,13 +37,9 @@ def test_device_agrees_with_torch(name: str, convert: bool) -> None:
 
 @pytest.mark.parametrize("name", ["squeeze", "unsqueeze", "view_flat", "avg_pool_1d", "max_pool_1d", "split"])
 def test_without_the_passes(name: str) -> None:
-    """What the passes rewrite, the compiler also takes as it is, except for splits and divisions."""
+    """What the passes rewrite, the compiler also takes as it is."""
     graph, exact = GRAPHS[name]
-    if name == "split":
-        with pytest.raises(RuntimeError, match="split_with_sizes_copy"):
-            run(graph, passes=False)
-    else:
-        check(run(graph, passes=False), exact)
+    check(run(graph, passes=False), exact)
 
 
 def test_every_lowering_has_a_graph() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from npu_assay.partitioners.exir import delegates, to_edge
+from npu_assay.partitioners.exir.backend import Pass
 from npu_assay.partitioners.neutron import (
     CustomDelegationOptions,
     NeutronPartitioner,
@@ -79,15 +80,16 @@ REWRITTEN: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.parametrize("passes", [(), PASSES], ids=["as it is", "after passes"])
 @pytest.mark.parametrize("name", REWRITTEN)
-def test_operators_that_are_rewritten_are_excluded_by_their_own_name(name: str) -> None:
+def test_operators_that_are_rewritten_are_excluded_by_their_own_name(name: str, passes: Sequence[Pass]) -> None:
     """They are others when the partitioner sees them; the document says that what is listed stays out."""
     exported = torch.export.export(Net(REWRITTEN[name]), (torch.ones(1, 8, 16),))
     options = CustomDelegationOptions(allow_no_op_partitions=True)
     for names, count in ((None, 1), ([name], 0)):
         spec = generate_neutron_compile_spec("imxrt700", operators_not_to_delegate=names)
         partitioner = NeutronPartitioner(spec, custom_delegation_options=options)
-        lowered = to_edge(exported).transform(PASSES).to_backend(partitioner).exported_program()
+        lowered = to_edge(exported).transform(list(passes)).to_backend(partitioner).exported_program()
         assert len(list(delegates(lowered))) == count, partitioner.rejections
         assert {r.code for r in partitioner.rejections if r.target.startswith("aten")} <= {"excluded"}
 

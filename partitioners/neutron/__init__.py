@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.neutron.backend import NeutronBackend
 from npu_assay.partitioners.neutron.compile_spec import NeutronCompileSpecBuilder, generate_neutron_compile_spec
@@ -39,10 +37,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _partitioner() -> NeutronPartitioner:
-    return NeutronPartitioner(preserve_ops=[torch.ops.aten.prelu.default])
-
-
 def _quantizer() -> Any:
     # Needs torchao, which is an extra; nothing else here does.
     from npu_assay.partitioners.neutron.quantizer import NeutronQuantizer
@@ -57,7 +51,7 @@ def _operators(blob: bytes) -> tuple[str, ...]:
 backend = Backend(
     name="neutron",
     table="neutron@1.3",
-    partitioner=_partitioner,
+    partitioner=NeutronPartitioner,
     details=NeutronBackend,
     runtime=NeutronRuntime(),
     quantizer=_quantizer,

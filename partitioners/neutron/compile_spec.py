@@ -76,7 +76,7 @@ class NeutronCompileSpecBuilder:
         and AssertionError when called twice.
         """
         if self.compile_spec:
-            raise AssertionError(f"Output format already set to {OUTPUT_FORMAT}; use one builder per compile spec")
+            raise AssertionError("neutron_compile_spec() was called before, expected one call per builder")
         if use_new_flow_neutron_c:
             raise ValueError("use_new_flow_neutron_c is True, expected False: this backend has the rules of v1.3 only")
         entries = {

@@ -11,6 +11,7 @@ from torch import fx
 from torch._ops import OpOverload
 
 from npu_assay.partitioners.exir.ops import node_name, target_name
+from npu_assay.partitioners.neutron.rewriting import ORIGIN
 from npu_assay.partitioners.neutron.support.rules import RULES
 
 OPTION = "operators_not_to_delegate"
@@ -60,6 +61,7 @@ def match(node: fx.Node, entries: Sequence[str]) -> str | None:
 def _names(node: fx.Node) -> Iterator[str]:
     """The node's own name and its operator's, then what it was made of, where the program still tells that."""
     yield node.name
+    yield node.meta.get(ORIGIN, node.name)
     yield node_name(target_name(node.target))
     original = node.meta.get("original_aten")
     if isinstance(original, OpOverload):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import fx
@@ -23,6 +24,9 @@ from npu_assay.partitioners.neutron.clusters import Cluster
 from npu_assay.partitioners.neutron.compile_spec import NOT_TO_DELEGATE, generate_neutron_compile_spec, spec_value
 from npu_assay.partitioners.neutron.exclusion import match
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
+from npu_assay.partitioners.neutron.passes import judged_passes
+from npu_assay.partitioners.neutron.rewriting import Correspondence, attached_constants, leak, rewritten
+from npu_assay.partitioners.neutron.support.common import quantized
 from npu_assay.partitioners.neutron.support.rule import Context
 from npu_assay.partitioners.neutron.support.rules import RULES, node_rejections
 from npu_assay.partitioners.neutron.support.stage import stage_rejections
@@ -78,20 +82,14 @@ class NeutronPartitioner(Partitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag what can be delegated; constants get the tag of their users. Changes nothing else."""
-        context = self._context(exported_program)
-        patterns = self._not_to_delegate()
-        reasons: Reasons = {
-            node: _exclusion(node, patterns) + node_rejections(node, context)
-            for node in exported_program.graph.nodes
-            if is_compute(node)
-        }
-        partitions = _settled_partitions(exported_program.graph_module, reasons, context)
+        judged = self._judged(exported_program)
+        partitions = _settled_partitions(judged)
         tags = [f"tag{index}" for index in range(len(partitions))]
         for tag, nodes in zip(tags, partitions, strict=True):
             for node in nodes:
                 node.meta[DELEGATION_TAG] = tag
         tag_constant_data(exported_program)
-        self.rejections = _ordered_rejections(exported_program.graph, reasons, frozenset().union(*partitions))
+        self.rejections = _ordered_rejections(judged, frozenset().union(*partitions))
         return PartitionResult(exported_program, dict.fromkeys(tags, self.delegation_spec))
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
@@ -114,8 +112,15 @@ class NeutronPartitioner(Partitioner):
         text = spec_value(self.delegation_spec.compile_specs, NOT_TO_DELEGATE)
         return text.split(",") if text else []
 
-    def _context(self, program: ExportedProgram) -> Context:
-        return self._graph_context(program.graph, constant_values(program, self.post_quantization_state_dict))
+    def _judged(self, program: ExportedProgram) -> _Judged:
+        """The program as the compiler rewrites it, with what speaks against each of its operators."""
+        constants = constant_values(program, self.post_quantization_state_dict)
+        module = rewritten(program, judged_passes(self.neutron_target_spec.get_num_macs()), constants)
+        context = self._graph_context(module.graph, {**constants, **attached_constants(module)})
+        patterns = self._not_to_delegate()
+        compute = filter(is_compute, module.graph.nodes)
+        reasons = {node: _exclusion(node, patterns) + node_rejections(node, context) for node in compute}
+        return _Judged(module, context, reasons, Correspondence(program.graph, module.graph))
 
     def _graph_context(self, graph: fx.Graph, constants: Mapping[str, torch.Tensor | None]) -> Context:
         target = self.neutron_target_spec
@@ -131,6 +136,16 @@ def _check_types(compile_spec: object, target: object, options: object, constant
     require_type("neutron_target_spec", target, NeutronTargetSpec)
     require_type("custom_delegation_options", options, CustomDelegationOptions)
     require_type("post_quantization_state_dict", constants, Mapping)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A program in the compiler's form: `reasons` says why an operator stays out, `nodes` leads back to the program."""
+
+    module: fx.GraphModule
+    context: Context
+    reasons: Reasons
+    nodes: Correspondence
 
 
 def _exclusion(node: fx.Node, patterns: Sequence[str]) -> tuple[Rejection, ...]:
@@ -150,28 +165,49 @@ class _Supported(OperatorSupportBase):
         return node in self.nodes
 
 
-def _settled_partitions(module: fx.GraphModule, reasons: Reasons, context: Context) -> list[frozenset[fx.Node]]:
+def _settled_partitions(judged: _Judged) -> list[frozenset[fx.Node]]:
     """Partition, refuse what the partitions do not allow, and start again until nothing is refused.
 
-    Every round but the last refuses at least one operator, so it ends. Adds to `reasons`.
+    Every round but the last refuses at least one operator, so it ends. Adds to the reasons. Returns nodes of the
+    program, in its order.
     """
     while True:
-        supported = frozenset(
-            member for node, found in reasons.items() if not found for member in _members(node, context)
-        )
-        partitioner = CapabilityBasedPartitioner(module, _Supported(supported), allows_single_node_partition=True)
-        proposed: list[Partition] = partitioner.propose_partitions() if supported else []
-        partitions = [frozenset(partition.nodes) for partition in proposed]
+        partitions = [(nodes, judged.nodes.originals(nodes)) for nodes in _proposed(judged)]
         found = {
-            node: stage_rejections(node, partition, context)
-            for partition in partitions
-            for node in partition
-            if is_compute(node) and reasons.get(node) == ()
+            node: stage_rejections(node, nodes, judged.context) + _border(node, originals, judged)
+            for nodes, originals in partitions
+            for node in nodes
+            if is_compute(node) and judged.reasons.get(node) == ()
         }
         refused = {node: rejections for node, rejections in found.items() if rejections}
         if not refused:
-            return _in_graph_order(partitions, context.graph)
-        reasons.update(refused)
+            return _in_graph_order([originals for _, originals in partitions], judged.nodes.program)
+        judged.reasons.update(refused)
+
+
+def _proposed(judged: _Judged) -> list[frozenset[fx.Node]]:
+    """Connected operators that nothing speaks against, with their clusters."""
+    accepted = (node for node, found in judged.reasons.items() if not found)
+    supported = frozenset(member for node in accepted for member in _members(node, judged.context))
+    if not supported:
+        return []
+    partitioner = CapabilityBasedPartitioner(judged.module, _Supported(supported), allows_single_node_partition=True)
+    proposed: list[Partition] = partitioner.propose_partitions()
+    return [frozenset(partition.nodes) for partition in proposed]
+
+
+def _border(node: fx.Node, originals: frozenset[fx.Node], judged: _Judged) -> tuple[Rejection, ...]:
+    """Why the program's nodes cannot be tagged without a neighbour: its reasons, or that real numbers would leak."""
+    origins = (judged.nodes.origins.get(one) for one in _members(node, judged.context) if is_compute(one))
+    leaks = (leak(origin, originals) for origin in origins if origin is not None)
+    found = next((one for one in leaks if one is not None), None)
+    if found is None:
+        return ()
+    neighbour = judged.nodes.images.get(found.outside)
+    reasons = () if neighbour is None else judged.reasons.get(neighbour, ())
+    if not reasons:
+        return (rejection(node, quantized.code, found.text, quantized.sentence),)
+    return tuple(rejection(node, r.code, f"{found.outside.name}: {r.found}", r.sentence) for r in reasons)
 
 
 def _members(node: fx.Node, context: Context) -> tuple[fx.Node, ...]:
@@ -184,15 +220,17 @@ def _in_graph_order(partitions: list[frozenset[fx.Node]], graph: fx.Graph) -> li
     return sorted(partitions, key=lambda nodes: min(order[node] for node in nodes))
 
 
-def _ordered_rejections(graph: fx.Graph, reasons: Reasons, tagged: frozenset[fx.Node]) -> list[Rejection]:
-    """The reasons of every operator outside all partitions, in graph order."""
+def _ordered_rejections(judged: _Judged, tagged: frozenset[fx.Node]) -> list[Rejection]:
+    """The reasons of every operator of the program outside all partitions, in graph order."""
     found: list[Rejection] = []
-    for node in graph.nodes:
+    for node in judged.nodes.program.nodes:
         if node in tagged or not is_compute(node):
             continue
-        decisive = _follows(node)
-        for reason in reasons[decisive]:
-            text = reason.found if decisive is node else f"{decisive.name}: {reason.found}"
+        judged_as = judged.nodes.decisive(node)
+        decisive = _follows(judged_as)
+        named = decisive is judged_as and judged.nodes.images.get(node) is judged_as
+        for reason in judged.reasons[decisive]:
+            text = reason.found if named else f"{decisive.name}: {reason.found}"
             found.append(rejection(node, reason.code, text, reason.sentence))
     return found
 

@@ -1,16 +1,20 @@
 """Rewrites of an edge graph that make more of it run on the NPU. They keep its meaning.
 
-Every consumer gets a dequantize of its own, splits become slices, squeeze and unsqueeze become
-reshapes, division becomes multiplication by constant reciprocals, and operators that share one
-quantisation get one each. A node that replaces another keeps its meta. Source: the edge passes and
+Every consumer gets a dequantize of its own, splits become slices,
+squeeze and unsqueeze become reshapes, division becomes multiplication by constant reciprocals, and operators that
+share one quantisation get one each. A node that replaces another keeps its meta. Source: the edge passes and
 the quantizer's preparation in v1.3.1; what they do there before quantisation (splits, division) is
 done here on the quantised graph.
+
+Nobody has to run them: the partitioner judges a rewritten copy of the program that it gets, and the compiler rewrites
+what it gets (`rewriting.py`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -34,6 +38,7 @@ from npu_assay.partitioners.neutron.support.division import DIVISION_RULES, divi
 from npu_assay.partitioners.neutron.support.rule import Context
 
 VIEW = "aten.view_copy.default"
+SLICE = "aten.slice_copy.Tensor"
 SPLITS = frozenset({"aten.split_with_sizes_copy.default", "aten.split_copy.Tensor"})
 RESHAPES = frozenset(
     {
@@ -62,6 +67,7 @@ TRAILING: Mapping[str, frozenset[str]] = {
     "aten.mm.default": CLAMPS | {VIEW},
     "aten.avg_pool2d.default": frozenset({VIEW}),
     GETITEM: frozenset({VIEW}),
+    SLICE: frozenset({VIEW}),  # what a getitem of a split became
     VIEW: COPIES,
 }
 
@@ -117,11 +123,74 @@ def _copy(node: fx.Node) -> fx.Node:
         return node.graph.node_copy(node)
 
 
+# ------------------------------------------------------------------------------------ max pool
+
+
+def index_max_pools(module: fx.GraphModule) -> None:
+    """A max pool that is not decomposed, as another partitioner may want it, becomes the one with indices."""
+    for node in calls(module.graph, ("aten.max_pool2d.default",)):
+        values = (value(node), retyped(node, torch.int64))
+        pool = insert_after(node, "aten.max_pool2d_with_indices.default", node.args, values)
+        pool.kwargs = node.kwargs
+        with module.graph.inserting_after(pool):
+            maxima = module.graph.call_function(operator.getitem, (pool, 0))
+        maxima.meta = dict(node.meta)
+        node.replace_all_uses_with(maxima)
+        module.graph.erase_node(node)
+
+
+# ------------------------------------------------------------------------------------ prelu
+
+
+def compose_prelu(module: fx.GraphModule) -> None:
+    """where(x > 0, x, slopes * x), which to_edge makes of prelu, becomes prelu again; the slopes lose their reshape."""
+    for node in calls(module.graph, ("aten.where.self",)):
+        found = _prelu_operands(node)
+        if found is None:
+            continue
+        absorbed = [operand(node, 0), operand(node, 2), _scaled_by(operand(node, 2), operand(node, 1))]
+        replace(node, "aten.prelu.default", found)
+        for old in absorbed:
+            if old is not None and not old.users:
+                module.graph.erase_node(old)
+
+
+def _prelu_operands(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
+    """x and the slopes, one number or one per channel, of a decomposed prelu that ends in `node`; else None."""
+    condition, x = operand(node, 0), operand(node, 1)
+    reshaped = _scaled_by(operand(node, 2), x)
+    if condition is None or x is None or reshaped is None or target_name(condition.target) != "aten.gt.Scalar":
+        return None
+    if condition.args != (x, 0) or list(condition.users) != [node] or target_name(reshaped.target) != VIEW:
+        return None
+    slopes = operand(reshaped)
+    sizes = shape(slopes)
+    plain = len(sizes) == 1 and rank(x) > 1 and sizes[0] in (1, shape(x)[1])
+    return (x, slopes) if slopes and plain and shape(reshaped) == (1, *sizes, *(1,) * (rank(x) - 2)) else None
+
+
+def _scaled_by(product: fx.Node | None, x: fx.Node | None) -> fx.Node | None:
+    """The other factor of a product with `x` that has one user; None for anything else."""
+    if product is None or target_name(product.target) != "aten.mul.Tensor" or len(product.users) != 1:
+        return None
+    factors = [factor for factor in product.args if factor is not x]
+    return factors[0] if len(factors) == 1 and isinstance(factors[0], fx.Node) else None
+
+
 # ------------------------------------------------------------------------------------ splits
 
 
 def split_to_slice(module: fx.GraphModule) -> None:
     """Every used piece of a split becomes a slice of the input, with a dequantize of its own."""
+    _slice_splits(module, own_dequantize)
+
+
+def split_to_slices_of_one(module: fx.GraphModule) -> None:
+    """The same, but all slices keep the split's dequantize, so that they go to one partition or to none."""
+    _slice_splits(module, lambda x, user: x)
+
+
+def _slice_splits(module: fx.GraphModule, dequantized: Callable[[fx.Node, fx.Node], fx.Node]) -> None:
     for node in calls(module.graph, SPLITS):
         x = operand(node)
         pieces = [user for user in node.users if target_name(user.target) == GETITEM]
@@ -131,7 +200,7 @@ def split_to_slice(module: fx.GraphModule) -> None:
         limits = [0, *itertools.accumulate(_sizes(node, shape(x)[dim]))]
         for piece in pieces:
             start, end = limits[argument(piece, 1, "index")], limits[argument(piece, 1, "index") + 1]
-            replace(piece, "aten.slice_copy.Tensor", (own_dequantize(x, node), dim, start, end))
+            replace(piece, SLICE, (dequantized(x, node), dim, start, end))
         module.graph.erase_node(node)
 
 
@@ -262,4 +331,20 @@ PASSES: tuple[Pass, ...] = (
     split_leading,
     split_trailing,
 )
-"""What runs before partitioning, in this order. Running it again changes nothing."""
+"""What can run before partitioning, in this order. Running it again changes nothing."""
+
+
+def judged_passes(macs: int) -> tuple[Pass, ...]:
+    """What the partitioner judges a program by: without new dequantize nodes, which it could not tag.
+
+    A decomposed prelu counts as one operator. The other passes leave it, as prelu is not core ATen.
+
+    macs: the NPU's multiply-accumulate units.
+    """
+    division = DivideToMultiply(macs)
+    whole = (compose_prelu, index_max_pools)
+    return (*whole, split_to_slices_of_one, reshape_to_view, division, split_leading, split_trailing)
+
+
+COMPILED = judged_passes(macs=1)
+"""What the compiler does to the nodes that it gets. The partitioner has applied the rule on sizes."""

@@ -41,13 +41,12 @@ def verify_target(target: str, targets: Mapping[str, NeutronTarget] = TARGETS) -
     """
     found = targets.get(target) if isinstance(target, str) else None
     if found is None:
-        raise ValueError(f"Target `{target}` is not a valid target. Must be one of `{list(targets)}`.")
+        raise ValueError(f"target: found {target!r}, expected the id of a known SoC, one of {sorted(targets)}")
     if found.subsystem:
-        raise ValueError(f"Target `{target}` is not a neutron-C target. Only MCU targets are supported at the moment.")
+        raise ValueError(f"target: found {target!r}, which has a Neutron-S subsystem, expected an MCU with Neutron-C")
     if found.hw_version is not HwVersion.N3:
-        raise ValueError(
-            f"Target `{target}` contains unsupported HW version. Only N3/N3+ targets are supported at the moment."
-        )
+        generation = found.hw_version.name
+        raise ValueError(f"target: found {target!r}, whose NPU is of generation {generation}, expected generation N3")
     return found
 
 

@@ -25,12 +25,10 @@ from npu_assay.partitioners.neutron.support.rescale import PROBLEMS
 from npu_assay.partitioners.neutron.support.rule import Context, Rule
 from npu_assay.partitioners.neutron.target import TARGETS
 
-PRESERVED = [torch.ops.aten.prelu.default]
-
 
 def of_class(kind: type[NeutronPartitioner]) -> Backend:
     """A backend with another partitioner."""
-    return replace(backend, partitioner=lambda: kind(preserve_ops=PRESERVED))
+    return replace(backend, partitioner=kind)
 
 
 def judging(change: Callable[[Found], Found], *patches: Patch) -> Backend:
@@ -131,7 +129,7 @@ def with_macs(macs: int) -> Backend:
     def partitioner() -> NeutronPartitioner:
         target = NeutronTargetSpec("imxrt700", targets)
         spec = generate_neutron_compile_spec("imxrt700")
-        return NeutronPartitioner(spec, target, preserve_ops=PRESERVED)
+        return NeutronPartitioner(spec, target)
 
     passes = tuple(DivideToMultiply(macs) if isinstance(one, DivideToMultiply) else one for one in backend.passes)
     return replace(backend, partitioner=partitioner, passes=passes)

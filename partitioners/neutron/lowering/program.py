@@ -18,6 +18,8 @@ from npu_assay.partitioners.neutron.lowering.context import Context, shape_of
 from npu_assay.partitioners.neutron.lowering.quantisation import per_tensor
 from npu_assay.partitioners.neutron.lowering.registry import LOWERINGS
 from npu_assay.partitioners.neutron.lowering.values import Value
+from npu_assay.partitioners.neutron.passes import COMPILED
+from npu_assay.partitioners.neutron.rewriting import attached_constants, rewritten
 from npu_assay.partitioners.neutron.tflite import Model
 
 
@@ -29,8 +31,7 @@ def lower(
     With `convert_formats`, the model's inputs and outputs have torch's axis order; without it
     channels-first ones are channels-last, and the metadata say which (see `neutron_io`). Raises CompileError.
     """
-    graph = program.graph
-    constants = constant_placeholders(program)
+    graph, constants = _compiled_form(program)
     ctx = Context(infer_formats(graph), constants)
     inputs = [n for n in graph.nodes if n.op == "placeholder" and n not in constants]
     layouts = [identity(len(shape_of(n))) if convert_formats else ctx.layout(n) for n in inputs]
@@ -38,7 +39,7 @@ def lower(
     for node in graph.nodes:
         if node.op == "call_function":
             ctx.walk(node, LOWERINGS)
-        elif node.op not in ("placeholder", "output"):
+        elif node.op not in ("placeholder", "output") and node not in constants:
             raise refusal(node, "node", node.op, "a function call")
     returned = _returned(graph)
     out_layouts = [identity(len(shape_of(n))) if convert_formats else ctx.layout(n) for n in returned]
@@ -46,6 +47,14 @@ def lower(
     if not convert_formats:
         metadata = {**metadata, neutron_io.KEY: neutron_io.encode(_moved(layouts), _moved(out_layouts))}
     return ctx.model.model(tensors, outputs, description, metadata)
+
+
+def _compiled_form(program: ExportedProgram) -> tuple[fx.Graph, dict[fx.Node, torch.Tensor]]:
+    """The program's graph after the compiler's rewrites, with the data of its constants."""
+    data = {node.name: tensor for node, tensor in constant_placeholders(program).items()}
+    module = rewritten(program, COMPILED, data)
+    data |= attached_constants(module)
+    return module.graph, {node: data[node.name] for node in module.graph.nodes if node.name in data}
 
 
 def constant_placeholders(program: ExportedProgram) -> dict[fx.Node, torch.Tensor]:
