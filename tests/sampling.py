@@ -11,6 +11,7 @@ import random
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -32,13 +33,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
-    if not _samples(config):
+    given = getattr(config, "workerinput", None)  # a worker of xdist's draws what its run draws
+    if given is not None:
+        config.option.sample, config.option.seed = given["sample"], given["seed"]
+    elif _samples(config):
+        config.option.sample = True
+        config.option.seed = secrets.randbelow(10**6) if config.option.seed is None else config.option.seed
+    if not config.option.sample:
         return
-    if config.option.seed is None:
-        config.option.seed = secrets.randbelow(10**6)  # before xdist hands the options to its workers
-    config.option.sample = True
     config.option.assay_sample = CASES
     config.option.assay_sample_seed = config.option.seed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Xdist starts a worker."""
+    node.workerinput |= {"sample": node.config.option.sample, "seed": node.config.option.seed}
 
 
 def _samples(config: pytest.Config) -> bool:

@@ -59,6 +59,15 @@ def test_another_seed_draws_other_tests_and_workers_draw_the_same(project: Path)
     assert names(run(project, "--seed", "1", "-n", "2")[0]) == one
 
 
+def test_workers_draw_by_the_seed_that_their_run_has_drawn(project: Path) -> None:
+    """As the tests here do, whose options come from a plugin that a conftest names."""
+    (project / "pyproject.toml").write_text('[tool.pytest.ini_options]\ntestpaths = ["tests"]\n')
+    (project / "tests" / "conftest.py").write_text('pytest_plugins = ["npu_assay.conformance.plugin", "sampling"]\n')
+    found, text = run(project, "-n", "2", "--sample", "tests")
+    (seed,) = set(re.findall(r"^sample: seed (\d+)", text, re.MULTILINE))
+    assert names(found) == names(run(project, "--sample", "--seed", seed, "tests")[0])
+
+
 @pytest.mark.parametrize("arguments", [("--whole",), ("tests/test_it.py",), ("-k", "test")])
 def test_what_is_named_runs_whole(project: Path, arguments: tuple[str, ...]) -> None:
     found, text = run(project, *arguments)
