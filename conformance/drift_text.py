@@ -33,9 +33,10 @@ def documented_lines(found: Drift) -> Iterator[str]:
             yield f"{place(line)}{_origin(line.source)}: {documented_text(line.documented)}"
     for (row, precision), cases in found.beyond.items():
         yield f"{'/'.join(filter(None, (row, precision)))}: {cases} {DOCUMENTED[BEYOND]}"
-    for row in without_cases(found.table):
-        (reason,) = row.constraints
-        yield f"{row.documented_as or row.name} ({row.document}) has no cases, refused: {reason.code} [{reason.source}]"
+    for refused in without_cases(found.table):
+        (reason,) = refused.constraints
+        name = refused.documented_as or refused.name
+        yield f"{name} ({refused.document}) has no cases, refused: {reason.code} [{reason.source}]"
     for one in found.table.rewritten:
         yield f"{one.name} ({one.document}) has no cases, rewritten to {', '.join(one.operators)}"
 

@@ -253,6 +253,7 @@ PADDED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")  # torch, when it computes the model
 @pytest.mark.parametrize("name", PADDED)
 def test_padding_by_name_is_quantised_and_delegated(name: str) -> None:
     """Even kernels have more padding at the end, so that a pad of its own goes in front."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 import torch
 from torch import Tensor, nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantizer import Quantizer
 
 from npu_assay.partitioners.ethosu import EthosUCompileSpec
 from npu_assay.partitioners.ethosu import quantizer as ethosu
@@ -90,7 +92,7 @@ def test_a_filled_mask_too() -> None:
     assert decibels(found, model(*inputs)) > 25
 
 
-TINY = {
+TINY: dict[str, Callable[[], Quantizer]] = {
     "neutron": NeutronQuantizer,
     "xnnpack": xnnpack,
     "xnnpack per channel": lambda: xnnpack(True),

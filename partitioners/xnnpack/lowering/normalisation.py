@@ -77,7 +77,10 @@ def folded(ctx: Context, norm: fx.Node, product: fx.Node) -> tuple[torch.Tensor,
         return fused[0].detach(), fused[1].detach()
     groups = given["groups"] if given["transposed"] else 1
     parts = zip(*(_chunks(one, groups) for one in (weight, bias, mean, variance, gamma, beta)), strict=True)
-    fused_parts = [fuse_conv_bn_weights(*part[:4], eps, *part[4:], bool(given["transposed"])) for part in parts]
+    fused_parts = [
+        fuse_conv_bn_weights(kernel, shift, average, spread, eps, factor, summand, bool(given["transposed"]))
+        for kernel, shift, average, spread, factor, summand in parts
+    ]
     return torch.cat([one[0] for one in fused_parts]).detach(), torch.cat([one[1] for one in fused_parts]).detach()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -44,13 +45,15 @@ class Attention(nn.Module):
 
 def counting(x: Tensor, count: Tensor) -> Tensor:
     """A loop that goes three times round."""
-    found: Tensor = torch.while_loop(lambda n, y: n < 3, lambda n, y: (n + 1, y * 0.5), (count, x))[1]
+    loop: Any = torch.while_loop
+    found: Tensor = loop(lambda n, y: n < 3, lambda n, y: (n + 1, y * 0.5), (count, x))[1]
     return found
 
 
 def choosing(x: Tensor) -> Tensor:
     """A choice of two branches."""
-    return torch.cond(x.sum() > 0, lambda y: y + 1.0, lambda y: y * 2.0, (x,))
+    found: Tensor = torch.cond(x.sum() > 0, lambda y: y + 1.0, lambda y: y * 2.0, (x,))
+    return found
 
 
 @dataclass(frozen=True)
