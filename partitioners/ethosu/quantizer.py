@@ -27,7 +27,7 @@ from npu_assay.partitioners.ethosu.quantizing.config import (
 )
 from npu_assay.partitioners.ethosu.rewriting import rewrite
 from npu_assay.partitioners.ethosu.support.common import MARK
-from npu_assay.partitioners.exir.annotations import check_annotations
+from npu_assay.partitioners.exir.annotations import check_annotations, finite_constants
 from npu_assay.partitioners.exir.pt2e import Quantizer
 
 __all__ = [
@@ -102,13 +102,17 @@ class EthosUQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annota
         return self
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Rewrite what will be quantised into what the device has."""
+        """Rewrite what will be quantised into what the device has; see `finite_constants` about infinite numbers."""
         self.annotate(model)
         calls = [node for node in model.graph.nodes if node.op == "call_function"]
         quantised = [node for node in calls if node.meta.get("custom", {}).get(MARK, {}).get("quantized")]
         for node in model.graph.nodes:
             unmark(node)
-        return rewrite(model, quantised, self.compile_spec.tosa_spec.is_u55_subset)
+        rewritten = rewrite(model, quantised, self.compile_spec.tosa_spec.is_u55_subset)
+        finite_constants(rewritten, type(self).__name__, self.annotate)
+        for node in rewritten.graph.nodes:
+            unmark(node)
+        return rewritten
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """By the configurations, then on to the operators that share their neighbours' parameters."""

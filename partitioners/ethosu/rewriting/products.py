@@ -70,7 +70,7 @@ def attention(
     scores = w.call(aten.matmul.default, rows, columns)
     if is_causal:
         size = shape(scores)[-2:]
-        attn_mask = w.stored(torch.full(size, float("-inf")).triu(1))
+        attn_mask = w.stored(torch.full(size, float("-inf")).triu(1), "causal_mask")
     if attn_mask is not None:
         scores = _masked(w, scores, attn_mask)
     return w.call(aten.matmul.default, w.call(aten.softmax.int, scores, -1), value)

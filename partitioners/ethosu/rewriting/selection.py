@@ -8,7 +8,7 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
-from npu_assay.partitioners.ethosu.rewriting.writer import LARGEST, LEAST, Writer, finite, shape, tensor
+from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape, tensor
 
 aten = torch.ops.aten
 EXTREMES = {aten.max.dim: aten.amax.default, aten.min.dim: aten.amin.default}
@@ -25,7 +25,7 @@ def glu(w: Writer, input: fx.Node, dim: int = -1) -> fx.Node:
 
 def masked_fill(w: Writer, input: fx.Node, mask: fx.Node, value: float) -> fx.Node:
     """A choice between the input and a tensor full of the number."""
-    full = w.call(aten.full_like.default, input, finite(value))
+    full = w.call(aten.full_like.default, input, value)
     return w.call(aten.where.self, mask, full, input)
 
 
@@ -102,13 +102,6 @@ def embedding(w: Writer, weight: fx.Node, indices: fx.Node, *rest: object) -> fx
     return w.call(aten.reshape.default, rows, [*shape(indices), shape(weight)[-1]])
 
 
-def full(w: Writer, size: list[int], fill_value: float, **options: object) -> fx.Node | None:
-    """Infinite numbers become finite."""
-    if finite(fill_value) == fill_value:
-        return None
-    return w.call(aten.full.default, size, LARGEST if fill_value > 0 else LEAST, **options)
-
-
 RULES: dict[object, Rule] = {
     aten.glu.default: glu,
     aten.where.ScalarOther: where_number,
@@ -117,7 +110,6 @@ RULES: dict[object, Rule] = {
     aten.select_scatter.default: select_scatter,
     aten.slice_scatter.default: slice_scatter,
     aten.embedding.default: embedding,
-    aten.full.default: full,
     operator.getitem: selected,
 }
 NOT_ON_U55: dict[object, Rule] = {aten.masked_fill.Scalar: masked_fill}

@@ -13,8 +13,6 @@ from torch.utils._pytree import tree_map
 
 KEPT = ("nn_module_stack", "stack_trace", "source_fn_stack", "torch_fn", "from_node")
 """What a node's pieces inherit."""
-LEAST, LARGEST = -256.0, 255.0
-"""What stands for infinite numbers, which have no codes."""
 
 
 @dataclass
@@ -43,9 +41,9 @@ class Writer:
                 return mode
         raise ValueError(f"{self.node.name}: no value in the graph, expected a model from torch.export")
 
-    def stored(self, tensor: torch.Tensor) -> fx.Node:
-        """A buffer of the model."""
-        name = next(name for index in count() if not hasattr(self.model, name := f"_tensor_constant{index}"))
+    def stored(self, tensor: torch.Tensor, kind: str = "tensor_constant") -> fx.Node:
+        """A buffer of the model, with a name that begins with `kind`."""
+        name = next(name for index in count() if not hasattr(self.model, name := f"_{kind}{index}"))
         self.model.register_buffer(name, tensor)
         with self.model.graph.inserting_before(self.node):
             made = self.model.graph.get_attr(name)
@@ -55,11 +53,11 @@ class Writer:
     def number(self, value: float, like: fx.Node) -> fx.Node:
         """A number as a tensor of rank and type of another."""
         dtype = tensor(like).dtype if tensor(like).is_floating_point() else torch.int32
-        return self.stored(torch.full([1] * tensor(like).dim(), finite(value), dtype=dtype))
+        return self.stored(torch.full([1] * tensor(like).dim(), value, dtype=dtype))
 
     def filled(self, value: float, like: fx.Node) -> fx.Node:
         """A number as an operator that gives a tensor with one element, of the type of another."""
-        return self.call(torch.ops.aten.full.default, [1], finite(value), dtype=tensor(like).dtype)
+        return self.call(torch.ops.aten.full.default, [1], value, dtype=tensor(like).dtype)
 
 
 def tensor(node: fx.Node) -> torch.Tensor:
@@ -79,11 +77,6 @@ def dims_of(node: fx.Node, dims: int | Sequence[int] | None) -> list[int]:
     rank = len(shape(node))
     given = [dims] if isinstance(dims, int) else list(dims or range(rank))
     return [dim % rank for dim in given]
-
-
-def finite(value: float) -> float:
-    """The number, with infinities replaced."""
-    return min(max(value, LEAST), LARGEST) if value in (float("inf"), float("-inf")) else value
 
 
 def _value(argument: Any) -> Any:
