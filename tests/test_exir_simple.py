@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, fx
 
+from npu_assay.conformance import kit
 from npu_assay.conformance.cases.baseline import binary, convolution
+from npu_assay.conformance.cases.conv import fused, operand_quant, shifted, with_operand
+from npu_assay.conformance.cases.integer.convolution import Convolution
 from npu_assay.conformance.cases.make import Q, Use, X, constant, model, quant, use, weight_quant
 from npu_assay.conformance.cases.matrix import linear_form, mm
 from npu_assay.conformance.cases.shared import used_twice
 from npu_assay.conformance.graph import Graph, Ref
 from npu_assay.conformance.programs import build
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import read_table
 from npu_assay.partitioners.exir import BackendError, Partitioner, PreprocessResult, delegates, to_backend
 from npu_assay.partitioners.exir.backend import BackendDetails
 from npu_assay.partitioners.exir.blob import MAGIC, BlobError, pack, unpack
 from npu_assay.partitioners.exir.qdq import QParams
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.exir.simple import Cluster, ClusterPartitioner, lookup_table, only_cluster, same_qparams
+from npu_assay.partitioners.exir.simple import (
+    Cluster,
+    ClusterPartitioner,
+    lookup_table,
+    only_cluster,
+    same_qparams,
+    unfused,
+)
 
 SEEN: list[tuple[dict[str, Any], list[Tensor]]] = []
 
@@ -133,6 +147,114 @@ def test_codes_of_16_bits_are_taken_where_they_are_let_in() -> None:
     assert refused(model(u)) == ["quantized"]
     ((header, _),) = taken(model(u), Wide())
     assert header["output"]["dtype"] == "int16"
+
+
+# ------------------------------------------------------------------------------------ convolutions
+
+SINGLE = Convolution().use()  # one scale for all weights, and a bias
+
+
+def test_a_constant_bias_has_codes_of_32_bits() -> None:
+    ((header, (weights, bias)),) = taken(model(SINGLE))
+    assert (weights.dtype, bias.dtype) == (torch.int8, torch.int32)
+    assert header["operands"][2] == {
+        "scale": pytest.approx(operand_quant(SINGLE.values[2]).scale),
+        "zero_point": 0,
+        "constant": 1,
+    }
+    widened = replace(SINGLE, values=(SINGLE.values[0], replace(SINGLE.values[1], quant=SINGLE.values[2].quant)))
+    assert refused(model(replace(widened, args=(*widened.args[:2], None, *widened.args[3:])))) == ["quantized"]
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds", "limits"),
+    [
+        ("aten.relu.default", (), (-118, 127)),
+        ("aten.hardtanh.default", (), (-120, -116)),
+        ("aten.hardtanh.default", (0.0, 6.0), (-118, -106)),
+        ("aten.clamp.default", (0.6,), (-117, 127)),  # 1.2 steps
+        ("aten.clamp.default", (None, 1.25), (-128, -116)),  # 2.5 steps, half to even
+        ("aten.clamp.default", (-math.inf, 1e9), (-128, 127)),
+    ],
+)
+def test_an_activation_goes_along_as_limits_of_the_codes(
+    name: str, bounds: tuple[float | None, ...], limits: tuple[int, int]
+) -> None:
+    graph = fused(replace(SINGLE, y=quant(0.5, -118)), name, bounds, quant(0.5, -118))
+    ((header, _),) = taken(graph)
+    assert (header["output"]["qmin"], header["output"]["qmax"]) == limits
+
+    class Plain(ToyPartitioner):
+        activations = ()
+        rules = ToyPartitioner.rules | {"aten.convolution.default": (unfused,)}
+
+    assert refused(graph, Plain()) == ["quantized", "unfused"]
+    assert len(taken(model(SINGLE), Plain())) == 1
+
+
+def test_other_operators_keep_their_own_quantisation() -> None:
+    tanh = fused(SINGLE, "aten.tanh.default", (), Q)
+    added = fused(binary("aten.add.Tensor", (2, 3)), "aten.relu.default", (), Q)
+    assert refused(tanh) == refused(added) == ["quantized"]
+
+
+def test_an_activation_that_was_taken_along_is_not_refused_for_itself() -> None:
+    class Both(ToyPartitioner):
+        rules = ToyPartitioner.rules | {"aten.relu.default": ()}
+
+    partitioner = Both()
+    assert len(taken(fused(SINGLE, "aten.relu.default", (), Q), partitioner)) == 1
+    assert partitioner.rejections == []
+
+
+def test_scales_per_channel_are_taken_where_they_are_let_in() -> None:
+    class Channels(ToyPartitioner):
+        per_channel = True
+
+    u = convolution()
+    partitioner = ToyPartitioner()
+    assert refused(model(u), partitioner) == ["quantized"]
+    assert partitioner.rejections[0].found.endswith(": scales per channel")
+    ((header, (weights, bias)),) = taken(model(u), Channels())
+    assert header["operands"][1]["scale"] == pytest.approx(operand_quant(u.values[1]).scale)
+    assert (header["operands"][1]["axis"], weights.shape, bias.shape) == (0, (5, 3, 3, 3), (5,))
+    assert header["operands"][2]["scale"] == pytest.approx(operand_quant(u.values[2]).scale)
+    assert refused(model(with_operand(u, "w", shifted(u.values[1]))), Channels()) == ["quantized"]
+
+
+@pytest.mark.parametrize("precisions", ["", 'precisions = ["int8"], '])
+def test_a_table_can_promise_convolutions_without_activations(precisions: str) -> None:
+    """The cases with an activation between a convolution and its quantisation change sides."""
+    text = kit.rendered("some_npu")["some_npu/some_npu@0.1.toml"].replace("alpha = 1 @document", "")
+    for promised in (False, True):
+        row = f'"aten.convolution.default" = {{ document = "", {precisions}constraints = ["unfused @document"] }}\n'
+        row = row.replace('"unfused @document"', "") if promised else row
+        meanings = "" if promised else 'unfused = "no activation in front of the quantize node"\n'
+        data = (
+            text.replace("[operators]\n", f"{meanings}[operators]\n").replace('alpha = "', "# ").replace('[""]', "[]")
+        )
+        cases = all_cases(read_table((data + row).encode(), "some.toml"))
+        found = {case.id.rpartition("/")[2]: case for case in cases if case.row == "aten.convolution.default"}
+        changed = found["then_relu" if precisions else "relu_fused_behind"]
+        assert (changed.expect, changed.reason) == (("accept", None) if promised else ("reject", "unfused"))
+        assert any(case.constraint == "unfused" and case.side == "at_limit" for case in found.values()) != promised
+
+
+def test_what_makes_no_cluster_is_said() -> None:
+    found = []
+    for u in (use("aten.add.Tensor", (2, 3), 2.0, x=None), replace(SINGLE, y=None), wide_input()):
+        partitioner = ToyPartitioner()
+        refused(model(u), partitioner)
+        found.append(partitioner.rejections[0].found)
+    assert found[0] == "x: no dequantize node"
+    assert found[1] == "aten_convolution_default: no quantize node that takes it alone, but output"
+    assert found[2].endswith(": codes of int16 with scale 0.5 and zero point 0")
+
+
+def wide_input() -> Use:
+    """16 bits in, 8 bits out."""
+    wide = replace(quant(0.5), qmin=-32768, qmax=32767, dtype="int16")
+    return binary("aten.add.Tensor", (2, 3), wide, wide)
 
 
 def test_nothing_but_tags_and_rejections_change() -> None:

@@ -214,6 +214,7 @@ def change(diff: str, folder: Path) -> None:
     path.write_text(text.replace(old, "".join(line[1:] for line in lines if line[0] in " +")), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_walk_ends_with_a_certificate(tmp_path: Path) -> None:
     """Every command and change in the document, in order, in one folder, with the real pip."""
     environment, folder, last = Environment(tmp_path / "environment"), tmp_path / "work", ""

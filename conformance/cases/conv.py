@@ -10,6 +10,7 @@ from npu_assay.conformance.cases.baseline import POSITIVE, convolution
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
     SUBJECT,
+    UNFUSED,
     Draft,
     Q,
     Use,
@@ -20,6 +21,7 @@ from npu_assay.conformance.cases.make import (
     bias_quant,
     constant,
     fitting_weight_scale,
+    fused_in,
     inside,
     limit,
     model,
@@ -50,7 +52,7 @@ def convolution_cases(limits: Limits) -> list[Draft]:
         *fusion.products(convolution(8, 8, groups=8), (1, 8, 4, 5), "_depthwise"),
         *_geometry(),
         *_spellings(),
-        *_contexts(),
+        *_contexts(limits),
         *_numbers(),
     ]
 
@@ -259,7 +261,7 @@ def _spellings() -> list[Draft]:
 # ------------------------------------------------------------------------------------ contexts
 
 
-def _contexts() -> list[Draft]:
+def _contexts(limits: Limits) -> list[Draft]:
     u = convolution()
     relu = fused(u, "aten.relu.default", (), POSITIVE)
     relu6 = fused(u, "aten.hardtanh.default", (0.0, 6.0), POSITIVE)
@@ -268,8 +270,9 @@ def _contexts() -> list[Draft]:
         placed("behind_abs", model(u, behind_abs)),
         placed("behind_conv", model(convolution(8, 5), behind_conv)),
         placed("depthwise_behind_conv", model(convolution(8, 8, groups=8), behind_conv)),
-        placed("relu_fused_behind", relu),
-        placed("relu6_fused_behind", relu6),
+        limit(UNFUSED, "quantised_before_relu", fusion.followed(u, fusion.RELU, POSITIVE)),
+        fused_in(limits, "relu_fused_behind", relu),
+        fused_in(limits, "relu6_fused_behind", relu6),
         placed("shared_weights_in_a_row", _twice()),
         placed("shared_weights_two_input_scales", _two_scales()),
     ]

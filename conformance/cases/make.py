@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 SUBJECT = "subject"
 X = Ref("x")
+UNFUSED = "unfused"
 OPERATOR = "operator"  # stands for a constraint's code in cases that are about no single constraint
 DEVIATION = 73.9  # standard deviation of a code that is uniform in [-128, 127]
 
@@ -284,6 +285,11 @@ def accepted(variant: str, graph: Graph) -> Draft:
 def placed(variant: str, graph: Graph) -> Draft:
     """Accepted in this context."""
     return Draft(OPERATOR, "context", variant, graph)
+
+
+def fused_in(limits: Container[str], variant: str, graph: Graph) -> Draft:
+    """With an activation between the operator and its quantisation: accepted, unless the row promises no such thing."""
+    return outside(UNFUSED, variant, graph) if UNFUSED in limits else placed(variant, graph)
 
 
 def valued(variant: str, graph: Graph) -> Draft:

@@ -10,11 +10,13 @@ from npu_assay.conformance.cases.integer import contexts
 from npu_assay.conformance.cases.integer.spelling import CONVOLUTION, codes_quant, is_wide, spelled
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
+    UNFUSED,
     Draft,
     Use,
     X,
     activation,
     constant,
+    fused_in,
     limit,
     model,
     outside,
@@ -77,7 +79,7 @@ def weighted(at: Callable[[], Use], precision: str, limits: Limits) -> Iterator[
                 str(zero).replace("-", "minus_"),
                 model(with_weight(u, quant=replace(w, zero_point=zero))),
             )
-    yield from activated(u, precision)
+    yield from activated(u, precision, limits)
     for name in ("min", "max", "alternating", "ramp"):
         yield valued(f"weights_{name}", model(with_weight(u, fill=Fill(name))))
     yield valued("ties", model(tied(u)))
@@ -112,14 +114,15 @@ def _computed(value: Value) -> Value:
     return replace(value, constant=False, quant=single)
 
 
-def activated(u: Use, precision: str) -> Iterator[Draft]:
+def activated(u: Use, precision: str, limits: Limits) -> Iterator[Draft]:
     """With an activation behind it, with or without codes between them."""
     relu, relu6 = fused("aten.relu.default"), fused("aten.hardtanh.default", 0.0, 6.0)
     positive = replace(u, y=codes_quant(precision, POSITIVE))
-    yield placed("then_relu", with_activation(positive, relu))
-    yield placed("then_relu_of_signed_codes", with_activation(u, relu))
+    yield limit(UNFUSED, "quantised", model(u))
+    yield fused_in(limits, "then_relu", with_activation(positive, relu))
+    yield fused_in(limits, "then_relu_of_signed_codes", with_activation(u, relu))
     if not is_wide(precision):
-        yield placed("then_relu6", with_activation(replace(u, y=quant(6 / 255, -128)), relu6))
+        yield fused_in(limits, "then_relu6", with_activation(replace(u, y=quant(6 / 255, -128)), relu6))
     for name, op, args in (("relu", "aten.relu.default", ()), ("hardtanh", "aten.hardtanh.default", (-1.0, 1.0))):
         behind = contexts.after(u, op, args)
         yield placed(f"then_quantised_{name}", behind)
