@@ -171,7 +171,8 @@ class _Made:
     ) -> Certificate:
         """The certificate of the finished run."""
         request, table = self.request, self.table
-        verdict = conclude(results, cases, request.selection, request.waivers, today, fuzz)
+        known = {case.id for case in all_cases(table)} if request.waivers else ()
+        verdict = conclude(results, cases, request.selection, request.waivers, today, fuzz, known)
         return Certificate(
             schema=SCHEMA,
             suite={"name": DISTRIBUTION, "version": __version__, "sources": self.suite},

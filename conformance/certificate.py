@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,9 +15,9 @@ from npu_assay.conformance.results import CaseResult
 from npu_assay.conformance.seeds import reseeded
 from npu_assay.conformance.selection import random_program, select, smoke
 from npu_assay.conformance.shapes import OF_ANY_KEY, check_shape
-from npu_assay.conformance.waivers import Waiver, WaiverError, waiver_of, waiver_problems
+from npu_assay.conformance.waivers import Waiver, WaiverError, waived_cases, waiver_of, waiver_problems
 
-SCHEMA = 3
+SCHEMA = 4
 SEAL = "sha256"  # the key of the certificate's own digest
 COUNTS = ("cases", "pass", "unspecified", "fail", "waived")
 DIGESTS = {OF_ANY_KEY: str}
@@ -29,7 +29,9 @@ SHAPE = {
     "environment": {OF_ANY_KEY: str},
     "made": str,
     "selection": {"expression": (str, None), "smoke": bool, "seed": int},
-    "waivers": [{"case": str, "reason": str, "owner": str, "expires": str}],
+    "waivers": [
+        {"case": str, "checks": [str], "reason": str, "owner": str, "expires": str, "max_lsb": (int, None)},
+    ],
     "results_sha256": str,
     "reports": DIGESTS,
     SEAL: str,
@@ -69,6 +71,11 @@ class Selection:
     @property
     def everything(self) -> bool:
         return self.expression is None and not self.smoke
+
+    @property
+    def objection(self) -> str:
+        """What speaks against a certificate for a selection."""
+        return f"only a selection of the table's cases was run ({self})"
 
     def __str__(self) -> str:
         parts = ["--smoke"] if self.smoke else []
@@ -125,6 +132,20 @@ class Certificate:
     reports: Mapping[str, str] = field(default_factory=dict)
     fuzz: Fuzz | None = None
 
+    @property
+    def passed(self) -> bool:
+        """Whether all that was asked for is right; only of everything does that certify."""
+        return self.certified or self.objections == (self.selection.objection,)
+
+
+def verdict_text(certified: bool, counts: Mapping[str, int]) -> str:
+    """The verdict in words, which say how many of its cases fail and are waived."""
+    if not certified:
+        return "not certified"
+    return "certified" + (
+        f" with {counts['waived']} of {counts['cases']} cases failing and waived" if counts["waived"] else ""
+    )
+
 
 def conclude(
     results: Sequence[CaseResult],
@@ -133,10 +154,14 @@ def conclude(
     waivers: Sequence[Waiver],
     today: datetime.date,
     fuzz: Fuzz | None = None,
+    known: Collection[str] = (),
 ) -> Verdict:
-    """The verdict on results, given the selected cases. Nothing that did not run counts for anything."""
+    """The verdict on results, given the selected cases. Nothing that did not run counts for anything.
+
+    known: every case of the table, if only some were selected.
+    """
     by_name = {result.case: result for result in results}
-    waived = {waiver.case for waiver in waivers if waiver.expires >= today}
+    waived = waived_cases(waivers, results, today)
     failing = [r.case for r in results if r.status == "fail"]
     open_failures = [name for name in failing if name not in waived]
     counts = {
@@ -147,11 +172,11 @@ def conclude(
     }
     objections = [
         *([] if results else ["no case was run"]),
-        *([] if selection.everything else [f"only a selection of the table's cases was run ({selection})"]),
+        *([] if selection.everything else [selection.objection]),
         *([] if {c.id for c in expected} == set(by_name) else ["the results are not those of the selected cases"]),
         *([f"{len(open_failures)} of {len(results)} cases fail"] if open_failures else []),
         *(fuzz.objections if fuzz else ()),
-        *waiver_problems(waivers, by_name, today),
+        *waiver_problems(waivers, by_name, {*known, *by_name}, today),
     ]
     return Verdict(not objections, counts, tuple(objections))
 

@@ -96,7 +96,8 @@ def certify(
 ) -> None:
     """Run the cases; write certificate, results and reports.
 
-    Exit codes: 0 certified, 1 not certified, 2 usage or data error.
+    Only a run of all cases certifies. Exit codes: 0 all that was asked for passes, 1 something fails, 2 usage or data
+    error.
     """
     from rich.console import Console
 
@@ -133,7 +134,7 @@ def certify(
             )
             raise SystemExit(NOT_CERTIFIED) from None
     summary(console, report, folder)
-    raise SystemExit(CERTIFIED if report.certificate.certified else NOT_CERTIFIED)
+    raise SystemExit(CERTIFIED if report.certificate.passed else NOT_CERTIFIED)
 
 
 def _cluster(address: str) -> Pool:
@@ -149,6 +150,7 @@ def verify(folder: Path) -> None:
 
     Exit codes: 0 certified, 1 not certified, 2 nothing that a run wrote.
     """
+    from npu_assay.conformance.certificate import verdict_text
     from npu_assay.conformance.verification import verify as verify_folder
 
     with usage_errors():
@@ -161,7 +163,8 @@ def verify(folder: Path) -> None:
         click.echo(", ".join(f"{count} {name}" for name, count in found.verdict.counts.items()))
         for objection in found.verdict.objections:
             click.echo(f"because: {plain(objection)}")
-    click.echo(f"{folder}: {'certified' if found.certified else 'not certified'}")
+    counts = {} if found.verdict is None else found.verdict.counts
+    click.echo(f"{folder}: {verdict_text(found.certified, counts)}")
     raise SystemExit(CERTIFIED if found.certified else NOT_CERTIFIED)
 
 

@@ -80,11 +80,13 @@ def _name_or_frozen(item: Any) -> Any:
     return item if isinstance(item, str) and item != "null" else _frozen(item)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`, did you mean 'x'?` for the known name closest to `name`, or the choices when none is close."""
+def nearest(name: str, known: Iterable[str], most: int = MOST) -> str:
+    """`, did you mean 'x'?` for the known name closest to `name`, or `most` choices (0: none) when none is close."""
     choices = sorted(known)
     close = difflib.get_close_matches(name, choices, n=1)
     if close:
         return f", did you mean {close[0]!r}?"
-    rest = len(choices) - MOST
-    return f"; known: {', '.join(choices[:MOST]) or 'none'}" + (f" and {rest} more" if rest > 0 else "")
+    if not most:
+        return ""
+    rest = len(choices) - most
+    return f"; known: {', '.join(choices[:most]) or 'none'}" + (f" and {rest} more" if rest > 0 else "")

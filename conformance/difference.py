@@ -8,11 +8,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from npu_assay.conformance.certificate import Certificate, CertificateError, Fuzz, read_certificate
+from npu_assay.conformance.certificate import Certificate, CertificateError, Fuzz, read_certificate, verdict_text
 from npu_assay.conformance.contents import read_contents
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.package import CERTIFICATE, RESULTS, sha256
 from npu_assay.conformance.results import CaseResult, Number, ResultError, read_results
+from npu_assay.conformance.waivers import Waiver
 
 KINDS = ("cases", "promises", "tags", "reasons", "failures", "numbers", "delegates", "bytes")
 Side = str | None  # what one run has, in words; None: no such case
@@ -176,10 +177,10 @@ WORDS: Mapping[str, Callable[[CaseResult], str]] = {
 
 
 def _stated(certificate: Certificate) -> dict[str, str]:
-    waivers = {f"waiver of {w.case}": f"until {w.expires}, {w.owner}: {w.reason}" for w in certificate.waivers}
+    waivers = {f"waiver of {w.case}": _waiver_text(w) for w in certificate.waivers}
     counts = ", ".join(f"{count} {name}" for name, count in certificate.counts.items())
     return {
-        "verdict": "certified" if certificate.certified else "not certified",
+        "verdict": verdict_text(certificate.certified, certificate.counts),
         "counts": counts,
         "table": f"{certificate.table['name']}@{certificate.table['version']} {certificate.table['sha256'][:12]}",
         "selection": str(certificate.selection) or "all cases",
@@ -187,6 +188,11 @@ def _stated(certificate: Certificate) -> dict[str, str]:
         "random programs": _programs(certificate.fuzz),
         **waivers,
     }
+
+
+def _waiver_text(waiver: Waiver) -> str:
+    most = "" if waiver.max_lsb is None else f" up to {waiver.max_lsb} LSB"
+    return f"{', '.join(waiver.checks)}{most} until {waiver.expires}, {waiver.owner}: {waiver.reason}"
 
 
 def _programs(fuzz: Fuzz | None) -> str:

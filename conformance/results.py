@@ -19,6 +19,29 @@ from npu_assay.conformance.shapes import OF_ANY_KEY, check_shape
 METRICS = ("max_lsb", "bias", "off_by_one_rate", "sqnr_db", "sqnr_floor_db", "worst_ratio_to_bound")
 VERDICTS = ("accept", "reject", "partial", "absent", "error")
 STATUSES = ("pass", "fail", "unspecified")
+CHECKS = {
+    "tag": "delegated or not, against the table",
+    "reason": "the reason of a rejection",
+    "crash": "an error, or a process that died",
+    "not_run": "something here can run what was compiled",
+    "hang": "an answer in time (--timeout)",
+    "memory": "no more memory than allowed (--memory)",
+    "state": "settings of the process are left as they were",
+    "leak": "no process or thread is left running",
+    "noise": "nothing is printed",
+    "determinism": "the same input gives the same tags and bytes, the same bytes the same outputs, wherever they run",
+    "empty": "a partition that computes nothing",
+    "tool": "a further compiler takes what was compiled (--with-vela)",
+    "mutation": "inputs are left as they were",
+    "outputs": "count, shape, dtype and grid of the outputs",
+    "not_constant": "outputs vary where the golden does",
+    "not_saturated": "outputs are not all at the ends of the range",
+    "gate1": "exact integers, in LSB",
+    "gate2": "bias and share of codes that are not the nearest",
+    "gate3": "float golden within its bound, element by element",
+    "gate4": "signal to quantisation noise ratio (SQNR)",
+}
+"""What a failure can be noticed by, and what each of them looks at."""
 DIGITS = 6
 NOISE = 2.0**-30
 """Relative float64 noise of a bound: sums of 2**20 terms, each with a relative error of 2**-53, stay below."""

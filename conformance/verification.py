@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -68,7 +68,8 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         certificate_file = contents.text(CERTIFICATE)
         certificate = read_certificate(certificate_file)
         table = _table(contents, certificate)
-        cases = certificate.selection.of(all_cases(table))
+        known = all_cases(table)
+        cases = certificate.selection.of(known)
         text = contents.text(RESULTS)
     except (CertificateError, TableError, UsageError) as error:
         return Verification((*problems, str(error)), contents.notes)
@@ -79,8 +80,13 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         problems.append(f"{RESULTS} is not the file that the certificate was made of (sha256 differs)")
     problems += _reports(contents, certificate)
     problems += _spelling(certificate_file, certificate)
-    problems += _contradictions(certificate, results, cases, today)
-    verdict = conclude(results, cases, certificate.selection, certificate.waivers, today, certificate.fuzz)
+    names = {case.id for case in known}
+
+    def concluded(day: datetime.date) -> Verdict:
+        return conclude(results, cases, certificate.selection, certificate.waivers, day, certificate.fuzz, names)
+
+    problems += _contradictions(certificate, concluded, today)
+    verdict = concluded(today)
     notes = (*contents.notes, *_notes(certificate, table))
     return Verification(_shortened(problems), notes, verdict, certificate)
 
@@ -188,7 +194,7 @@ def _spelling(text: str, certificate: Certificate) -> Iterator[str]:
 
 
 def _contradictions(
-    certificate: Certificate, results: Sequence[CaseResult], cases: Sequence[Case], today: datetime.date
+    certificate: Certificate, concluded: Callable[[datetime.date], Verdict], today: datetime.date
 ) -> Iterator[str]:
     """Where the certificate states something else than what followed from the results when it was made."""
     try:
@@ -198,7 +204,7 @@ def _contradictions(
         return
     if made > today:
         yield f"{CERTIFICATE} was made on {made}, which is still to come"
-    verdict = conclude(results, cases, certificate.selection, certificate.waivers, made, certificate.fuzz)
+    verdict = concluded(made)
     if certificate.certified != verdict.certified:
         stated, derived = (("not " * (not flag)) + "certified" for flag in (certificate.certified, verdict.certified))
         yield f"{CERTIFICATE} says {stated}, the results say {derived}"

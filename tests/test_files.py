@@ -54,13 +54,13 @@ def test_a_run_leaves_its_journal_and_goes_on_later(tmp_path: Path) -> None:
     refused(limited(tmp_path, 8 * 1024, *CERTIFY), "run")
     assert names(tmp_path / "run") == [JOURNAL]
     more = limited(tmp_path, 2**20, *CERTIFY, "--resume")
-    assert more.returncode == 1, more.stderr  # some cases never certify
+    assert more.returncode == 0, more.stderr
     assert JOURNAL not in names(tmp_path / "run")
 
 
 def test_an_archive_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(main, CERTIFY).exit_code == 1
+    assert CliRunner().invoke(main, CERTIFY).exit_code == 0
     refused(limited(tmp_path, 8 * 1024, "package", "run"), "run.zip")
     assert names(tmp_path) == ["run"]
     Path("run.zip").write_text("mine")

@@ -12,10 +12,20 @@ from typing import Any
 
 import fake_backend
 import pytest
+from click.testing import CliRunner
 
 from npu_assay.conformance.assay import Request, assay
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certificate import CertificateError, Selection, certificate_text, conclude, read_certificate
+from npu_assay.conformance.certificate import (
+    Certificate,
+    CertificateError,
+    Selection,
+    certificate_text,
+    conclude,
+    read_certificate,
+    verdict_text,
+)
+from npu_assay.conformance.cli import main
 from npu_assay.conformance.journal import journal
 from npu_assay.conformance.package import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError, sha256
 from npu_assay.conformance.report.data import Report
@@ -195,7 +205,9 @@ def with_junk(text: str, place: tuple[str | int, ...], junk: Any) -> str:
 
 def test_any_wrong_value_in_a_certificate_is_a_problem_and_no_crash(certified: Path) -> None:
     text = certificate_text(
-        replace(read_certificate((certified / CERTIFICATE).read_text()), waivers=(waiver("x"),), objections=("y",))
+        replace(
+            read_certificate((certified / CERTIFICATE).read_text()), waivers=(waiver("x", "gate1"),), objections=("y",)
+        )
     )
     refused = 0
     for place in places(json.loads(text)):
@@ -262,20 +274,28 @@ def test_a_missing_or_unusable_folder(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------ waivers
 
-
-def waiver(case: str, expires: str = "2026-06-01") -> Waiver:
-    return Waiver(case, "known", "someone", datetime.date.fromisoformat(expires))
+WAIVER = "[[waiver]]\ncase = 'x'\nreason = 'r'\nowner = 'o'\n"
 
 
-def failing(folder: Path) -> list[str]:
-    return [r["case"] for r in map(json.loads, (folder / RESULTS).read_text().splitlines()) if r["status"] == "fail"]
+def waiver(case: str, *checks: str, expires: str = "2026-06-01", max_lsb: int | None = None) -> Waiver:
+    return Waiver(case, checks, "known", "someone", datetime.date.fromisoformat(expires), max_lsb)
+
+
+def failing(folder: Path) -> dict[str, list[str]]:
+    """The checks that each failing case fails."""
+    results = map(from_line, (folder / RESULTS).read_text().splitlines())
+    return {r.case: list(dict.fromkeys(f.check for f in r.failures)) for r in results if r.failures}
 
 
 def test_waived_failures_certify_until_the_waiver_expires(drifting: Path, tmp_path: Path) -> None:
-    waivers = tuple(waiver(name) for name in failing(drifting))
+    waivers = tuple(waiver(name, *checks) for name, checks in failing(drifting).items())
     certificate = run(tmp_path, "refuses", waivers=waivers).certificate
     assert certificate.certified and certificate.counts["waived"] == len(waivers) > 0
     assert verify(tmp_path, TODAY).certified
+    waived = f"certified with {len(waivers)} of {certificate.counts['cases']} cases failing and waived"
+    assert verdict_text(True, certificate.counts) == waived
+    assert f": {waived}" in (tmp_path / "report.md").read_text().splitlines()[0]
+    assert waived in (tmp_path / "report.html").read_text().partition("</title>")[0]
     later = verify(tmp_path, TODAY + datetime.timedelta(days=1))
     assert not later.certified and any("expired on 2026-06-01" in text for text in later.problems + _objections(later))
 
@@ -289,8 +309,50 @@ def _objections(found: object) -> tuple[str, ...]:
     ("case", "problem"), [(NEG, "is not needed: the case does not fail"), ("aten.nothing", "matches no case")]
 )
 def test_a_waiver_for_nothing_fails(case: str, problem: str, tmp_path: Path) -> None:
-    objections = run(tmp_path, waivers=(waiver(case),)).certificate.objections
+    objections = run(tmp_path, waivers=(waiver(case, "gate1"),)).certificate.objections
     assert len(objections) == 1 and problem in objections[0]
+
+
+def judged(name: str, folder: Path, *waivers: Waiver) -> Certificate:
+    """The certificate of a run of one case, and the same verdict from its folder."""
+    certificate = run(folder, name, Selection(NEG), waivers).certificate
+    verdict = verify(folder, TODAY).verdict
+    assert verdict is not None and verdict.objections == certificate.objections
+    return certificate
+
+
+def test_a_waiver_for_a_number_does_not_cover_an_error(tmp_path: Path) -> None:
+    """The same case and waiver: numbers that are off are waived, a partitioner that raises is not."""
+    checks = failing_checks(run(tmp_path / "plain", "drifts", Selection(NEG)))
+    known = waiver(NEG, *checks)
+    assert "gate1" in checks and judged("drifts", tmp_path / "drifts", known).passed
+    found = judged("crashes", tmp_path / "crashes", known)
+    assert found.counts["fail"] == 1 and not found.passed
+    assert any(f"names {', '.join(checks)}, which does not fail" in text for text in found.objections)
+
+
+def failing_checks(report: Report) -> list[str]:
+    return list(dict.fromkeys(f.check for r in report.results for f in r.failures))
+
+
+def test_a_waiver_names_all_that_fails_and_how_far(tmp_path: Path) -> None:
+    checks = failing_checks(run(tmp_path / "0", "drifts", Selection(NEG)))
+    less = judged("drifts", tmp_path / "1", waiver(NEG, *checks[:1]))
+    assert not less.passed and any(f"is not enough: the case also fails {checks[1]}" in o for o in less.objections)
+    near, far = (judged("drifts", tmp_path / str(n + 1), waiver(NEG, *checks, max_lsb=n)) for n in (1, 10**6))
+    assert far.passed and near.passed == (
+        run(tmp_path / "9", "drifts", Selection(NEG)).results[0].metrics["max_lsb"] == 1
+    )
+    twice = judged("drifts", tmp_path / "twice", waiver(NEG, *checks), waiver(NEG, *checks))
+    assert any("is not the first one for it" in text for text in twice.objections)
+
+
+def test_waivers_of_other_cases_than_the_selected_ones_are_left_alone(drifting: Path, tmp_path: Path) -> None:
+    others = tuple(waiver(name, *checks) for name, checks in failing(drifting).items() if name != NEG)
+    found = judged("backend", tmp_path, *others)
+    assert len(others) > 0 and found.passed and not found.certified
+    wrong = judged("backend", tmp_path / "wrong", waiver("aten.neg.default/operator/accept/baselin", "gate1"))
+    assert not wrong.passed and "matches no case, did you mean" in wrong.objections[1]
 
 
 @pytest.mark.parametrize(
@@ -299,8 +361,13 @@ def test_a_waiver_for_nothing_fails(case: str, problem: str, tmp_path: Path) -> 
         "waiver = 1",
         "[[waivers]]\ncase = 'x'",
         "[[waiver]]\ncase = 'x'",
-        "[[waiver]]\ncase = 'x'\nreason = 'r'\nowner = 'o'\nexpires = 'soon'",
-        "[[waiver]]\ncase = 'x'\nreason = ''\nowner = 'o'\nexpires = 2026-01-01",
+        f"{WAIVER}checks = ['gate1']\nexpires = 'soon'",
+        f"{WAIVER}checks = ['gate1']\nexpires = 2026-01-01".replace("'r'", "''"),
+        f"{WAIVER}checks = 'gate1'\nexpires = 2026-01-01",
+        f"{WAIVER}checks = []\nexpires = 2026-01-01",
+        f"{WAIVER}checks = ['gate1', 'gate1']\nexpires = 2026-01-01",
+        f"{WAIVER}checks = ['gate1']\nexpires = 2026-01-01\nmax_lsb = 0",
+        f"{WAIVER}checks = ['gate1']\nexpires = 2026-01-01\nmax_lsb = true",
         "[[waiver]]\ncase = 'x'\nreason = 'r'\nowner = 'o'\nexpires = 2026-01-01\nuntil = 1",
         "[[waiver",
     ],
@@ -311,10 +378,24 @@ def test_unreadable_waivers_are_refused(text: str, tmp_path: Path) -> None:
         load_waivers(tmp_path / "w.toml")
 
 
+@pytest.mark.parametrize(
+    ("checks", "message"),
+    [
+        ("", "key 'checks' is missing: a waiver names the checks that may fail, such as checks = "),
+        ("checks = ['gate 1']\n", "unknown check 'gate 1', did you mean 'gate1'?"),
+    ],
+)
+def test_a_waiver_without_checks_is_told_the_new_form(checks: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(f"{WAIVER}{checks}expires = 2026-01-01\n")
+    found = CliRunner().invoke(main, ["certify", "neutron", "--waivers", str(tmp_path / "w.toml")])
+    assert found.exit_code == 2 and found.output.count("\n") == 1 and message in found.output
+
+
 def test_waivers_are_read(tmp_path: Path) -> None:
-    text = "[[waiver]]\ncase = 'x'\nreason = 'r'\nowner = 'o'\nexpires = 2026-01-01\n"
-    (tmp_path / "w.toml").write_text(text)
-    assert load_waivers(tmp_path / "w.toml") == (Waiver("x", "r", "o", datetime.date(2026, 1, 1)),)
+    text = f"{WAIVER}checks = ['gate1', 'crash']\nexpires = 2026-01-01\n"
+    expected = Waiver("x", ("gate1", "crash"), "r", "o", datetime.date(2026, 1, 1))
+    (tmp_path / "w.toml").write_text(f"{text}{text}max_lsb = 3\n")
+    assert load_waivers(tmp_path / "w.toml") == (expected, replace(expected, max_lsb=3))
 
 
 def test_results_stand_in_the_order_of_their_ids(certified: Path) -> None:

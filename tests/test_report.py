@@ -252,7 +252,7 @@ def test_the_summary_ends_with_the_verdict(failing: Report) -> None:
     console = Console(file=io.StringIO(), width=100)
     summary(console, failing, Path("out"))
     text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
-    assert "NOT CERTIFIED: fake against fake@1.0" in text.splitlines()[-3]
+    assert "NOT CERTIFIED: fake_backend:drifts against fake@1.0" in text.splitlines()[-3]
     assert "because only a selection of the table's cases was run" in text
 
 

@@ -280,7 +280,7 @@ def test_no_value_of_a_result_is_free_of_the_case(good: Files, drifting: tuple[C
         ({"results_sha256": "0" * 64}, "sha256 differs"),
         ({"reports": {}}, "report.md is not the report that the run wrote"),
         ({"reports": {"../x": ""}}, "which no run writes"),
-        ({"schema": 1}, "schema 1, expected 3"),
+        ({"schema": 3}, "schema 3, expected 4"),
     ],
 )
 def test_a_certificate_that_states_something_else(changes: dict[str, Any], problem: str, good: Files) -> None:

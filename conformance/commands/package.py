@@ -21,6 +21,7 @@ def package(folder: Path, out: Path | None) -> None:
     Exit codes: 0 packed (certified or not), 1 the folder's files contradict each other, 2 usage or data error.
     """
     with usage_errors():
+        from npu_assay.conformance.certificate import verdict_text
         from npu_assay.conformance.packing import pack
 
         target = out if out is not None else Path(f"{folder.resolve().name}.zip")
@@ -31,5 +32,6 @@ def package(folder: Path, out: Path | None) -> None:
         click.echo(f"{folder}: not packed")
         raise SystemExit(REFUSED)
     click.echo(f"{target}: {len(packed.files)} files, {packed.size} bytes, sha256 {packed.sha256}")
-    click.echo("certified" if packed.verification.certified else "not certified")
+    verdict = packed.verification.verdict
+    click.echo(verdict_text(packed.verification.certified, {} if verdict is None else verdict.counts))
     raise SystemExit(PACKED)

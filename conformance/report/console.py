@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from npu_assay.conformance.certificate import verdict_text
 from npu_assay.conformance.plain import plain
 from npu_assay.conformance.report.data import Report, command
 from npu_assay.conformance.report.findings import Finding
@@ -91,7 +92,7 @@ def summary(console: Console, report: Report, folder: Path) -> None:
     for program in report.programs[:SHOWN]:
         console.print(program_text(report, program), highlight=False, markup=False, soft_wrap=True)
     certificate = report.certificate
-    name = plain(f"{certificate.backend['name']} against {report.table.name}@{report.table.version}")
+    name = plain(report.title)
     counts = certificate.counts
     console.print(
         f"{counted(sum(t.cases > 0 for _, t in report.rows), 'operator')}, {cases_text(counts['cases'])}: "
@@ -109,11 +110,22 @@ def summary(console: Console, report: Report, folder: Path) -> None:
         )
     console.print(plain(f"report: {folder / 'report.html'}"), highlight=False, markup=False, soft_wrap=True)
     if certificate.certified:
-        console.print(f"[bold green]CERTIFIED[/]: {escape(name)}", highlight=False)
+        _print_certified(console, name, counts)
+        return
+    if certificate.passed:
+        console.print(f"[bold green]PASSED[/]: {escape(name)}", highlight=False, soft_wrap=True)
+        console.print(f"  no certificate: {escape(plain(certificate.objections[0]))}", highlight=False, soft_wrap=True)
         return
     console.print(f"[bold red]NOT CERTIFIED[/]: {escape(name)}", highlight=False)
     for objection in certificate.objections:
         console.print(f"  because {escape(plain(objection))}", highlight=False, soft_wrap=True)
+
+
+def _print_certified(console: Console, name: str, counts: Mapping[str, int]) -> None:
+    """The last line, which says how many cases are waived, the louder the more they are."""
+    waived = verdict_text(True, counts).removeprefix("certified")
+    color = "green" if not waived else "yellow" if counts["waived"] < counts["pass"] else "red"
+    console.print(f"[bold {color}]CERTIFIED{waived.upper()}[/]: {escape(name)}", highlight=False, soft_wrap=True)
 
 
 def _print_findings(console: Console, report: Report) -> None:
@@ -155,4 +167,4 @@ def finding_text(report: Report, finding: Finding) -> str:
         *(f"         [{failure.check}] {failure.message}" for failure in first.result.failures),
         f"again    {first.command}",
     ]
-    return "\n  ".join([f"{finding.symptom.what}: {cases_text(len(finding.cases))}", *map(plain, lines)])
+    return "\n  ".join([plain(f"{finding.symptom.what}: {cases_text(len(finding.cases))}"), *map(plain, lines)])

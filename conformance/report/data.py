@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,13 +10,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from npu_assay.conformance.certificate import Certificate
+from npu_assay.conformance.certificate import Certificate, verdict_text
 from npu_assay.conformance.drift import Drift, drift
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.report.findings import Finding, find
 from npu_assay.conformance.report.matrix import Line, Tally, common, lines, tally
+from npu_assay.conformance.results import CHECKS as CHECKS
 from npu_assay.conformance.results import CaseResult
 from npu_assay.conformance.table import Table
+from npu_assay.conformance.waivers import waived_cases
 
 if TYPE_CHECKING:
     from npu_assay.conformance.fuzz.stream import Small
@@ -26,27 +29,6 @@ SIDES = {
     "outside": "one step past the limit",
     "context": "in a larger model",
     "value": "with special numbers",
-}
-CHECKS = {
-    "tag": "delegated or not, against the table",
-    "reason": "the reason of a rejection",
-    "crash": "an error, or a process that died",
-    "hang": "an answer in time (--timeout)",
-    "memory": "no more memory than allowed (--memory)",
-    "state": "settings of the process are left as they were",
-    "leak": "no process or thread is left running",
-    "noise": "nothing is printed",
-    "determinism": "the same input gives the same tags and bytes, the same bytes the same outputs, wherever they run",
-    "empty": "a partition that computes nothing",
-    "tool": "a further compiler takes what was compiled (--with-vela)",
-    "mutation": "inputs are left as they were",
-    "outputs": "count, shape, dtype and grid of the outputs",
-    "not_constant": "outputs vary where the golden does",
-    "not_saturated": "outputs are not all at the ends of the range",
-    "gate1": "exact integers, in LSB",
-    "gate2": "bias and share of codes that are not the nearest",
-    "gate3": "float golden within its bound, element by element",
-    "gate4": "signal to quantisation noise ratio (SQNR)",
 }
 
 
@@ -76,6 +58,16 @@ class Report:
     drift: Drift
     programs: tuple[Small, ...] = ()
     path: str = ""
+
+    @property
+    def title(self) -> str:
+        """Which backend was run, as the command named it, against which table."""
+        return f"{self.certificate.backend['spec']} against {self.table.name}@{self.table.version}"
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in words."""
+        return verdict_text(self.certificate.certified, self.certificate.counts)
 
     @property
     def failures_by_row(self) -> tuple[tuple[str, tuple[FailedCase, ...]], ...]:
@@ -108,7 +100,7 @@ def make_report(
     known = [code for code, _ in table.meanings]
     codes = (*sorted(used - set(known)), *(code for code in known if code in used))
     matrix = lines(table, results, codes)
-    waived = {waiver.case for waiver in certificate.waivers}
+    waived = waived_cases(certificate.waivers, results, datetime.date.fromisoformat(certificate.made))
     return Report(
         certificate,
         table,

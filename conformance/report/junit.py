@@ -11,8 +11,7 @@ from npu_assay.conformance.results import CaseResult
 
 def junit(report: Report) -> str:
     """The whole run as JUnit XML."""
-    name = f"{report.certificate.backend['name']} {report.table.name}@{report.table.version}"
-    root = ElementTree.Element("testsuites", name=name)
+    root = ElementTree.Element("testsuites", name=report.title)
     failed = {failure.result.case: failure for failure in report.failures}
     for row, tally in report.rows:
         if tally.cases:

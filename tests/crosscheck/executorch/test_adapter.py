@@ -84,7 +84,7 @@ def test_a_certificate_of_the_usual_form(tmp_path: Path) -> None:
         main,
         ["certify", "executorch:xnnpack", "-n", "1", "-k", "aten.relu and baseline", "--out", str(tmp_path / "out")],
     )
-    assert done.exit_code == 1, done.output  # a part of the cases never certifies
+    assert done.exit_code == 0, done.output
     certificate = json.loads((tmp_path / "out/certificate.json").read_text())
     assert certificate["backend"]["name"] == "executorch:xnnpack"
     assert certificate["environment"]["executorch"] and certificate["counts"]["fail"] == 0
