@@ -36,6 +36,8 @@ from npu_assay.partitioners.exir.pte import (
     TensorList,
     write,
 )
+from npu_assay.partitioners.exir.pte.allowed import ALLOWED
+from npu_assay.partitioners.exir.pte.kernels import kernel
 from npu_assay.partitioners.exir.pte.run import Loaded, load
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -311,6 +313,35 @@ def _broken(**changes: Any) -> Program:
 def test_what_cannot_be_executed_is_one_error(program: Program, message: str) -> None:
     with pytest.raises(ExirError, match=message):
         loaded(program).execute("forward", [X, X])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aten::from_file.out",  # reads and writes files
+        "aten::_print",  # writes to the terminal
+        "aten::view_copy.dtype",  # these three end the process, or never return
+        "aten::wait",
+        "aten::_nnpack_spatial_convolution.out",
+        "aten::linalg_eigvals",
+        "prim::RaiseException",
+        "profiler::_record_function_enter_new",
+        "rngprims::philox_rand",
+        "debugprims::load_tensor",
+        "quantized_decomposed::choose_qparams_per_token",
+    ],
+)
+def test_operators_outside_the_list_are_named_and_not_called(name: str) -> None:
+    base, _, overload = name.partition(".")
+    assert hasattr(getattr(torch.ops, base.split("::")[0]), base.split("::")[1])  # torch would call it
+    with pytest.raises(ExirError, match=f"operator 0: operator: found '{name}.*one that a .pte file may call"):
+        loaded(_broken(operators=(Operator(base, overload),))).execute("forward", [X, X])
+
+
+def test_every_operator_of_the_list_is_there() -> None:
+    names = [name.partition(".") for name in ALLOWED]
+    assert all(kernel(Operator(base, "" if overload == "default" else overload)) for base, _, overload in names)
+    assert {name.split("::")[0] for name in ALLOWED} == {"aten", "quantized_decomposed"}
 
 
 def test_a_result_larger_than_its_bound_is_an_error() -> None:

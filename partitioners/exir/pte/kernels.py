@@ -1,7 +1,8 @@
 """Operators of a program, by name, as functions on the values of a running method.
 
 An operator that torch has under that name, mostly an out variant, writes right into the planned memory. Of one that
-torch has only without `out`, such as those of `quantized_decomposed`, the results are copied there.
+torch has only without `out`, such as those of `quantized_decomposed`, the results are copied there. Names that are
+not in `allowed` run nothing: torch has operators that read files, print, or end the process.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch._ops import OpOverload, OpOverloadPacket
 
+from npu_assay.partitioners.exir.pte.allowed import ALLOWED
 from npu_assay.partitioners.exir.pte.frame import Frame
 from npu_assay.partitioners.exir.pte.model import Operator, TensorList
 from npu_assay.partitioners.exir.pte.primitives import PRIMITIVES
@@ -33,10 +35,12 @@ def spelled(operator: Operator) -> str:
 
 @cache
 def kernel(operator: Operator) -> Kernel | None:
-    """What runs the operator, or None when nothing here does."""
+    """What runs the operator, or None when a file may not call it."""
     name = spelled(operator)
     if name in PRIMITIVES:
         return _counted(*PRIMITIVES[name])
+    if name not in ALLOWED:
+        return None
     packet = _packet(operator.name)
     if packet is None:
         return None

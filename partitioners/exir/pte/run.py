@@ -125,7 +125,7 @@ class _Method:
         found = kernel(self.plan.operators[index])
         if found is None:
             name = spelled(self.plan.operators[index])
-            raise self.frame.error("operator", repr(name), "one that torch has", f"operator {index}")
+            raise self.frame.error("operator", repr(name), "one that a .pte file may call", f"operator {index}")
         return found
 
     def _delegate(
