@@ -42,12 +42,14 @@ def main() -> None:
     parser.add_argument("--backend", default="npu_assay.partitioners.neutron:backend", help="name or module:attribute")
     parser.add_argument("--table", default="neutron@1.3", help="name or file of the table")
     parser.add_argument("--workers", type=int, default=2, help="processes in the first part")
+    parser.add_argument("--cases", type=int, help="cases in the first part, taken evenly over the table; else all")
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="case counts of the second part")
     options = parser.parse_args()
     job = Job(options.backend, options.table)
     ids = [case.id for case in cases_for(load_table(options.table))]
-    per_second, failed = rate(job, ids, options.workers)
-    print(f"{len(ids)} cases, {options.workers} workers: {per_second:.0f} cases per second, {failed} failed")
+    first = spread(ids, options.cases or len(ids))
+    per_second, failed = rate(job, first, options.workers)
+    print(f"{len(first)} cases, {options.workers} workers: {per_second:.0f} cases per second, {failed} failed")
     run_chunk(job, tuple(spread(ids, 20)))
     for count in options.sizes:
         start = time.process_time()

@@ -11,10 +11,11 @@ planning makes, what it would be without reuse, and ExecuTorch's time for both a
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 
 import torch
@@ -34,10 +35,10 @@ class Three(nn.Module):
         return torch.relu(x + x) * x
 
 
-def programs() -> dict[str, ExportedProgram]:
-    """What is measured, by name."""
+def programs(names: Iterable[str]) -> dict[str, ExportedProgram]:
+    """What is measured, by name: three operators, and the networks of these names."""
     found = {"three_operators": export(Three(), (torch.randn(2, 3),))}
-    for name in (*NETWORKS, *LARGE_NETWORKS):
+    for name in names:
         model, shape = network(name)
         with torch.no_grad():
             found[name] = export(folded(model), (samples(shape, 1)[0],))
@@ -68,11 +69,15 @@ def theirs(program: ExportedProgram) -> tuple[float, int]:
 
 def main() -> None:
     """Print one line per program."""
+    names = (*NETWORKS, *LARGE_NETWORKS)
+    parser = argparse.ArgumentParser(description="From the edge dialect to a .pte file.")
+    parser.add_argument("networks", nargs="*", default=list(names), help="any of " + ", ".join(names))
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
     peer = find_spec("executorch") is not None
     heading = f"{'':18}{'to_executorch':>14}{'write':>8}{'arena':>11}{'no reuse':>11}"
     print(heading + (f"{'ExecuTorch':>13}{'arena':>11}{'time ratio':>12}" if peer else ""))
-    for name, program in programs().items():
+    for name, program in programs(options.networks).items():
         edge = to_edge(program)
         made = milliseconds(edge.to_executorch)
         written = milliseconds(lambda edge=edge: edge.to_executorch().buffer) - made  # type: ignore[misc]  # bound early

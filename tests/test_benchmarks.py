@@ -1,0 +1,72 @@
+"""The commands that print the numbers of README and docs run, and print them: here with little to measure."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TESTS = ROOT / "tests"
+NUMBER = r" *(-?[\d.]+)"  # a difference of times that are too short to tell may be negative
+RATIOS = f"ratios: processor time{NUMBER}, memory of the run{NUMBER}, of a worker{NUMBER}"
+
+# By command: what it must print, which are the numbers that the documents give.
+PRINTED: dict[str, tuple[str, ...]] = {
+    "cases.py --cases 40 --sizes 5 10": (
+        rf"40 cases, 2 workers:{NUMBER} cases per second, 0 failed",
+        rf"5 cases, 1 process:{NUMBER} ms of processor time a case",
+        rf"10 cases, 1 process:{NUMBER} ms of processor time a case",
+    ),
+    "simulator.py --rounds 1 deep_autoencoder": (
+        rf"Ethos-U NPU{NUMBER} ms{NUMBER} x torch",
+        rf"Ethos-U with reading{NUMBER} ms{NUMBER} x torch",
+        rf"Neutron NPU{NUMBER} ms{NUMBER} x torch",
+        rf"XNNPACK device{NUMBER} ms{NUMBER} x torch",
+    ),
+    "program_files.py deep_autoencoder": (
+        rf"three_operators{NUMBER} ms{NUMBER} ms{NUMBER}{NUMBER}",
+        rf"deep_autoencoder{NUMBER} ms{NUMBER} ms{NUMBER}{NUMBER}",
+    ),
+    "fuzz.py --backend fake_backend:backend --workers 1 --sizes 3 6": (
+        rf"6 programs:{NUMBER} ms each,{NUMBER} ms of processor time, most{NUMBER} MiB in the run,{NUMBER} MiB in",
+        RATIOS,
+    ),
+    "start.py --rounds 1": (
+        rf"assay --help{NUMBER} s, 0 modules of torch",
+        rf"assay list{NUMBER} s, 0 modules of torch",
+    ),
+}
+
+
+def output(command: str) -> str:
+    """What a benchmark prints, run as the documents have it."""
+    script, *arguments = command.split()
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / script), *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("command", PRINTED)
+def test_a_benchmark_prints_its_numbers(command: str) -> None:
+    found = output(command)
+    for line in PRINTED[command]:
+        assert re.search(line, found), found
+
+
+def test_every_benchmark_is_run() -> None:
+    """Those that need ExecuTorch run beside it."""
+    scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if "def main" in path.read_text()}
+    assert scripts == {command.split()[0] for command in PRINTED} | {"exir.py", "peers.py"}
