@@ -5,10 +5,14 @@ The first line says which run it is of, the others are results, each written as 
 
 from __future__ import annotations
 
+import fcntl
+import io
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from weakref import WeakSet
 
 from npu_assay.conformance.evidence import result_problem
 from npu_assay.conformance.graph import Case
@@ -29,19 +33,17 @@ Identity = Mapping[str, str]  # what must be the same for a run to be continued,
 class Journal:
     """Writes each result down as it comes. `finished` are the results that an interrupted run left."""
 
-    def __init__(self, folder: Path, identity: Identity, finished: Sequence[CaseResult], keep: int) -> None:
+    def __init__(
+        self, folder: Path, file: io.FileIO, identity: Identity, finished: Sequence[CaseResult], keep: int
+    ) -> None:
+        """Take over a locked file, of which the first `keep` bytes stay."""
         self._folder = folder
-        self._file = (folder / JOURNAL).open("r+b" if keep else "wb", buffering=0)  # every line is written at once
+        self._file = file
         self.finished = tuple(finished)
-        try:
-            if keep:
-                self._file.truncate(keep)
-                self._file.seek(keep)
-            else:
-                self._write(_header(identity))
-        except OSError:
-            self._file.close()
-            raise
+        file.truncate(keep)
+        file.seek(keep)
+        if not keep:
+            self._write(_header(identity))
 
     def add(self, result: CaseResult) -> None:
         """Write one result. Raises PackageError when the disk takes no more."""
@@ -69,32 +71,81 @@ def journal(folder: Path, identity: Identity, cases: Sequence[Case], resume: boo
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         refuse_foreign(folder)
-        finished, keep = _left(folder, identity, cases) if resume else ((), 0)
-        if not keep:
-            (folder / FUZZ_JOURNAL).unlink(missing_ok=True)
-        opened = Journal(folder, identity, finished, keep)
-        for name in FILES[:-1]:
-            (folder / name).unlink(missing_ok=True)
-        for draft in folder.glob(".*.tmp"):  # of a process that was killed while it wrote the final files
-            draft.unlink()
+        file = _locked(folder)
     try:
+        with writing(folder):
+            finished, keep = _left(folder, file, identity, cases) if resume else ((), 0)
+            if not keep:
+                (folder / FUZZ_JOURNAL).unlink(missing_ok=True)
+            opened = Journal(folder, file, identity, finished, keep)
+            for name in FILES[:-1]:
+                (folder / name).unlink(missing_ok=True)
+            for draft in folder.glob(".*.tmp"):  # of a process that was killed while it wrote the final files
+                draft.unlink()
         yield opened
-    finally:
         opened.close()
+    finally:
+        file.close()
+
+
+# ------------------------------------------------------------------------------------ one run at a time
+
+_OPEN: WeakSet[io.FileIO] = WeakSet()  # journals that this process has locked
+
+
+def _close_inherited() -> None:
+    """A lock lasts as long as somebody has the file open: a copy of this process must not keep it."""
+    for file in _OPEN:
+        file.close()
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_close_inherited)
+
+
+def _locked(folder: Path) -> io.FileIO:
+    """The folder's journal, which no other run writes; the lock ends with this process, however that ends.
+
+    Nothing in the folder changes but for an empty journal where there was none. Raises PackageError while another run
+    has the lock.
+    """
+    path = folder / JOURNAL
+    while True:
+        file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")  # every line is written at once
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise PackageError(
+                f"{folder}: another run is writing into it; expected another --out DIR, or that it has ended"
+            ) from None
+        except OSError:  # a file system without locks, where nobody can tell
+            return file
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                _OPEN.add(file)
+                return file
+        file.close()  # the run that had it removed it at its end
+
+
+# ------------------------------------------------------------------------------------ what is left
 
 
 def _header(identity: Identity) -> str:
     return json.dumps({"run": dict(identity)}, sort_keys=True)
 
 
-def _left(folder: Path, identity: Identity, cases: Sequence[Case]) -> tuple[tuple[CaseResult, ...], int]:
+def _left(
+    folder: Path, file: io.FileIO, identity: Identity, cases: Sequence[Case]
+) -> tuple[tuple[CaseResult, ...], int]:
     """The results of an interrupted run, and how many bytes of its journal are whole lines."""
     path = folder / JOURNAL
-    if not path.is_file():
+    data = file.readall()
+    if not data:
         if (folder / CERTIFICATE).is_file():
+            path.unlink()
             raise PackageError(f"{folder}: --resume: the run in it has ended; leave out --resume to run again")
         return (), 0
-    data = path.read_bytes()
     keep = data.rfind(b"\n") + 1  # what follows was being written when the run ended
     try:
         header, *lines = data[:keep].decode().split("\n")[:-1] if keep else [_header(identity)]
