@@ -53,19 +53,24 @@ def list_() -> None:
 
 @main.command()
 @backend_argument
-@click.argument("operator")
+@click.argument("operator", required=False)
 @table_option
-def show(backend: str, operator: str, table: str | None) -> None:
-    """Show one OPERATOR of a table: its row, its constraints in words, its cases."""
-    from npu_assay.conformance.report.listing import operator_text
+def show(backend: str, operator: str | None, table: str | None) -> None:
+    """Show one OPERATOR of a table: its row, its constraints in words, its cases. Without one, list them all.
+
+    OPERATOR is a row's name, or a short one: cat, softmax, conv2d.
+    """
+    from npu_assay.conformance.report.listing import table_text
 
     with usage_errors():
-        click.echo(operator_text(backend, operator, table))
+        click.echo(table_text(backend, operator, table))
 
 
 @main.command()
 @backend_argument
-@click.option("-k", "expression", metavar="EXPR", help="Only cases whose id matches, as in pytest. Never certifies.")
+@click.option(
+    "-k", "expression", metavar="EXPR", help="Only cases of an operator (cat), or whose id matches. Never certifies."
+)
 @click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
 @table_option
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder; else assay-BACKEND[-part].")
@@ -211,9 +216,16 @@ def inspect_(model: Path, specs: tuple[str, ...], as_json: bool) -> None:
 @click.option("--random", "seed", metavar="SEED", type=click.IntRange(min=0), help="Random inputs instead.")
 @click.option("--method", default="forward", show_default=True, help="What to run.")
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the outputs to this .npz file.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
 @backend_option
 def run(
-    model: Path, inputs: tuple[Path, ...], seed: int | None, method: str, out: Path | None, specs: tuple[str, ...]
+    model: Path,
+    inputs: tuple[Path, ...],
+    seed: int | None,
+    method: str,
+    out: Path | None,
+    force: bool,
+    specs: tuple[str, ...],
 ) -> None:
     """Run a method of a .pte MODEL, delegates on the runtimes of their backends."""
     from rich.console import Console
@@ -224,7 +236,7 @@ def run(
         from npu_assay.conformance.inspect_run import run as run_model
         from npu_assay.conformance.inspect_text import WIDTH, print_table
 
-        outputs = run_model(Request(model, inputs, method, seed, out), by_delegate(specs))
+        outputs = run_model(Request(model, inputs, method, seed, out, force), by_delegate(specs))
     print_table(Console(width=WIDTH), ("output", "type", "range: first elements"), rows(outputs))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,17 +29,23 @@ SEED_LIMIT = 2**64 - 1  # the largest that torch's generator takes
 
 @dataclass(frozen=True)
 class Request:
-    """What `assay run` was asked for. inputs: files of arrays; seed: of random inputs, None for none."""
+    """What `assay run` was asked for. inputs: files of arrays; seed: of random inputs, None for none.
+
+    force: write over a file that is there.
+    """
 
     model: Path
     inputs: tuple[Path, ...]
     method: str
     seed: int | None
     out: Path | None
+    force: bool = False
 
 
 def run(request: Request, backends: Mapping[str, Backend]) -> list[Any]:
     """The outputs, also written to the file that was asked for. Raises UsageError for all that cannot be run."""
+    if request.out is not None and os.path.lexists(request.out) and not request.force:
+        raise UsageError(f"{request.out}: it exists already, expected a new file (--force writes over it)")
     program = load_program(request.model, read_file(request.model))
     loaded = load(program, {name: backend.runtime for name, backend in backends.items()})
     try:

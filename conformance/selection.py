@@ -1,14 +1,14 @@
-"""Which cases to run: `-k` expressions over case ids, as in pytest, and the smoke subset."""
+"""Which cases to run: `-k` expressions over operators and case ids, and the smoke subset."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from npu_assay.conformance.cases import cases_for, every_operator, operators
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.graph import Case
+from npu_assay.conformance.operator_names import called, nearest_operators
 from npu_assay.conformance.table import Table
 
 Predicate = Callable[[str], bool]
@@ -32,9 +32,10 @@ def all_cases(table: Table) -> tuple[Case, ...]:
         cases = cases_for(table)
     except KeyError as error:
         name = error.args[0]
-        known = sorted(operators(table.row(name)))
+        row = table.row(name)
+        kinds = f" in {', '.join(row.precisions)}" if row.precisions else ""
         raise SelectionError(
-            f"{table.file}: no cases for {name!r}{_alike(name, known)}; known: {', '.join(known)}"
+            f"{table.file}: the suite has no cases for {name!r}{kinds}{nearest_operators(name, operators(row))}"
         ) from error
     _check_spellings(table, cases)
     return cases
@@ -53,24 +54,20 @@ def _check_spellings(table: Table, cases: Iterable[Case]) -> None:
     known = every_operator() | {step.op for case in cases for step in case.graph.steps}
     for row, key, name in spelled:
         if name not in known:
-            like = _alike(str(name), known) or f"; expected one that the suite has cases for, such as {row}"
+            like = nearest_operators(str(name), known)
             raise SelectionError(f"{table.file}: {row}: {key}: unknown operator {name!r}{like}")
 
 
-def _alike(name: str, known: Iterable[str]) -> str:
-    """`, did you mean 'aten.x.default'?` for the operator whose own name is closest, or ""."""
-    by_own = {operator.split(".")[-2]: operator for operator in sorted(known, reverse=True)}
-    close = difflib.get_close_matches(name.split(".")[-2], by_own, n=1)
-    return f", did you mean {by_own[close[0]]!r}?" if close else ""
-
-
 def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:
-    """The cases whose id matches. An expression that is a case's whole id selects that case alone."""
+    """The cases whose id matches. An expression that is a case's whole id selects that case alone.
+
+    A word that is the name of an operator in the cases, as `called` knows them, stands for that operator's cases.
+    """
     cases = tuple(cases)
     exact = tuple(case for case in cases if case.id == expression)
     if exact:
         return exact
-    matches = compile_expression(expression)
+    matches = compile_expression(expression, dict.fromkeys(case.row for case in cases))
     return tuple(case for case in cases if matches(case.id))
 
 
@@ -95,9 +92,9 @@ def smoke(cases: Iterable[Case]) -> tuple[Case, ...]:
     return tuple(case for case in cases if case.id in chosen)
 
 
-def compile_expression(expression: str) -> Predicate:
-    """`and`, `or`, `not`, parentheses, and substrings that are compared without regard to case."""
-    parser = _Parser(expression, _TOKEN.findall(expression))
+def compile_expression(expression: str, operators: Iterable[str] = ()) -> Predicate:
+    """`and`, `or`, `not`, parentheses, names of `operators`, and parts of ids, without regard to case."""
+    parser = _Parser(expression, _TOKEN.findall(expression), tuple(operators))
     predicate = parser.alternatives()
     if parser.peek() is not None:
         raise parser.error("'and', 'or' or the end")
@@ -107,8 +104,9 @@ def compile_expression(expression: str) -> Predicate:
 class _Parser:
     """Recursive descent; each method reads one rule of the grammar and returns its predicate."""
 
-    def __init__(self, text: str, tokens: Sequence[str]) -> None:
+    def __init__(self, text: str, tokens: Sequence[str], operators: Sequence[str]) -> None:
         self._text = text
+        self._operators = operators
         self._tokens: Iterator[str] = iter(tokens)
         self._next = next(self._tokens, None)
         self._nested = 0
@@ -164,4 +162,5 @@ class _Parser:
         if word is None or word in _WORDS:
             raise self.error("part of a case id, 'not' or '('")
         self._next = next(self._tokens, None)
-        return lambda text: word.lower() in text.lower()
+        rows = called(word, self._operators)
+        return lambda text: text.partition("/")[0] in rows if rows else word.lower() in text.lower()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from npu_assay.conformance.constraints import Constraint, nearest, parse_constraint
+from npu_assay.conformance.operator_names import nearest_operators
 from npu_assay.conformance.schema import (
     DOCUMENT,
     check_keys,
@@ -159,8 +160,8 @@ class Table:
         for row in self.every_row:
             if row.name == name:
                 return row
-        known = nearest(name, (row.name for row in self.every_row))
-        raise TableError(f"table {self.name}@{self.version} has no operator {name!r}{known}")
+        near = nearest_operators(name, (row.name for row in self.every_row))
+        raise TableError(f"table {self.name}@{self.version} has no operator {name!r}{near}")
 
     def sentence(self, constraint: Constraint) -> str:
         """A constraint in words."""

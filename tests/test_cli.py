@@ -161,7 +161,7 @@ def test_a_failure_says_what_is_wrong_and_how_to_see_it_again(tmp_path: Path) ->
         (("certify", "broken_module:backend"), "cannot import broken_module: ValueError: no luck (broken_module.py"),
         (("certify", "unreadable_module:backend"), "expected ':' (unreadable_module.py, line 1)"),
         (("certify", "fake_backend:backend", "--waivers", "missing.toml"), "cannot read the waivers"),
-        (("show", "fake_backend:backend", "aten.neg.defalt"), "did you mean 'aten.neg.default'?"),
+        (("show", "fake_backend:backend", "aten.neg.defalt"), "'aten.neg.defalt'; nearest: aten.neg.default"),
         (("certify", "fake_backend:backend", "--table", STRANGE), "no cases for 'aten.frobnicate.default'"),
         (("verify", "nowhere"), "no such folder"),
     ],

@@ -109,6 +109,15 @@ def test_a_method_runs_on_arrays_and_leaves_arrays(model: Model, tmp_path: Path)
     assert np.array_equal(np.load(tmp_path / "out.npz")["output_0"], 3 * ONES)
 
 
+def test_outputs_are_written_over_a_file_if_asked_for(model: Model, tmp_path: Path) -> None:
+    out = tmp_path / "out.npz"
+    out.write_text("mine")
+    run = ("run", model(added()), "--random", "0", "--out", out)
+    code, text = assay(*run)
+    assert code == 2 and "out.npz: it exists already" in text and out.read_text() == "mine"
+    assert assay(*run, "--force")[0] == 0 and np.load(out).files == ["output_0"]
+
+
 def test_inputs_can_come_from_several_files(model: Model, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", ONES)
     np.save(tmp_path / "flag.npy", np.array(True))

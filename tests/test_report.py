@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,9 +16,9 @@ import pytest
 from rich.console import Console
 
 from npu_assay.conformance.assay import Request, assay
-from npu_assay.conformance.backends import needed_path
+from npu_assay.conformance.backends import load_backend, needed_path
 from npu_assay.conformance.certificate import Selection
-from npu_assay.conformance.report.console import BarProgress, PlainProgress, progress, summary
+from npu_assay.conformance.report.console import BarProgress, PlainProgress, finding_text, progress, summary
 from npu_assay.conformance.report.data import CHECKS, Report, command, make_report
 from npu_assay.conformance.report.findings import find
 from npu_assay.conformance.report.junit import junit
@@ -65,6 +66,7 @@ def test_a_table_of_ones_own_is_part_of_the_command(failing: Report) -> None:
 
 
 def test_the_path_of_a_backend_is_part_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    load_backend("fake_backend:drifts")
     assert needed_path("neutron") == ""
     monkeypatch.setenv("PYTHONPATH", "")
     assert needed_path("fake_backend:drifts") == ""
@@ -121,6 +123,68 @@ def test_control_characters_are_shown_as_escapes(hostile: Report) -> None:
     for text in shown:
         assert all(c.isprintable() or c == "\n" for c in text)
         assert "| \\x00\\x1b" in text
+
+
+def test_codes_of_rejections_are_shown_as_escapes(failing: Report) -> None:
+    """In the headline, too, which is made of them."""
+    reasons = (Reason("\x1b[31mrank\u202e\n", "5", "4"),)
+    bad = {"verdict": "reject", "status": "fail", "reasons": reasons, "failures": (Failure("tag", "x"),)}
+    results = [replace(r, **bad) if r.case == NEG else r for r in failing.results]  # type: ignore[arg-type]  # as named
+    report = make_report(failing.certificate, failing.table, results, all_cases(failing.table))
+    console = Console(file=io.StringIO(), width=200)
+    summary(console, report, Path("out"))
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    assert "Rejected for \\x1b[31mrank\\u202e\\n, but the table allows it" in text
+    assert all(c.isprintable() or c == "\n" for c in text)
+
+
+def test_a_finding_has_the_sentence_of_the_rule_that_it_names(failing: Report) -> None:
+    """Not that of the constraint which its case is about."""
+    case = next(r for r in failing.results if r.constraint == "quantized" and r.expect == "accept")
+    for code, words in (("static_shape", "every dimension"), ("unheard_of", "")):
+        bad = {"verdict": "reject", "status": "fail", "reasons": (Reason(code, "0", "?"),)}
+        results = [replace(case, failures=(Failure("tag", "x"),), **bad)]  # type: ignore[arg-type]  # as named
+        report = make_report(failing.certificate, failing.table, results, all_cases(failing.table))
+        (finding,) = report.findings
+        assert finding.symptom.rule == code and report.rule(finding).startswith(words)
+        lines = [line.strip() for line in finding_text(report, finding).splitlines()]
+        shown = [line for line in lines if line.startswith("rule ")]
+        assert [line.partition(": ")[2] for line in shown] == ([report.rule(finding)] if words else [])
+
+
+class Targets(HTMLParser):
+    """Where the links inside a page lead: the ids, and the details that each is inside of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links, self.ids, self.details = set[str](), dict[str, list[int]](), list[int]()
+        self.closed = set[int]()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        if (known.get("href") or "").startswith("#"):
+            self.links.add(str(known["href"])[1:])
+        if "id" in known:
+            self.ids[str(known["id"])] = list(self.details)
+        if tag == "details":
+            self.details.append(self.getpos()[0])
+            self.closed |= set() if "open" in known else {self.getpos()[0]}
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "details":
+            self.details.pop()
+
+
+def test_links_lead_into_what_they_open(failing: Report) -> None:
+    """Browsers open the details that hold a link's target, not details that are the target."""
+    many = [
+        replace(f, result=replace(f.result, case=f"{f.result.case}_{n}")) for f in failing.failures for n in range(21)
+    ]
+    page = Targets(html(replace(failing, failures=(*failing.failures, *many))))
+    assert page.links <= page.ids.keys() and len(page.closed) > 1 and page.details == []
+    for link in page.links - {"failures"}:
+        assert set(page.ids[link]) & page.closed, link
 
 
 def test_no_text_of_a_backend_is_html_in_markdown(hostile: Report) -> None:
@@ -214,6 +278,9 @@ def failed(verdict: str, expect: str, *checks: str, lsb: float | None = None, **
         (failed("accept", "accept", "gate1", "gate3", lsb=1), "Wrong numbers"),
         (failed("accept", "accept", "gate1", lsb=2), "Wrong numbers"),
         (failed("accept", "accept", "gate3", lsb=0), "Numbers that the float golden excludes"),
+        (failed("accept", "accept", "gate1"), "Wrong numbers, where the result is no code"),
+        (failed("accept", "accept", "gate1", "gate3"), "Wrong numbers, where the result is no code"),
+        (failed("accept", "accept", "gate3"), "Numbers that the float golden excludes"),
         (failed("accept", "accept", "outputs"), "Outputs of another count"),
         (
             failed("accept", "accept", "determinism"),

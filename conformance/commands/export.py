@@ -18,7 +18,7 @@ FORMATS = ("onnx", "pt2", "tflite", "pte")
 @click.option(
     "--format", "format_", type=click.Choice(FORMATS), default="onnx", show_default=True, help="Of the models."
 )
-@click.option("-k", "expression", metavar="EXPR", help="Only cases whose id matches, as in pytest.")
+@click.option("-k", "expression", metavar="EXPR", help="Only cases of an operator (cat), or whose id matches.")
 @click.option("--table", metavar="TABLE", help="A table's name or file; the backend's own if left out.")
 def export(backend: str, folder: Path, format_: str, expression: str | None, table: str | None) -> None:
     """Write the cases of BACKEND's table into the new folder DIR: models, inputs, expected outputs, a manifest.

@@ -116,7 +116,7 @@ def summary(console: Console, report: Report, folder: Path) -> None:
         console.print(f"[bold green]PASSED[/]: {escape(name)}", highlight=False, soft_wrap=True)
         console.print(f"  no certificate: {escape(plain(certificate.objections[0]))}", highlight=False, soft_wrap=True)
         return
-    console.print(f"[bold red]NOT CERTIFIED[/]: {escape(name)}", highlight=False)
+    console.print(f"[bold red]NOT CERTIFIED[/]: {escape(name)}", highlight=False, soft_wrap=True)
     for objection in certificate.objections:
         console.print(f"  because {escape(plain(objection))}", highlight=False, soft_wrap=True)
 
@@ -157,7 +157,7 @@ def finding_text(report: Report, finding: Finding) -> str:
     first = report.first(finding)
     places = [f"{row} ({failing} of {cases})" for row, failing, cases in finding.where]
     lines = [
-        *([f"rule     {finding.symptom.rule}: {first.sentence}"] if first.sentence and finding.symptom.rule else []),
+        *([f"rule     {finding.symptom.rule}: {report.rule(finding)}"] if report.rule(finding) else []),
         f"where    {listed(places)}",
         *(f"errors   {count} times {message}" for message, count in finding.errors[:LISTED]),
         *([f"cases    {listed(finding.variants)}"] if finding.symptom.rule else []),

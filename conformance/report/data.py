@@ -76,6 +76,11 @@ class Report:
         ranked = sorted(self.failures, key=lambda failure: order.index(failure.result.row))
         return tuple((row, tuple(group)) for row, group in groupby(ranked, key=lambda failure: failure.result.row))
 
+    def rule(self, finding: Finding) -> str:
+        """The constraint that a finding is about, in words; "" for one about none, or about none of the row's."""
+        rule, row = finding.symptom.rule, self.first(finding).result.row
+        return sentence(self.table, row, rule) if rule is not None else ""
+
     def first(self, finding: Finding) -> FailedCase:
         """The case that stands for a finding."""
         return next(failure for failure in self.failures if failure.result.case == finding.first)

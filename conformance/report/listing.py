@@ -1,21 +1,42 @@
-"""`assay show`: one operator of a table, in words."""
+"""`assay show`: the operators of a table, or one of them, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from npu_assay.conformance.backends import load_backend
 from npu_assay.conformance.graph import Case
+from npu_assay.conformance.operator_names import called
 from npu_assay.conformance.schema import DOCUMENT
 from npu_assay.conformance.selection import all_cases
 from npu_assay.conformance.table import Row, Table, load_table
 
 
-def operator_text(backend: str, operator: str, table: str | None) -> str:
-    """The row, its constraints and its cases. Raises BackendSpecError or TableError with the nearest name."""
+def table_text(backend: str, operator: str | None, table: str | None) -> str:
+    """The row of an operator, its constraints and its cases; a line for each row if there is no one operator.
+
+    Raises BackendSpecError or TableError with the nearest name.
+    """
     loaded = load_table(table if table is not None else load_backend(backend).table)
-    row = loaded.row(operator)
+    if operator is None:
+        return "\n".join(_rows(loaded, loaded.every_row))
+    names = called(operator, [row.name for row in loaded.every_row])
+    if len(names) > 1:
+        return "\n".join(_rows(loaded, [loaded.row(name) for name in names]))
+    row = loaded.row(names[0] if names else operator)
     return "\n".join([*_row(loaded, row), *_cases([c for c in all_cases(loaded) if c.row == row.name])])
+
+
+def _rows(table: Table, rows: Iterable[Row]) -> Iterator[str]:
+    """The rows of a table, with how many cases each has in which precisions."""
+    counts, shown = Counter(case.row for case in all_cases(table)), list(rows)
+    yield f"{table.name}@{table.version}: {table.source}"
+    width = max(len(row.name) for row in shown)
+    for row in shown:
+        refused = "refused, although the document lists it" if row in table.refused else ""
+        kinds = " ".join(filter(None, [", ".join(row.precisions), refused]))
+        yield f"  {row.name:<{width}}  {counts[row.name]:>4} cases  {kinds}".rstrip()
 
 
 def _row(table: Table, row: Row) -> Iterator[str]:
