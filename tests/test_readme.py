@@ -85,6 +85,26 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     assert sorted({path.name for path in tmp_path.iterdir()} - given) == made.get(verb, [])
 
 
+def samples() -> list[tuple[str, list[str]]]:
+    """Commands behind a prompt in "Reading a certificate", each with the lines that it prints."""
+    found = re.findall(r"^    \$ (.*)\n((?:    .*\n)+)", section("Reading a certificate"), re.MULTILINE)
+    return [(command, [line.strip() for line in lines.splitlines()]) for command, lines in found]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(("command", "lines"), samples())
+def test_what_a_command_prints_is_what_it_prints(command: str, lines: list[str], tmp_path: Path) -> None:
+    """Line by line and in order; "..." stands for what was left out of a line."""
+    result = run(command, tmp_path)
+    assert result.returncode == 1 and result.stderr == ""
+    rest = result.stdout.splitlines()
+    for line in lines:
+        form = re.compile(".*".join(map(re.escape, line.split("..."))))
+        place = next((i for i, text in enumerate(rest) if form.fullmatch(text.strip())), None)
+        assert place is not None, f"{line}\n{result.stdout}"
+        rest = rest[place + 1 :]
+
+
 def test_the_commands_are_all_of_them() -> None:
     verbs = {shlex.split(command)[1] for command in printed("Commands")}
     assert verbs == set(main.commands) and LONG in printed("Commands")
