@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from npu_assay.conformance.toml import TomlError, read_toml
 
 MOST = 8  # choices that a message lists
 _FORM = re.compile(
@@ -61,8 +62,8 @@ def parse_constraint(text: str) -> Constraint:
 def _value(text: str) -> Any:
     """A TOML value, with null inside lists for an absent bound; lists become tuples, which may hold names."""
     try:
-        return _frozen(tomllib.loads("value = " + re.sub(r"\bnull\b", '"null"', text))["value"])
-    except tomllib.TOMLDecodeError as error:
+        return _frozen(read_toml("value = " + re.sub(r"\bnull\b", '"null"', text))["value"])
+    except TomlError as error:
         raise ValueError(f"{text!r} is not a number, truth value or list") from error
 
 

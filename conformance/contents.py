@@ -11,7 +11,7 @@ from npu_assay.conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, R
 MIB = 2**20
 LIMITS: Mapping[str, int] = {
     CERTIFICATE: 32 * MIB,
-    TABLE: 8 * MIB,
+    TABLE: MIB,
     RESULTS: 1024 * MIB,
     FUZZ: 1024 * MIB,
     JOURNAL: 1024 * MIB,

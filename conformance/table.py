@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +24,12 @@ from npu_assay.conformance.schema import (
 from npu_assay.conformance.schema import (
     TableError as TableError,
 )
+from npu_assay.conformance.toml import TomlError, read_toml
+
+
+class UnreadableTableError(TableError):
+    """A file that is no TOML, or more of it than anybody means: no run can have had it."""
+
 
 FOLDER = Path(__file__).parent / "tables"
 SCHEMA = 1
@@ -224,15 +230,15 @@ def load_table(name: str) -> Table:
 
 
 def read_table(data: bytes, file: str) -> Table:
-    """Read the bytes of a table; `file` is what errors call it. Raises TableError."""
+    """Read the bytes of a table; `file` is what errors call it. Raises TableError (UnreadableTableError: no TOML)."""
     try:
-        return parse_table(tomllib.loads(data.decode()), file, hashlib.sha256(data).hexdigest())
+        return parse_table(read_toml(data.decode()), file, hashlib.sha256(data).hexdigest())
     except UnicodeDecodeError as error:
-        raise TableError(f"{file}: not UTF-8 text at byte {error.start}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise TableError(f"{file}: {_toml_error(data.decode(), str(error))}") from error
-    except RecursionError:
-        raise TableError(f"{file}: values are nested too deeply to be read") from None
+        raise UnreadableTableError(f"{file}: not UTF-8 text at byte {error.start}") from error
+    except TomlError as error:
+        raise UnreadableTableError(f"{file}: {_toml_error(data.decode(), str(error))}") from error
+    except RecursionError:  # a value that a message shows
+        raise UnreadableTableError(f"{file}: values are nested too deeply to be read") from None
 
 
 def _toml_error(text: str, message: str) -> str:
@@ -366,9 +372,8 @@ def _check_precisions(constraint: Constraint, row: Row, where: str) -> None:
 
 def _constraints(texts: list[Any], meanings: Mapping[str, str], where: str) -> tuple[Constraint, ...]:
     parsed = [_constraint(text, meanings, f"{where}: constraints") for text in texts]
-    codes = [constraint.code for constraint in parsed]
-    for code in codes:
-        if codes.count(code) > 1:
+    for code, count in Counter(constraint.code for constraint in parsed).items():
+        if count > 1:
             raise TableError(f"{where}: constraints: {code!r} stands twice")
     return tuple(parsed)
 
@@ -389,9 +394,9 @@ def _constraint(text: Any, meanings: Mapping[str, str], where: str) -> Constrain
 
 def _check_once(table: Table, file: str) -> None:
     """An operator is either promised or refused."""
-    names = [row.name for row in table.every_row]
+    counts = Counter(row.name for row in table.every_row)
     for row in table.refused:
-        if names.count(row.name) > 1:
+        if counts[row.name] > 1:
             raise TableError(f"{file}: refused: {row.name!r} stands in operators, too")
 
 

@@ -32,7 +32,7 @@ from npu_assay.conformance.measured import limit_problem
 from npu_assay.conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE, PackageError, sha256
 from npu_assay.conformance.results import CaseResult, ResultError, read_line
 from npu_assay.conformance.selection import all_cases
-from npu_assay.conformance.table import FOLDER, Table, TableError, read_table
+from npu_assay.conformance.table import FOLDER, Table, TableError, UnreadableTableError, read_table
 
 SHOWN = 10  # problems listed before the rest is only counted
 
@@ -60,7 +60,7 @@ def verify(path: Path, today: datetime.date) -> Verification:
 
 
 def verify_contents(contents: Contents, today: datetime.date) -> Verification:
-    """The same of files that were read."""
+    """The same of files that were read. Raises PackageError for a table that no run can have read."""
     problems = list(contents.problems)
     if CERTIFICATE not in contents.files:
         return Verification((*problems, _incomplete(contents)), contents.notes)
@@ -71,6 +71,8 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         known = all_cases(table)
         cases = certificate.selection.of(known)
         text = contents.text(RESULTS)
+    except UnreadableTableError as error:
+        raise PackageError(f"{contents.name}: no run wrote this: {error}") from error
     except (CertificateError, TableError, UsageError) as error:
         return Verification((*problems, str(error)), contents.notes)
     results, found = _results(text, cases, certificate.backend["tools"], table.rescale or None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from npu_assay.conformance.constraints import nearest
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.results import CHECKS, CaseResult
+from npu_assay.conformance.toml import TomlError, read_toml
 
 OPTIONAL = frozenset({"max_lsb"})
 EXAMPLE = 'such as checks = ["gate1", "gate3"], the names in front of the failures of the case'
@@ -53,11 +53,9 @@ def load_waivers(path: Path) -> tuple[Waiver, ...]:
     Raises WaiverError.
     """
     try:
-        data = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data = read_toml(path.read_text())
+    except (OSError, UnicodeDecodeError, TomlError) as error:
         raise WaiverError(f"{path}: cannot read the waivers: {error}") from error
-    except RecursionError:
-        raise WaiverError(f"{path}: cannot read the waivers: values are nested too deeply") from None
     entries = data.pop("waiver", [])
     if data or not isinstance(entries, list):
         raise WaiverError(f"{path}: expected [[waiver]] entries only, found {sorted(data) or 'another value'}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import stat
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +20,10 @@ from test_package import NEG, TODAY, run
 from npu_assay.conformance import archive
 from npu_assay.conformance.archive import MEMBERS as ALL
 from npu_assay.conformance.archive import archive_bytes, read_archive
-from npu_assay.conformance.certificate import Selection
+from npu_assay.conformance.certificate import Selection, certificate_text, read_certificate
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.contents import Contents
-from npu_assay.conformance.package import FUZZ, RESULTS, TABLE, PackageError
+from npu_assay.conformance.contents import Contents, read_folder
+from npu_assay.conformance.package import CERTIFICATE, FUZZ, RESULTS, TABLE, PackageError
 from npu_assay.conformance.verification import verify
 
 MEMBERS = tuple(name for name in ALL if name != FUZZ)  # of a run without random programs
@@ -238,3 +241,27 @@ def test_an_archive_packed_by_something_else_counts_by_its_files(folder: Path, t
     (tmp_path / "a.zip").write_bytes(zipped(contents(folder), zipfile.ZIP_DEFLATED))
     found = verify(tmp_path / "a.zip", TODAY)
     assert found.certified and "packed anew" in found.notes[0]
+
+
+BOMBS = {
+    "dots": (".".join("ab" * 15_000) + " = 1", "a key of more than 16 parts"),
+    "digits": (f"a = {'8' * 5000}", "a number of more than 1000 digits"),
+    "hexadecimal": (f"a = 0x{'f' * 5000}", "a number of more than 1000 digits"),
+    "lists": (f"a = {'[' * 5000}", "values are nested too deeply to be read"),
+    "tables": (f"a = {'{a = ' * 5000}", "values are nested too deeply to be read"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_table_that_is_a_bomb_is_one_error_at_once(name: str, folder: Path, tmp_path: Path) -> None:
+    """Its digests are made to fit: it is the table that the certificate names."""
+    bomb, message = BOMBS[name]
+    files = {**read_folder(folder).files, TABLE: f"{bomb}\n".encode()}
+    certificate = read_certificate(files[CERTIFICATE].decode())
+    named = replace(certificate, table={**certificate.table, "sha256": hashlib.sha256(files[TABLE]).hexdigest()})
+    (tmp_path / "a.zip").write_bytes(archive_bytes({**files, CERTIFICATE: certificate_text(named).encode()}))
+    before = time.process_time()
+    found = call("verify", tmp_path / "a.zip")
+    assert time.process_time() - before < 5
+    assert found.exit_code == 2 and found.output.count("\n") == 1
+    assert f"a.zip: no run wrote this: table.toml: {message}" in found.output

@@ -270,6 +270,29 @@ FAULTS = {
         ("macs = 8", f"macs = {'[' * 5000}{']' * 5000}"),
         "toy@1.0.toml: values are nested too deeply to be read",
     ),
+    "a dotted key without end": (
+        ("macs = 8", ".".join(["macs"] * 30_000) + " = 8"),
+        "toy@1.0.toml: a key of more than 16 parts (at line ",
+    ),
+    "a dotted key of quoted parts": (
+        ("macs = 8", " . ".join(['"a\\"b"', "'c'", "d-e"] * 10_000) + " = 8"),
+        "toy@1.0.toml: a key of more than 16 parts (at line ",
+    ),
+    "a header without end": (
+        ("[parameters]", f"[{'.'.join('ab' * 10_000)}]\n[parameters]"),
+        "toy@1.0.toml: a key of more than 16 parts (at line ",
+    ),
+    "a number too long for Python": (("macs = 8", f"macs = {'8' * 5000}"), "toy@1.0.toml: a number of more than 1000"),
+    "a hexadecimal number too long to show": (
+        ("macs = 8", f"macs = 0x{'f' * 5000}"),
+        "toy@1.0.toml: a number of more than 1000 digits (at line ",
+    ),
+    "a value of a constraint too long for Python": (
+        ("rank = 4 @document", f"rank = {'4_' * 3000}4 @document"),
+        "toy@1.0.toml: a number of more than 1000 digits (at line ",
+    ),
+    "a date that does not exist": (("macs = 8", "macs = 2026-02-30"), "toy@1.0.toml: "),
+    "too large": (("macs = 8", "macs = 8 #" + "x " * 2**19), "characters, expected at most 1048576"),
     "precision of a source misspelt": (
         ('document = "rank 4", ', 'document = "rank 4", precisions = ["int8 @documnet"], '),
         "toy@1.0.toml: aten.relu.default: precisions: 'int8': source 'documnet', did you mean 'document'?",
