@@ -172,6 +172,8 @@ def _loading(where: str, name: str) -> Iterator[None]:
     """Whatever a module raises as one error that says what and where."""
     try:
         yield
+    except UsageError:
+        raise  # an adapter that says itself what it needs
     except ImportError as error:
         raise BackendSpecError(f"{where}: cannot import {name}: {error}") from error
     except SyntaxError as error:
