@@ -12,7 +12,7 @@ from typing import Protocol
 
 from npu_assay import __version__
 from npu_assay.conformance.about import About
-from npu_assay.conformance.certificate import SCHEMA, Certificate, Fuzz, Selection, conclude
+from npu_assay.conformance.certificate import PATH, SCHEMA, Certificate, Fuzz, Selection, conclude
 from npu_assay.conformance.environment import environment, suite_sources
 from npu_assay.conformance.execution import Job, Pool, known_cases, run_on
 from npu_assay.conformance.fuzz.programs import Known
@@ -96,7 +96,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
             fuzzed = fuzz(record, asked, request.folder, _known(request, path).programs, run, progress.finished)
     results.sort(key=lambda result: result.case)
     certificate = made.certificate(cases, results, today(), fuzzed.fuzz if fuzzed else None)
-    report = make_report(certificate, table, results, cases, known.path, fuzzed.failures if fuzzed else ())
+    report = make_report(certificate, table, results, cases, fuzzed.failures if fuzzed else ())
     texts = {RESULTS: results_text(results), TABLE: table_file.decode(), **reports(report)}
     write_package(request.folder, texts, certificate)
     return report
@@ -166,6 +166,13 @@ class _Made:
         """What the results are made with, wherever that is."""
         return statement(self.backend, self.table, self.suite, self.environment)
 
+    @property
+    def _environment(self) -> dict[str, str]:
+        """Versions, limits and the path, if the backend needs one, in the order in which a reader finds them."""
+        path = {PATH: self.backend.path} if self.backend.path else {}
+        found = {**self.environment, **self.backend.tools, "limits": str(self.request.limits), **path}
+        return dict(sorted(found.items()))
+
     def certificate(
         self, cases: Sequence[Case], results: Sequence[CaseResult], today: datetime.date, fuzz: Fuzz | None
     ) -> Certificate:
@@ -183,7 +190,7 @@ class _Made:
                 "tools": list(request.tools),
             },
             table={"name": table.name, "version": table.version, "path": request.table, "sha256": table.sha256},
-            environment={**self.environment, **self.backend.tools, "limits": str(request.limits)},
+            environment=self._environment,
             made=today.isoformat(),
             selection=request.selection,
             waivers=request.waivers,

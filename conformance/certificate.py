@@ -18,6 +18,7 @@ from npu_assay.conformance.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.waivers import Waiver, WaiverError, waived_cases, waiver_of, waiver_problems
 
 SCHEMA = 4
+PATH = "PYTHONPATH"  # in `environment`: the one without which the backend is not found, if there is one
 SEAL = "sha256"  # the key of the certificate's own digest
 COUNTS = ("cases", "pass", "unspecified", "fail", "waived")
 DIGESTS = {OF_ANY_KEY: str}

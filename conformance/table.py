@@ -24,11 +24,11 @@ from npu_assay.conformance.schema import (
 from npu_assay.conformance.schema import (
     TableError as TableError,
 )
-from npu_assay.conformance.toml import TomlError, read_toml
+from npu_assay.conformance.toml import TomlBombError, TomlError, read_toml
 
 
-class UnreadableTableError(TableError):
-    """A file that is no TOML, or more of it than anybody means: no run can have had it."""
+class TableBombError(TableError):
+    """A file that would take hours or gigabytes to read: no run can have had it."""
 
 
 FOLDER = Path(__file__).parent / "tables"
@@ -230,15 +230,17 @@ def load_table(name: str) -> Table:
 
 
 def read_table(data: bytes, file: str) -> Table:
-    """Read the bytes of a table; `file` is what errors call it. Raises TableError (UnreadableTableError: no TOML)."""
+    """Read the bytes of a table; `file` is what errors call it. Raises TableError (TableBombError: too much)."""
     try:
         return parse_table(read_toml(data.decode()), file, hashlib.sha256(data).hexdigest())
     except UnicodeDecodeError as error:
-        raise UnreadableTableError(f"{file}: not UTF-8 text at byte {error.start}") from error
+        raise TableError(f"{file}: not UTF-8 text at byte {error.start}") from error
+    except TomlBombError as error:
+        raise TableBombError(f"{file}: {error}") from error
     except TomlError as error:
-        raise UnreadableTableError(f"{file}: {_toml_error(data.decode(), str(error))}") from error
+        raise TableError(f"{file}: {_toml_error(data.decode(), str(error))}") from error
     except RecursionError:  # a value that a message shows
-        raise UnreadableTableError(f"{file}: values are nested too deeply to be read") from None
+        raise TableError(f"{file}: values are nested too deeply to be read") from None
 
 
 def _toml_error(text: str, message: str) -> str:

@@ -15,13 +15,17 @@ _LONG_NUMBER = re.compile(rf"(?<![0-9A-Fa-f_])[0-9A-Fa-f_]{{{DIGITS + 1}}}")
 
 
 class TomlError(ValueError):
-    """A text that is no TOML, or more of it than anybody means; the message says what and where."""
+    """A text that is no TOML; the message says what and where."""
+
+
+class TomlBombError(TomlError):
+    """More than anybody means, which would take hours or gigabytes to read."""
 
 
 def read_toml(text: str) -> dict[str, Any]:
     """The values of a text. Raises TomlError, within seconds and megabytes whatever the text is."""
     if len(text) > LARGEST:
-        raise TomlError(f"{len(text)} characters, expected at most {LARGEST}")
+        raise TomlBombError(f"{len(text)} characters, expected at most {LARGEST}")
     _refuse(text, _LONG_KEY, f"a key of more than {PARTS} parts")
     _refuse(text, _LONG_NUMBER, f"a number of more than {DIGITS} digits")
     try:
@@ -36,4 +40,4 @@ def _refuse(text: str, form: re.Pattern[str], what: str) -> None:
     found = form.search(text)
     if found is not None:
         line = text.count("\n", 0, found.start()) + 1
-        raise TomlError(f"{what} (at line {line}): {found[0][:30]!r}...")
+        raise TomlBombError(f"{what} (at line {line}): {found[0][:30]!r}...")

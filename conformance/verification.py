@@ -11,9 +11,10 @@ import datetime
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise, zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npu_assay.conformance.certificate import (
     Certificate,
@@ -32,7 +33,10 @@ from npu_assay.conformance.measured import limit_problem
 from npu_assay.conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE, PackageError, sha256
 from npu_assay.conformance.results import CaseResult, ResultError, read_line
 from npu_assay.conformance.selection import all_cases
-from npu_assay.conformance.table import FOLDER, Table, TableError, UnreadableTableError, read_table
+from npu_assay.conformance.table import FOLDER, Table, TableBombError, TableError, read_table
+
+if TYPE_CHECKING:
+    from npu_assay.conformance.fuzz.stream import Small
 
 SHOWN = 10  # problems listed before the rest is only counted
 
@@ -71,8 +75,8 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         known = all_cases(table)
         cases = certificate.selection.of(known)
         text = contents.text(RESULTS)
-    except UnreadableTableError as error:
-        raise PackageError(f"{contents.name}: no run wrote this: {error}") from error
+    except TableBombError as error:
+        raise PackageError(f"{contents.name}: no run wrote {error}") from error
     except (CertificateError, TableError, UsageError) as error:
         return Verification((*problems, str(error)), contents.notes)
     results, found = _results(text, cases, certificate.backend["tools"], table.rescale or None)
@@ -89,8 +93,11 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
 
     problems += _contradictions(certificate, concluded, today)
     verdict = concluded(today)
-    notes = (*contents.notes, *_notes(certificate, table))
-    return Verification(_shortened(problems), notes, verdict, certificate)
+    notes = [*contents.notes, *_notes(certificate, table)]
+    if not problems:
+        made_here = _changed_sources(certificate) == []
+        (problems if made_here else notes).extend(_rendered(contents, certificate, table, results, cases))
+    return Verification(_shortened(problems), tuple(notes), verdict, certificate)
 
 
 def _incomplete(contents: Contents) -> str:
@@ -181,6 +188,35 @@ def _reports(contents: Contents, certificate: Certificate) -> Iterator[str]:
         yield f"{CERTIFICATE} names a report {name!r:.40}, which no run writes"
 
 
+def _rendered(
+    contents: Contents,
+    certificate: Certificate,
+    table: Table,
+    results: Sequence[CaseResult],
+    cases: Sequence[Case],
+) -> Iterator[str]:
+    """The reports are, byte for byte, what this suite makes of the results; digests can be made to fit."""
+    from npu_assay.conformance.report.data import make_report
+    from npu_assay.conformance.report.render import reports
+
+    programs: Sequence[Small] = ()
+    if certificate.fuzz is not None:
+        from npu_assay.conformance.fuzz.programs import Programs
+        from npu_assay.conformance.fuzz.stream import recorded
+
+        programs = recorded(contents.text(FUZZ), Programs(all_cases(table)))
+    report = make_report(replace(certificate, reports={}), table, results, cases, programs)
+    for name, text in reports(report).items():
+        if contents.files[name] != text.encode():
+            yield f"{name} is not the report that the results give{_place(contents.files[name], text.encode())}"
+
+
+def _place(found: bytes, expected: bytes) -> str:
+    """Where two texts begin to differ."""
+    pairs = zip_longest(found.split(b"\n"), expected.split(b"\n"))
+    return next((f" (from line {line} on)" for line, (a, b) in enumerate(pairs, 1) if a != b), "")
+
+
 def _spelling(text: str, certificate: Certificate) -> Iterator[str]:
     """The certificate is, byte for byte, what a run writes."""
     written = certificate_text(certificate)
@@ -222,11 +258,15 @@ def _shortened(problems: Sequence[str]) -> tuple[str, ...]:
     return tuple(problems) if rest <= 0 else (*problems[:SHOWN], f"... and {rest} more problems")
 
 
+def _changed_sources(certificate: Certificate) -> list[str]:
+    """The suite's files that are not those that made the certificate."""
+    return sorted({name for name, _ in suite_sources().items() ^ dict(certificate.suite["sources"]).items()})
+
+
 def _notes(certificate: Certificate, table: Table) -> tuple[str, ...]:
     """Differences between the suite that made the certificate and this one."""
     notes = []
-    here = suite_sources()
-    changed = sorted({name for name, _ in here.items() ^ dict(certificate.suite["sources"]).items()})
+    changed = _changed_sources(certificate)
     if changed:
         names = ", ".join(changed[:3])
         notes.append(f"the suite's sources differ from those that made the certificate ({names}, ...)")

@@ -247,8 +247,6 @@ BOMBS = {
     "dots": (".".join("ab" * 15_000) + " = 1", "a key of more than 16 parts"),
     "digits": (f"a = {'8' * 5000}", "a number of more than 1000 digits"),
     "hexadecimal": (f"a = 0x{'f' * 5000}", "a number of more than 1000 digits"),
-    "lists": (f"a = {'[' * 5000}", "values are nested too deeply to be read"),
-    "tables": (f"a = {'{a = ' * 5000}", "values are nested too deeply to be read"),
 }
 
 
@@ -264,4 +262,4 @@ def test_a_table_that_is_a_bomb_is_one_error_at_once(name: str, folder: Path, tm
     found = call("verify", tmp_path / "a.zip")
     assert time.process_time() - before < 5
     assert found.exit_code == 2 and found.output.count("\n") == 1
-    assert f"a.zip: no run wrote this: table.toml: {message}" in found.output
+    assert f"a.zip: no run wrote table.toml: {message}" in found.output

@@ -406,3 +406,58 @@ def test_results_stand_in_the_order_of_their_ids(certified: Path) -> None:
 def test_lines_are_what_records_give(drifting: Path, tmp_path: Path) -> None:
     report = run(tmp_path, "refuses")
     assert (drifting / RESULTS).read_text() == "".join(to_line(result) + "\n" for result in report.results)
+
+
+def resealed(folder: Path, name: str, change: Callable[[str], str]) -> None:
+    """Change a report, and state its new digest in a certificate that fits itself."""
+    text = change((folder / name).read_text())
+    (folder / name).write_text(text)
+    certificate = read_certificate((folder / CERTIFICATE).read_text())
+    certificate = replace(certificate, reports={**certificate.reports, name: sha256(text)})
+    (folder / CERTIFICATE).write_text(certificate_text(certificate))
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("report.html", "</body>", "<script>alert(1)</script></body>"),
+        ("report.md", "\n", "\nAudited by somebody important.\n"),
+        ("junit.xml", 'failures="0"', 'failures="00"'),
+        ("drift.json", "{", "{ "),
+    ],
+)
+def test_a_report_with_a_new_digest_is_made_again_and_compared(
+    name: str, old: str, new: str, certified: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(certified, tmp_path / "out"))
+    assert old in (folder / name).read_text()
+    resealed(folder, name, lambda text: text.replace(old, new, 1))
+    found = verify(folder, TODAY)
+    assert not found.certified
+    assert [problem.partition(" (from line ")[0] for problem in found.problems] == [
+        f"{name} is not the report that the results give"
+    ]
+
+
+def test_reports_of_another_suite_are_compared_for_a_note(certified: Path, tmp_path: Path) -> None:
+    """What another version writes is its own; who wants to know runs that version's `assay verify`."""
+    folder = Path(shutil.copytree(certified, tmp_path / "out"))
+    certificate = read_certificate((folder / CERTIFICATE).read_text())
+    suite = {**certificate.suite, "sources": {"npu_assay/__init__.py": "0" * 64}}
+    (folder / CERTIFICATE).write_text(certificate_text(replace(certificate, suite=suite)))
+    resealed(folder, "report.html", lambda text: f"{text}<script>alert(1)</script>\n")
+    found = verify(folder, TODAY)
+    assert found.problems == ()
+    assert any(note.startswith("report.html is not the report that the results give") for note in found.notes)
+
+
+@pytest.mark.parametrize("name", ["drifts", "strays"])
+def test_reports_of_failures_and_random_programs_are_made_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a backend that is only found by a path, which is a part of every command in the reports."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    request = Request(f"fake_backend:{name}", None, EVERYTHING, 1, tmp_path / "out", fuzz=20)
+    report = assay(request, Silent(), lambda: TODAY)
+    assert report.failures and report.path == str(Path(__file__).parent)
+    assert verify(tmp_path / "out", TODAY).problems == ()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from npu_assay.conformance.certificate import Fuzz
+from npu_assay.conformance.fuzz.names import Name, parse
 from npu_assay.conformance.fuzz.programs import Programs
 from npu_assay.conformance.fuzz.record import Record, write_file
 from npu_assay.conformance.fuzz.shrink import Run, Signature, shrink, signature
 from npu_assay.conformance.fuzz.text import graph_text
 from npu_assay.conformance.package import writing
-from npu_assay.conformance.results import CaseResult, to_line
+from npu_assay.conformance.results import CaseResult, from_line, to_line
 
 SHRUNK = 10  # in all
 
@@ -53,10 +54,27 @@ def fuzz(
     failing = _Failing()
     for result in record.in_order():
         failing.see(result)
-    small = [(first, shrink(first, programs, run), alike) for first, alike in failing.chosen()]
-    digest = write_file(folder, _lines(record, [found for first, found, _ in small if found.case != first.case]))
-    shown = tuple(Small(a, b, graph_text(programs.case(b.case).graph), alike) for a, b, alike in small)
-    return Fuzzed(Fuzz(asked[0], asked[1], failing.count, digest), shown)
+    small = {first.case: shrink(first, programs, run) for first, _ in failing.chosen()}
+    digest = write_file(folder, _lines(record, [found for first, found in small.items() if found.case != first]))
+    return Fuzzed(Fuzz(asked[0], asked[1], failing.count, digest), _shown(failing, small, programs))
+
+
+def recorded(text: str, programs: Programs) -> tuple[Small, ...]:
+    """The failures that a run showed, from the file that it wrote."""
+    failing, small = _Failing(), dict[str, CaseResult]()
+    for result in map(from_line, text.splitlines()):
+        name = parse(result.case)
+        if name.trail:
+            small[str(Name(name.seed, name.number))] = result
+        else:
+            failing.see(result)
+    return _shown(failing, small, programs)
+
+
+def _shown(failing: _Failing, small: Mapping[str, CaseResult], programs: Programs) -> tuple[Small, ...]:
+    """Failing programs as readers see them; one that `small` does not have is as small as it is."""
+    pairs = [(first, small.get(first.case, first), alike) for first, alike in failing.chosen()]
+    return tuple(Small(a, b, graph_text(programs.case(b.case).graph), alike) for a, b, alike in pairs)
 
 
 class _Failing:

@@ -31,7 +31,7 @@ from npu_assay.conformance.isolation.leaks import children
 from npu_assay.conformance.isolation.limits import Limits, adopt_orphans, end
 from npu_assay.conformance.isolation.wire import Wire
 from npu_assay.conformance.selection import all_cases
-from npu_assay.conformance.table import TableError, UnreadableTableError, load_table
+from npu_assay.conformance.table import TableBombError, TableError, load_table
 
 RUN, READY, KILL, ENDED, LOADED, REFUSED = "run", "ready", "kill", "ended", "loaded", "refused"
 FILES = 3  # that go to a runner with its socket
@@ -193,5 +193,5 @@ def _file(name: str) -> int:
 
 def refusal(message: dict[str, Any]) -> UsageError | TableError:
     """The error that a nursery reported, as the run raises it."""
-    kinds = {kind.__name__: kind for kind in (BackendSpecError, TableError, UnreadableTableError)}
+    kinds = {kind.__name__: kind for kind in (BackendSpecError, TableError, TableBombError)}
     return kinds.get(message["type"], UsageError)(message[REFUSED])

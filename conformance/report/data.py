@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from npu_assay.conformance.certificate import Certificate, verdict_text
+from npu_assay.conformance.certificate import PATH, Certificate, verdict_text
 from npu_assay.conformance.drift import Drift, drift
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.report.findings import Finding, find
@@ -97,10 +97,10 @@ def make_report(
     table: Table,
     results: Sequence[CaseResult],
     cases: Iterable[Case],
-    path: str = "",
     programs: Sequence[Small] = (),
 ) -> Report:
-    """Group a run's results. `path`: the PYTHONPATH without which the backend is not found, if any."""
+    """Group a run's results: whoever has its files makes the same report again."""
+    path = certificate.environment.get(PATH, "")
     used = {result.constraint for result in results}
     known = [code for code, _ in table.meanings]
     codes = (*sorted(used - set(known)), *(code for code in known if code in used))
