@@ -15,7 +15,15 @@ from npu_assay.conformance.commands.judge import judge
 from npu_assay.conformance.commands.mutate import mutate
 from npu_assay.conformance.commands.new import new
 from npu_assay.conformance.commands.package import package
-from npu_assay.conformance.commands.shared import MOST, Seconds, cores, plain, usage_errors
+from npu_assay.conformance.commands.shared import (
+    MOST,
+    Seconds,
+    cores,
+    memory_option,
+    plain,
+    timeout_option,
+    usage_errors,
+)
 
 if TYPE_CHECKING:
     from npu_assay.conformance.execution import Pool
@@ -186,18 +194,20 @@ backend_option = click.option(
 @click.argument("model", type=click.Path(path_type=Path))
 @backend_option
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
-def inspect_(model: Path, specs: tuple[str, ...], as_json: bool) -> None:
+@timeout_option
+@memory_option
+def inspect_(model: Path, specs: tuple[str, ...], as_json: bool, timeout: float, memory: int) -> None:
     """Show what a .pte MODEL holds: methods, operators, delegates, memory, sizes."""
     import json
 
     from rich.console import Console
 
     with usage_errors():
-        from npu_assay.conformance.backends import by_delegate
-        from npu_assay.conformance.inspect_program import inspect
+        from npu_assay.conformance.inspect_summary import summary_of
         from npu_assay.conformance.inspect_text import WIDTH, print_summary
+        from npu_assay.conformance.isolation.limits import Limits
 
-        summary = inspect(model, by_delegate(specs))
+        summary = summary_of(model, specs, Limits(timeout, memory))
     if as_json:
         click.echo(json.dumps(summary, indent=2))
     else:
@@ -218,6 +228,8 @@ def inspect_(model: Path, specs: tuple[str, ...], as_json: bool) -> None:
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the outputs to this .npz file.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @backend_option
+@timeout_option
+@memory_option
 def run(
     model: Path,
     inputs: tuple[Path, ...],
@@ -226,17 +238,19 @@ def run(
     out: Path | None,
     force: bool,
     specs: tuple[str, ...],
+    timeout: float,
+    memory: int,
 ) -> None:
     """Run a method of a .pte MODEL, delegates on the runtimes of their backends."""
     from rich.console import Console
 
     with usage_errors():
-        from npu_assay.conformance.backends import by_delegate
         from npu_assay.conformance.inspect_run import Request, rows
         from npu_assay.conformance.inspect_run import run as run_model
         from npu_assay.conformance.inspect_text import WIDTH, print_table
+        from npu_assay.conformance.isolation.limits import Limits
 
-        outputs = run_model(Request(model, inputs, method, seed, out, force), by_delegate(specs))
+        outputs = run_model(Request(model, inputs, method, seed, out, force, specs, Limits(timeout, memory)))
     print_table(Console(width=WIDTH), ("output", "type", "range: first elements"), rows(outputs))
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.inspect_summary import Summary
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.exir.pte.kernels import spelled
 from npu_assay.partitioners.exir.pte.model import Delegate, DelegateCall, EValue, KernelCall, Plan, Program, Tensor
 from npu_assay.partitioners.exir.pte.reader import FormatError, layout, read
-
-Summary = dict[str, Any]
 
 
 def read_file(path: Path) -> bytes:

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from npu_assay.conformance.inspect_program import Summary
+from npu_assay.conformance.inspect_summary import Summary
+from npu_assay.conformance.plain import plain
 
 WIDTH = 80
 NAME = 40
@@ -17,7 +18,7 @@ SHOWN = 12  # operators of a delegate's blob that are listed
 
 def print_summary(console: Console, summary: Summary) -> None:
     """A model: its sizes, then each method."""
-    console.print(f"[bold]{escape(summary['file'])}[/]  {summary['bytes']:,} bytes", highlight=False)
+    console.print(f"[bold]{escape(plain(summary['file']))}[/]  {summary['bytes']:,} bytes", highlight=False)
     sizes = [("flatbuffer", summary["flatbuffer_bytes"]), *((s["content"], s["bytes"]) for s in summary["segments"])]
     print_table(console, ("part", "bytes"), [(_shortened(name), f"{size:,}") for name, size in sizes])
     for method in summary["methods"]:
@@ -25,7 +26,9 @@ def print_summary(console: Console, summary: Summary) -> None:
 
 
 def _print_method(console: Console, method: Summary) -> None:
-    console.print(f"\n[bold]method {escape(method['name'])}[/]  {method['instructions']} instructions", highlight=False)
+    console.print(
+        f"\n[bold]method {escape(plain(method['name']))}[/]  {method['instructions']} instructions", highlight=False
+    )
     ports = [
         (f"{kind[:-1]} {index}", text) for kind in ("inputs", "outputs") for index, text in enumerate(method[kind])
     ]
@@ -72,5 +75,5 @@ def print_table(
     for index, name in enumerate(head):
         table.add_column(name, justify="right" if index in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*(escape(plain(cell)) for cell in row))
     console.print(table)

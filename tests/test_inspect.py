@@ -14,6 +14,7 @@ import torch
 from click.testing import CliRunner
 from pte_programs import TwiceRuntime, added, choosing, counting, delegated, floats, plan, with_constants
 
+from npu_assay.conformance.backends import by_delegate
 from npu_assay.conformance.cli import main
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.exir.pte import Allocation, Program, Tensor, write
@@ -41,6 +42,12 @@ def assay(*arguments: str | Path) -> tuple[int, str]:
     result = CliRunner().invoke(main, list(map(str, arguments)))
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> None:
+    """Installed backends are loaded once here, and not in every process that is forked."""
+    by_delegate()
 
 
 @pytest.fixture

@@ -36,6 +36,14 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+timeout_option = click.option(
+    "--timeout", metavar="SECONDS", type=Seconds(), default=120.0, show_default=True, help="For the model's process."
+)
+memory_option = click.option(
+    "--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, show_default=True, help="The same in MiB."
+)
+
+
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """One line and exit code 2 for what the user can put right."""

@@ -13,7 +13,6 @@ import torch
 from interchange_runs import Array, run_all
 
 from npu_assay.conformance.adapters.executorch.machine import Machine
-from npu_assay.conformance.backends import by_delegate
 from npu_assay.conformance.inspect_run import Request as RunRequest
 from npu_assay.conformance.inspect_run import run
 from npu_assay.conformance.interchange.export import Request, export
@@ -33,7 +32,7 @@ def theirs(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
 def ours(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
     """The outputs of `assay run`."""
     files = tuple(model.parent / "test_data_set_0" / f"input_{index}.npy" for index in range(len(inputs)))
-    return [x.numpy() for x in run(RunRequest(model, files, "forward", None, None), by_delegate([BACKEND]))]
+    return [x.value for x in run(RunRequest(model, files, "forward", None, None, backends=(BACKEND,)))]
 
 
 def test_both_runtimes_give_the_goldens(tmp_path: Path) -> None:
