@@ -9,7 +9,7 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -20,6 +20,10 @@ from numpy.lib import format as npy_format
 Array = npt.NDArray[Any]
 ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 SUFFIX = ".npy"
+MOST = 4096  # files in an archive
+LARGEST = 2**31  # bytes that they unpack to
+RATIO = 200  # bytes from one compressed byte, and the bytes of a file to which that does not apply: zeros give 1,000
+FREE = 2**26
 _MALFORMED = (
     ValueError,
     TypeError,
@@ -100,14 +104,37 @@ def npy_arrays(data: bytes) -> list[Array]:
 def _members(data: bytes) -> Iterator[Array]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for name in archive.namelist():
-                if not name.endswith(SUFFIX):
-                    raise NpyError(f"holds {name!r}, expected {SUFFIX} files only")
-                yield _member(name, archive.read(name))
+            infos = archive.infolist()
+            _check_members(infos)
+            for info in infos:
+                yield _member(info.filename, _unpacked(archive, info))
     except _BAD_ARCHIVE as error:
         if isinstance(error, NpyError):
             raise
         raise NpyError(f"not an .npz file: {_reason(error)}") from error
+
+
+def _check_members(infos: Sequence[zipfile.ZipInfo]) -> None:
+    """Refuse other files, too many, and those that unpack to far more than they are, before any is unpacked."""
+    if len(infos) > MOST:
+        raise NpyError(f"holds {len(infos)} files, expected at most {MOST}")
+    total = sum(info.file_size for info in infos)
+    if total > LARGEST:
+        raise NpyError(f"unpacks to {total} bytes, expected at most {LARGEST}")
+    for info in infos:
+        if not info.filename.endswith(SUFFIX):
+            raise NpyError(f"holds {info.filename!r}, expected {SUFFIX} files only")
+        if info.file_size > FREE + RATIO * info.compress_size:
+            raise NpyError(f"{info.filename!r}: {info.compress_size} bytes that unpack to {info.file_size}")
+
+
+def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """A member's bytes; whatever it says of itself, not more than its stated size."""
+    with archive.open(info) as member:
+        data = member.read(info.file_size + 1)
+    if len(data) != info.file_size:
+        raise zipfile.BadZipFile(f"{len(data)} bytes, expected {info.file_size}")
+    return data
 
 
 def _member(name: str, data: bytes) -> Array:

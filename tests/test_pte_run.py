@@ -307,7 +307,12 @@ def _broken(**changes: Any) -> Program:
             "offset: found 2, expected a multiple of 4",
         ),
         (_broken(values=(*added().plans[0].values[:2], "one", floats(2, 3, at=64))), "aten::add.out: found"),
-        (_broken(buffer_sizes=(0, 2**40)), "size of memory 1: found 1099511627776 bytes"),
+        (
+            _broken(buffer_sizes=(0, 2**40)),
+            "load: memory in all: found 1099511627776 bytes, expected at most 1073741824",
+        ),
+        (_broken(buffer_sizes=(0, *[2**28] * 5)), "load: memory in all: found 1342177280 bytes"),
+        (_broken(values=(*added().plans[0].values, *[floats(2**26)] * 4)), "load: memory in all: found 1073742080 b"),
     ],
 )
 def test_what_cannot_be_executed_is_one_error(program: Program, message: str) -> None:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from npu_assay.partitioners.exir.errors import ExirError
@@ -37,7 +38,7 @@ class Frame:
 
     def __init__(self, plan: Plan, named_data: Mapping[str, Buffer], memory_limit: int) -> None:
         self.plan, self.named_data = plan, named_data
-        self._room = memory_limit
+        _check_total(plan, memory_limit)
         self.arenas = [self._storage(size, f"memory {index}") for index, size in enumerate(plan.buffer_sizes)]
         self.constants: set[int] = set()
         self.values: list[Any] = [self._initial(index, value) for index, value in enumerate(plan.values)]
@@ -45,14 +46,11 @@ class Frame:
     # -------------------------------------------------------------------------------------------- start
 
     def _storage(self, size: int, what: str) -> torch.Tensor:
-        """Zeros in memory that torch cannot resize."""
-        self._room -= size
-        if self._room < 0:
-            raise self.error(f"size of {what}", f"{size} bytes", "memory within the limit", "load")
+        """Zeros in memory that torch cannot resize, and that the system finds when they are first written."""
         if not size:
             return torch.empty(0, dtype=torch.uint8)
         try:
-            return torch.frombuffer(bytearray(size), dtype=torch.uint8)
+            return torch.from_numpy(np.zeros(size, np.uint8))
         except MemoryError as failure:
             raise self.error(f"size of {what}", f"{size} bytes", "memory that there is", "load") from failure
 
@@ -91,7 +89,7 @@ class Frame:
         return whole.as_strided(value.sizes, value.strides, place // size)
 
     def error(self, what: str, found: object, expected: str, where: str) -> ExirError:
-        return ExirError(what, found=str(found), expected=expected, where=f"method {self.plan.name!r}, {where}")
+        return _error(self.plan, what, found, expected, where)
 
     # -------------------------------------------------------------------------------------------- reading
 
@@ -147,7 +145,6 @@ class Frame:
     def _own(self, spec: Tensor, where: str) -> torch.Tensor:
         """Memory of its own for a tensor that the plan gives none."""
         storage = self._storage(spec.nbytes, "a tensor")
-        self._room += spec.nbytes
         if not spec.nbytes:
             return torch.empty_strided(spec.sizes, spec.strides, dtype=spec.dtype)
         return storage.view(spec.dtype).as_strided(spec.sizes, spec.strides)
@@ -212,6 +209,24 @@ class Frame:
             self.constants.add(target)
         else:
             self.constants.discard(target)
+
+
+def _error(plan: Plan, what: str, found: object, expected: str, where: str) -> ExirError:
+    return ExirError(what, found=str(found), expected=expected, where=f"method {plan.name!r}, {where}")
+
+
+def _check_total(plan: Plan, limit: int) -> None:
+    """Raises ExirError when the arenas, and the tensors that the plan gives no place in them, need more bytes."""
+    own = [each.nbytes for each in plan.values if isinstance(each, Tensor) and _is_own(each)]
+    total = sum(plan.buffer_sizes) + sum(own)
+    if total > limit:
+        raise _error(plan, "memory in all", f"{total} bytes", f"at most {limit}", "load")
+
+
+def _is_own(value: Tensor) -> bool:
+    """Whether the tensor has neither a place nor data. One of open size has as much as its kernel makes it."""
+    placed = value.allocation is not None or value.data is not None or value.location == "external"
+    return not placed and value.dynamism != "unbound"
 
 
 def _constant(value: Tensor, data: Buffer) -> torch.Tensor:

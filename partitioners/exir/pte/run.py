@@ -38,8 +38,8 @@ from npu_assay.partitioners.exir.values import describe
 STEP_LIMIT: Final = 2**18
 """Instructions that one call of a method may run, loops included."""
 
-MEMORY_LIMIT: Final = 2**33
-"""Bytes that the arenas of a method may have."""
+MEMORY_LIMIT: Final = 2**30
+"""Bytes that the arenas of a method, and its tensors outside of them, may have together."""
 
 
 def load(
