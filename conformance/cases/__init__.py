@@ -24,8 +24,10 @@ from npu_assay.conformance.cases import (
     typed,
 )
 from npu_assay.conformance.cases.baseline import plain
+from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model, outside
+from npu_assay.conformance.cases.ranks import within_rank
 from npu_assay.conformance.cases.shared import sizes
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.memory import many_records
@@ -137,12 +139,17 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
     """The row's cases, in each precision that it lists."""
     for precision in row.precisions:
         limits = limits_of(table, row, precision)
-        for draft in _known(limits, _drafts(row, precision, limits)):
+        for draft in _known(limits, within(limits, _drafts(row, precision, limits))):
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
-        for draft in _known(limits, INT8[row.name](limits)):
+        for draft in _known(limits, within(limits, INT8[row.name](limits))):
             yield _case(row, draft)
+
+
+def within(limits: Limits, drafts: list[Draft]) -> list[Draft]:
+    """The drafts with no more dimensions and no larger kernels than the row permits."""
+    return within_rank(limits, within_kernel(limits, drafts))
 
 
 def _refusals(table: Table, row: Row) -> Iterator[Case]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from npu_assay.conformance.errors import UsageError
 
 Choice = TypeVar("Choice", int, str)
-SMALLEST_MULTIPLE, LARGEST_MULTIPLE = 2, 64
+SMALLEST_MULTIPLE, LARGEST_MULTIPLE = 2, 256
 DEFAULT_MULTIPLE = 8
 
 
@@ -64,6 +64,8 @@ class Limits:
 
     def multiple(self, code: str) -> int:
         """What some size must be a multiple of, 8 unless the row says so."""
+        if self.value(code, DEFAULT_MULTIPLE) == 1:
+            raise self.error(code, 1, "a constraint that excludes something: leave it out")
         return self.number(code, DEFAULT_MULTIPLE, SMALLEST_MULTIPLE, LARGEST_MULTIPLE)
 
     def numbers(self, code: str, default: tuple[int, ...], least: int, most: int) -> tuple[int, ...]:

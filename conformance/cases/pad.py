@@ -38,7 +38,7 @@ def pad_cases(limits: Limits) -> list[Draft]:
     """aten.constant_pad_nd.default: height and width only, nothing negative."""
     image = (1, 5, 6, 8)
     u = pad(image, (0, 0, 1, 2))
-    most = deepest(limits, 5)
+    most = deepest(limits, 5, 4)
     return [
         *_pad_dims(image),
         *_pad_signs(image),

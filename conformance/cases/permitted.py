@@ -43,14 +43,19 @@ def deep(shape: Shape, rank: int) -> Shape:
     return (*(1,) * (rank - len(shape)), *shape)
 
 
-def deepest(limits: Limits, default: int = 8) -> int:
-    """The largest permitted rank of an output; the other cases need 5."""
-    return limits.number("max_rank", default, 5, 16)
+def deepest(limits: Limits, default: int = 8, least: int = 1) -> int:
+    """The largest permitted rank of an output, at least the `least` one that the operator's cases need."""
+    return limits.number("max_rank", default, least, 16)
 
 
 def of_rank(rank: int, last: int = 8) -> Shape:
-    """A shape of this rank, 4 or more, with sizes other than 1 all over it; the last one is given."""
-    return deep((2, 1, 3, 1, 2, 2, 2, last)[-rank:], rank)
+    """A shape of this rank, with sizes other than 1 all over it; the last one is given."""
+    return deep((2, 1, 3, 1, 2, 2, 2, last)[-rank:] if rank else (), rank)
+
+
+def sizes_of_rank(rank: int) -> Shape:
+    """A shape of this rank with few elements."""
+    return deep((1, 2, 1, 3, 1, 2, 1, 2)[:rank], rank)
 
 
 def sliced_size(limits: Limits) -> int:

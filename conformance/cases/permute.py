@@ -107,6 +107,7 @@ def permute_cases(limits: Limits) -> list[Draft]:
 
 def _ones_exchanged(shape: Shape) -> Use:
     """Some dimension of size 1, of which `rank_limit`'s shapes have several, moves to the front."""
+    shape = shape if 1 in shape else (*shape[:-2], 1, *shape[-1:])
     first = shape.index(1)
     return permute(shape, (first, *(dim for dim in range(len(shape)) if dim != first)))
 

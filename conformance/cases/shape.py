@@ -160,7 +160,7 @@ def _view_crossing(shape: Shape, to: Shape, good: bool) -> Crossing:
 
 def view_cases(limits: Limits) -> list[Draft]:
     """aten.view_copy.default."""
-    u, most, m = view((3, 8), (2, 12)), deepest(limits, 7), transposable(limits)
+    u, most, m = view((3, 8), (2, 12)), deepest(limits, 7, 5), transposable(limits)
     shapes = (((3, 8), (24,)), ((24,), (2, 3, 4)), ((1, 3, 5, 7), (7, 15)), ((2, 3), (2, 3)), ((1, 1, 6), (6, 1)))
     inferred = (((3, 8), (-1,)), ((3, 8), (-1, 4)), ((2, 3, 4), (2, -1)), ((2, 3, 4), (4, -1, 2)))
 
@@ -170,7 +170,7 @@ def view_cases(limits: Limits) -> list[Draft]:
     return [
         *(accepted(f"{sizes_of(a)}_to_{sizes_of(b)}", model(view(a, b), behind_abs)) for a, b in shapes),
         *(accepted(f"{sizes_of(a)}_to_{label(b)}", model(view(a, b), behind_abs)) for a, b in inferred),
-        *ranks(most, of_output_rank, range(most - 2, most + 3)),
+        *ranks(most, of_output_rank, range(max(3, most - 2), most + 3)),
         *crossings(_views_behind(m), _views_before(m)),
         limit("transposition", f"behind_conv_{m}x5x5_into_mm", _into_mm(m)),
         *in_place(u),
@@ -228,7 +228,7 @@ def squeeze(op: str, shape: Shape, dims: Shape) -> Use:
 
 def squeeze_cases(op: str, limits: Limits) -> list[Draft]:
     """aten.squeeze.default, aten.squeeze.dim and aten.squeeze.dims."""
-    u, most = squeeze(op, (1, 8, 3, 4), (0,)), deepest(limits, 7)
+    u, most = squeeze(op, (1, 8, 3, 4), (0,)), deepest(limits, 7, 5)
     # One dimension at a time takes a permitted output only from inputs of one rank more.
     deep = deepest_input(limits, most + 1 if op == "aten.squeeze.dim" else 16)
     shapes: Sequence[tuple[Shape, Shape]] = (
@@ -290,7 +290,7 @@ def _squeezes_before(op: str, m: int) -> list[Crossing]:
 
 def unsqueeze_cases(limits: Limits) -> list[Draft]:
     """aten.unsqueeze.default."""
-    u, most, m = use(UNSQUEEZE, (3, 8), 1), deepest(limits, 7), transposable(limits)
+    u, most, m = use(UNSQUEEZE, (3, 8), 1), deepest(limits, 7, 4), transposable(limits)
     shapes: Sequence[tuple[Shape, int]] = (
         ((7,), 0),
         ((7,), 1),

@@ -36,6 +36,7 @@ from npu_assay.conformance.cases.make import (
     sizes_of,
     valued,
 )
+from npu_assay.conformance.cases.permitted import sizes_of_rank
 from npu_assay.conformance.cases.shared import float_neighbours
 from npu_assay.conformance.cases.typed.spelling import opened
 from npu_assay.conformance.checks import Refuses
@@ -44,7 +45,6 @@ from npu_assay.conformance.graph import Fill, Graph, Quant, Value
 Family = Callable[[str, Limits], list[Draft]]
 """Makes a row's cases in one precision, with what the table says of its limits."""
 
-SIZES = (1, 2, 1, 3, 1, 2, 1, 2)
 BITS, ZEROS = (1.0, 0.0, 0.0, 1.0, 1.0), (0.0,)
 NEGATING = ("aten.neg.default",)
 CAST = "dim_order_ops._to_dim_order_copy.default"
@@ -103,9 +103,9 @@ def sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
     for shape in subject.shapes:
         yield accepted(f"shape_{sizes_of(shape) or 'scalar'}", subject.model(subject.use(precision, shape)))
     if subject.deep:
-        most = limits.number("max_rank", 6, 4, 6)
-        yield limit("max_rank", f"rank_{most}", subject.model(subject.use(precision, SIZES[:most])))
-        yield outside("max_rank", f"rank_{most + 1}", subject.model(subject.use(precision, SIZES[: most + 1])))
+        most = limits.number("max_rank", 6, 1, 16)
+        yield limit("max_rank", f"rank_{most}", subject.model(subject.use(precision, sizes_of_rank(most))))
+        yield outside("max_rank", f"rank_{most + 1}", subject.model(subject.use(precision, sizes_of_rank(most + 1))))
     yield limit("static_shape", "known_sizes", subject.model(u))
     if subject.open is not None:
         wide_open = _opened(u, subject.open)

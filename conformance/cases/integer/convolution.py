@@ -116,7 +116,8 @@ def convolution_cases(precision: str, limits: Limits) -> list[Draft]:
     if "weight_sum" in limits:
         limits.fixed("weight_sum", 127 * 65536)
         drafts.append(limit("weight_sum", "few_weights", subject.model(subject.use(precision))))
-        wide_image = Convolution((1, 2049, 4, 8), (4, 8), 1, bias=False, scale=1e-6).use()
+        rows = next(rows for rows in (4, 2, 1) if rows <= kernel_bounds(limits)[0])
+        wide_image = Convolution((1, 2049, rows, 32 // rows), (rows, 32 // rows), 1, bias=False, scale=1e-6).use()
         drafts.append(
             outside(
                 "weight_sum",
@@ -142,7 +143,7 @@ def shape_limits(precision: str, limits: Limits) -> Iterator[Draft]:
     past: dict[str, Any] = {"shape": (1, 3, 2, 7), "kernel": (1, 1), "padding": (1, 0)}
     yield outside("cropped", "every_row", conv(precision, **past, stride=(4, 1)))
     yield from transposed_limits(precision, limits)
-    if "kernel_height" in limits:
+    if "kernel_height" in limits or "kernel_area" in limits:
         yield from kernel_limits(precision, limits)
 
 
@@ -221,9 +222,18 @@ def no_transposed(precision: str, limits: Limits) -> bool:
     return "no_wide_transposed" in limits
 
 
+def kernel_bounds(limits: Limits) -> tuple[int, int]:
+    """The largest height of a kernel, and its largest area, which is no less."""
+    area = limits.number("kernel_area", 4096, 1, 16384)
+    height = limits.number("kernel_height", min(64, area), 1, 256)
+    if area < height:
+        raise limits.error("kernel_area", area, f"at least {height}, the largest height of a kernel")
+    return height, area
+
+
 def kernel_limits(precision: str, limits: Limits) -> Iterator[Draft]:
     """Of Ethos-U55: height, area, depth and strides of kernels; sizes of images; sums of weights."""
-    height, area = limits.number("kernel_height", 64, 8, 256), limits.number("kernel_area", 4096, 256, 16384)
+    height, area = kernel_bounds(limits)
     limits.fixed("kernel_depth", 1)
     column: dict[str, Any] = {"outputs": 2, "scale": 0.01}
     for rows, side in ((height, limit), (height + 1, outside)):

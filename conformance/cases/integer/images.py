@@ -95,10 +95,12 @@ def _small(window: Window) -> tuple[Any, ...]:
 
 def kernels(window: Window, precision: str, limits: Limits, stride: tuple[int, ...] = (1, 1)) -> Iterator[Draft]:
     """Heights and areas of windows on Ethos-U55."""
-    if "kernel_height" not in limits:
+    if "kernel_height" not in limits and "kernel_area" not in limits:
         return
-    height = limits.number("kernel_height", 256, 8, 1024)
-    area = limits.number("kernel_area", LARGE, 1024, LARGE)
+    area = limits.number("kernel_area", LARGE, 1, LARGE)
+    height = limits.number("kernel_height", min(256, area), 1, 1024)
+    if area < height:
+        raise limits.error("kernel_area", area, f"at least {height}, the largest height of a kernel")
     for rows, side in ((height, limit), (height + 1, outside)):
         yield side(
             "kernel_height", f"{rows}_rows", window.of(precision, (1, 1, rows, 2), *_kernel(window, (rows, 1), stride))

@@ -25,6 +25,7 @@ from npu_assay.conformance.cases.make import (
     sizes_of,
     step,
 )
+from npu_assay.conformance.cases.permitted import sizes_of_rank
 from npu_assay.conformance.cases.shared import float_neighbours
 from npu_assay.conformance.cases.typed import contexts as surroundings
 from npu_assay.conformance.cases.typed.spelling import FLOATS, IMAGE, activations, is_static, opened, retyped, with_x
@@ -36,7 +37,6 @@ Family = Callable[[str, Limits], list[Draft]]
 PRECISIONS = ("FP32", "STATIC_QUANT", "DYNAMIC_QUANT")
 FLOAT = ("FP32",)
 FLOAT_STATIC = ("FP32", "STATIC_QUANT")
-SIZES = (1, 2, 1, 3, 1, 2, 1, 2)
 # Codes a multiple of 20 above the zero point 3: sums, products and means of them at scale 0.05 are on the grid,
 # so that computing in floats and computing in integers agree.
 TWENTIES = Fill("list", values=(23, -17, 43, 3, -37, 63, 23, -57, 83, -97))
@@ -215,9 +215,9 @@ def sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
         none = replace(none, dynamic="per_token")
     yield outside("nonempty", f"shape_{sizes_of(subject.empty)}", model(none))
     if "max_rank" in limits:
-        most = limits.number("max_rank", 6, 4, 6)
-        yield limit("max_rank", f"rank_{most}", model(subject.at(precision, SIZES[:most])))
-        yield outside("max_rank", f"rank_{most + 1}", model(subject.at(precision, SIZES[: most + 1])))
+        most = limits.number("max_rank", 6, 1, 16)
+        yield limit("max_rank", f"rank_{most}", model(subject.at(precision, sizes_of_rank(most))))
+        yield outside("max_rank", f"rank_{most + 1}", model(subject.at(precision, sizes_of_rank(most + 1))))
 
 
 def open_sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
