@@ -8,7 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import find_namespace_packages, setup
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
@@ -50,7 +50,11 @@ def description() -> str:
 setup(
     packages=[
         "npu_assay",
-        *(f"npu_assay.{name}" for folder in FOLDERS for name in find_packages(include=[folder, f"{folder}.*"])),
+        *(
+            f"npu_assay.{name}"
+            for folder in FOLDERS
+            for name in find_namespace_packages(include=[folder, f"{folder}.*"], exclude=["*__pycache__*"])
+        ),
     ],
     package_dir={"npu_assay": "npu_assay", **{f"npu_assay.{folder}": folder for folder in FOLDERS}},
     cmdclass={"build_py": FreshBuild, "sdist": LinkedSdist},

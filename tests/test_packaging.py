@@ -63,9 +63,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def wheel_of(project: Path, target: Path) -> Path:
-    """The wheel of a folder or a source distribution."""
-    arguments = ["wheel", "--no-index", "--no-deps", "--no-build-isolation", "-w", str(target), str(project)]
-    subprocess.run([sys.executable, "-m", "pip", *arguments], check=True, capture_output=True)
+    """The wheel of a folder or a source distribution, whose build has nothing to warn of."""
+    arguments = ["wheel", "-q", "--no-index", "--no-deps", "--no-build-isolation", "-w", str(target), str(project)]
+    done = subprocess.run([sys.executable, "-m", "pip", *arguments], check=True, capture_output=True, text=True)
+    assert "arning" not in done.stdout + done.stderr, done.stdout + done.stderr
     return next(target.glob("*.whl"))
 
 
