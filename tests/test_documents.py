@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from npu_assay.conformance.backends import load_backend
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.mutation.catalogue import catalogue_of, load_faults
 from npu_assay.conformance.selection import all_cases
 from npu_assay.conformance.table import load_table
 
@@ -84,3 +86,15 @@ def check_assay(arguments: list[str], folder: Path) -> None:
 def test_the_number_of_cases_is_the_one_of_the_table(name: str, table: str, count: str) -> None:
     assert name in BACKENDS
     assert int(count) == len(all_cases(load_table(table)))
+
+
+def test_the_numbers_of_faults_are_those_of_the_catalogues() -> None:
+    rows = re.findall(
+        r"^\| `([\w-]+)` \| (\d+): ([^;|]*).*\| all \|$", (ROOT / "docs/faults.md").read_text(), re.MULTILINE
+    )
+    assert {name for name, _, _ in rows} == BACKENDS.keys()
+    for name, total, stages in rows:
+        backend = load_backend(name)
+        faults = load_faults(name, catalogue_of(backend, None))
+        counts = [sum(fault.stage == stage for fault in faults) for stage in ("partitioner", "compiler", "device")]
+        assert [int(total), *map(int, re.findall(r"\d+", stages))] == [len(faults), *counts], name
