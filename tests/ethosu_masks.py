@@ -73,4 +73,5 @@ def heads(seed: int = 0) -> Heads:
 
 def decibels(found: Tensor, wanted: Tensor) -> float:
     """The ratio of the wanted signal and the error."""
-    return float(10 * torch.log10(wanted.pow(2).sum() / (found - wanted).pow(2).sum()))
+    signal, error = wanted.detach().pow(2).sum(), (found - wanted).detach().pow(2).sum()
+    return float(10 * torch.log10(signal / error))

@@ -25,6 +25,7 @@ from npu_assay.partitioners.ethosu.quantizing.config import (
     get_symmetric_a16w8_quantization_config,
     get_symmetric_quantization_config,
 )
+from npu_assay.partitioners.ethosu.quantizing.own_constants import own_constants
 from npu_assay.partitioners.ethosu.rewriting import rewrite
 from npu_assay.partitioners.ethosu.support.common import MARK
 from npu_assay.partitioners.exir.annotations import check_annotations, finite_constants
@@ -112,6 +113,7 @@ class EthosUQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annota
         finite_constants(rewritten, type(self).__name__, self.annotate)
         for node in rewritten.graph.nodes:
             unmark(node)
+        own_constants(rewritten)
         return rewritten
 
     def annotate(self, model: GraphModule) -> GraphModule:

@@ -36,8 +36,9 @@ POOLS = _overloads(
 CASTS = _overloads("to.dtype")
 
 TAKEN_APART = _overloads(
-    "_softmax addmm celu cosine_similarity div.Scalar div.Tensor div.Tensor_mode div_.Tensor einsum embedding "
+    "_softmax addmm baddbmm celu cosine_similarity div.Scalar div.Tensor div.Tensor_mode div_.Tensor einsum embedding "
     "floor_divide glu group_norm layer_norm linalg_vector_norm log_softmax.int logit prelu relu6 remainder.Tensor "
+    "gru.input gru_cell lstm.input lstm_cell rnn_relu.input rnn_relu_cell rnn_tanh.input rnn_tanh_cell "
     "rsub.Scalar scaled_dot_product_attention selu sign softmax.int sqrt var.correction var.dim"
 )
 """Operators that only exist before the rewriting."""

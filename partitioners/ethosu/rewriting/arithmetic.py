@@ -1,6 +1,7 @@
 """Sums, products, quotients and comparisons, with numbers among their operands.
 
-The rules have the operators' own arguments, by their names in torch; a rule that returns None changes nothing.
+The rules have the operators' own arguments, by their names in torch; a rule that returns None changes nothing, and one
+for an operator with several results returns a list.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from npu_assay.partitioners.ethosu.rewriting.writer import Writer, tensor
 
 aten = torch.ops.aten
 Operand = fx.Node | float
-Rule = Callable[..., fx.Node | None]
+Rule = Callable[..., fx.Node | list[fx.Node] | None]
 
 
 def _pair(w: Writer, x: Operand, y: Operand) -> tuple[fx.Node, fx.Node]:

@@ -17,12 +17,22 @@ VECTOR, MATRIX, BATCH = 1, 2, 3
 
 def addmm(w: Writer, input: fx.Node, mat1: fx.Node, mat2: fx.Node, *, beta: float = 1, alpha: float = 1) -> fx.Node:
     """beta * input + alpha * (mat1 @ mat2)"""
-    found = w.call(aten.mm.default, mat1, mat2)
+    return _added(w, w.call(aten.mm.default, mat1, mat2), input, beta, alpha)
+
+
+def _added(w: Writer, found: fx.Node, input: fx.Node, beta: float, alpha: float) -> fx.Node:
     if alpha != 1:
         found = w.call(aten.mul.Tensor, found, alpha)
     if beta != 1:
         input = w.call(aten.mul.Tensor, input, beta)
     return w.call(aten.add.Tensor, found, input)
+
+
+def baddbmm(
+    w: Writer, input: fx.Node, batch1: fx.Node, batch2: fx.Node, *, beta: float = 1, alpha: float = 1
+) -> fx.Node:
+    """beta * input + alpha * (batch1 @ batch2)"""
+    return _added(w, w.call(aten.bmm.default, batch1, batch2), input, beta, alpha)
 
 
 def matmul(w: Writer, input: fx.Node, other: fx.Node) -> fx.Node:
@@ -100,6 +110,7 @@ def einsum(w: Writer, equation: str, tensors: list[fx.Node], *, path: object = N
 
 RULES: dict[object, Rule] = {
     aten.addmm.default: addmm,
+    aten.baddbmm.default: baddbmm,
     aten.matmul.default: matmul,
     aten.scaled_dot_product_attention.default: attention,
     aten.einsum.default: einsum,

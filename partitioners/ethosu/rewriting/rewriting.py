@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.rewriting import arithmetic, images, movement, products, reductions, selection
+from npu_assay.partitioners.ethosu.rewriting import (
+    arithmetic,
+    images,
+    movement,
+    products,
+    recurrent,
+    reductions,
+    selection,
+)
 from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
 from npu_assay.partitioners.ethosu.rewriting.writer import Writer
 
@@ -16,6 +24,7 @@ RULES: Mapping[object, Rule] = {
     **images.RULES,
     **movement.RULES,
     **products.RULES,
+    **recurrent.RULES,
     **reductions.RULES,
     **selection.RULES,
 }
@@ -39,7 +48,8 @@ def rewrite(model: fx.GraphModule, quantised: Iterable[fx.Node], is_u55: bool) -
     for node in list(model.graph.nodes):
         if node in chosen or node.target in ALWAYS:
             _rewrite(model, node, rules)
-    model.graph.eliminate_dead_code()
+    # torch counts recurrent layers as random, for the sake of their dropout, and would keep them.
+    model.graph.eliminate_dead_code(lambda node: node.is_impure() and node.target not in recurrent.RULES)
     model.recompile()
     return model
 
@@ -52,7 +62,18 @@ def _rewrite(model: fx.GraphModule, node: fx.Node, rules: Mapping[object, Rule])
     result = rule(writer, *node.args, **node.kwargs)
     if result is None:
         return
-    node.replace_all_uses_with(result)
-    model.graph.erase_node(node)
+    if isinstance(result, fx.Node):
+        node.replace_all_uses_with(result)
+        model.graph.erase_node(node)
+    else:
+        _replace_selected(node, result)
     for made in writer.made:
         _rewrite(model, made, rules)
+
+
+def _replace_selected(node: fx.Node, results: Sequence[fx.Node]) -> None:
+    """Replace the selections of a node's results; what nobody reads any more is dead code."""
+    for user in list(node.users):
+        index = user.args[1]
+        assert isinstance(index, int)  # several results are read by getitem
+        user.replace_all_uses_with(results[index])

@@ -1,0 +1,45 @@
+"""One constant for each reader, because each reader quantises it in its own way."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import torch
+from torch import nn
+from torch.fx import GraphModule, Node
+
+from npu_assay.partitioners.exir.constants_clamped import stored_tensor
+
+
+def own_constants(model: GraphModule) -> None:
+    """Give every reader of a constant of real numbers a constant of its own, which shares the numbers.
+
+    A bias of two products on inputs of different scales has different codes in each. torchao stores the codes of the
+    first and leaves the second without.
+    """
+    taken = set[object]()
+    for node in list(model.graph.nodes):
+        tensor = stored_tensor(node)
+        if tensor is None:
+            continue
+        first, *others = list(node.users) or [None]
+        if first is not None and node.target in taken:
+            others = [first, *others]
+        taken.add(node.target)
+        for user in others:
+            user.replace_input_with(node, _copy(model, node, tensor))
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+def _copy(model: GraphModule, node: Node, tensor: torch.Tensor) -> Node:
+    """The same numbers under another name, read in the same place."""
+    name = next(name for index in count() if not hasattr(model, name := f"_own_constant{index}"))
+    if isinstance(tensor, nn.Parameter):
+        model.register_parameter(name, tensor)
+    else:
+        model.register_buffer(name, tensor)
+    with model.graph.inserting_after(node):
+        made = model.graph.get_attr(name)
+    made.meta = dict(node.meta)
+    return made
