@@ -173,7 +173,10 @@ def _known(limits: Limits, drafts: list[Draft]) -> list[Draft]:
     for code in limits.codes:
         if code not in known | limits.read:
             own = ", ".join(sorted(known - {OPERATOR}))
-            raise LimitError(f"{limits.where}: the suite has no cases of this row for {code!r}; it has some for {own}")
+            raise LimitError(
+                f"{limits.where}: the suite has no cases of this row for {code!r}; it has some for {own} "
+                f"(docs/constraints.md says what each of them means)"
+            )
     for code in limits.unread():
         raise LimitError(f"{limits.where}: {code}: the suite makes its cases of this row without regard to the value")
     return [draft for draft in drafts if draft.constraint in (OPERATOR, *limits.codes)]
