@@ -126,6 +126,8 @@ CHANGES = {
     "rank of the rest": ("max_rank = 8", "max_rank = 5"),
     "one vertical stride": ("stride_h = [1, 2]", "stride_h = [2]"),
     "three vertical strides": ("stride_h = [1, 2]", "stride_h = [1, 2, 3]"),
+    "a long vertical stride": ("stride_h = [1, 2]", "stride_h = [1, 16]"),
+    "nine rows at a time": ("stride_h = [1, 2]", "stride_h = [9]"),
     "one factor": ("scale = [2, 4]", "scale = [3]"),
     "bounds": ("bounds = [[-1, 1], [0, 1], [0, 6], [0, null]]", "bounds = [[0, null], [-2, 2]]"),
     "output": ("output_qparams = [0.00390625, -128]", "output_qparams = [0.0078125, 127]"),

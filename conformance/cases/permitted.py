@@ -81,7 +81,7 @@ def pieces(length: int, size: int) -> Shape:
 
 def vertical_strides(limits: Limits) -> tuple[int, ...]:
     """The permitted vertical strides of a pool."""
-    return limits.numbers("stride_h", (1, 2), 1, 4)
+    return limits.numbers("stride_h", (1, 2), 1, 16)
 
 
 def growth(limits: Limits) -> tuple[int, ...]:

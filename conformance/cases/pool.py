@@ -262,7 +262,7 @@ def _batches(op: str, rest: tuple[object, ...], size: tuple[int, ...], m: int) -
 def _vertical_strides(op: str, big: tuple[int, ...], strides: Sequence[int]) -> list[Draft]:
     """So many rows at a time; columns are free. Left out or empty, the stride is the kernel's size."""
     code, most = "stride_h", max(strides)
-    beyond = [h for h in (*range(1, most), most + 1, most + 2, 9) if h not in strides]
+    beyond = [h for h in dict.fromkeys((*range(1, most), most + 1, most + 2, 9)) if h not in strides]
     spelled: Sequence[tuple[str, tuple[object, ...]]] = (
         ("3", ((3, 3), 3)),
         ("list_3", ((3, 3), (3,))),
