@@ -85,11 +85,12 @@ def extreme(code: str) -> Lower:
 
 
 def any_(operation: Operation) -> Value:
-    """aten.any -> REDUCE_ANY of booleans."""
+    """aten.any -> REDUCE_ANY of booleans; an empty list of dimensions is none here, and all in other reductions."""
     x = operation.first
     _scalar_refused(operation, x)
     operation.require(is_plain([x]), "operand", "quantised numbers", "booleans or integers")
-    dims, layout = _dims(operation, x.rank), x.home
+    dims = [] if operation.arguments.get("dim") == [] else _dims(operation, x.rank)
+    layout = x.home
     tensor = operation.integers(operation.tensor(x, layout), "BOOL")
     return _dropped(operation, _reduced(operation, "REDUCE_ANY", tensor, layout, dims), layout, dims, None)
 

@@ -71,7 +71,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "bounds": "there must be a bound",
         "step": "the step must be {value}",
         "range_arguments": "start and end must be given",
-        "not_empty": "there must be something between start and end",
+        "not_empty": "no tensor may be empty",
         "contiguous": "size and stride must describe a contiguous tensor without offset",
         "windows": "there must be at most {value} windows",
         "window_within": "size and step must be positive and the size within the dimension",

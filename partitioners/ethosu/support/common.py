@@ -8,7 +8,7 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
-from npu_assay.partitioners.exir.nodes import argument, operand, size_text, value
+from npu_assay.partitioners.exir.nodes import argument, operand, rank, size_text, value
 from npu_assay.partitioners.exir.ops import (
     DEQUANTIZE,
     DEQUANTIZE_PER_TENSOR,
@@ -31,6 +31,7 @@ LINEAR = "aten.linear.default"
 RELU = "aten.relu.default"
 HARDTANH = "aten.hardtanh.default"
 MAX_POOL_WITH_INDICES = "aten.max_pool2d_with_indices.default"
+EXTREMES = ("aten.amax.default", "aten.amin.default")
 SEVERAL_RESULTS = ("aten.split_with_sizes_copy.default", "aten.split_copy.Tensor")
 COMPUTED_AHEAD = frozenset(
     {
@@ -42,6 +43,21 @@ COMPUTED_AHEAD = frozenset(
     }
 )
 """Operators without operands: constants."""
+ALONG_DIMS = frozenset(
+    {
+        "aten.amax.default",
+        "aten.amin.default",
+        "aten.any.default",
+        "aten.any.dim",
+        "aten.any.dims",
+        "aten.argmax.default",
+        "aten.cumsum.default",
+        "aten.flip.default",
+        "aten.mean.dim",
+        "aten.sum.dim_IntList",
+    }
+)
+"""Operators along dimensions that torch also applies to scalars."""
 MAX_RANK = 6
 MAX_SIZE = 65536
 REFUSED_DTYPES = (
@@ -137,8 +153,8 @@ def dtype(node: fx.Node, context: Context) -> str | None:
 
 @limit("no_bool")
 def no_bool(node: fx.Node, context: Context) -> str | None:
-    """Ethos-U55 and Ethos-U65 have no boolean tensors."""
-    if not context.is_u55:
+    """Ethos-U55 and Ethos-U65 have no boolean tensors; REDUCE_MAX and REDUCE_MIN take none."""
+    if not context.is_u55 and not is_named(node, *EXTREMES):
         return None
     return next((f"{member.name} is bool" for member, tensor in tensors(node) if tensor.dtype == torch.bool), None)
 
@@ -155,6 +171,28 @@ def static_shape(node: fx.Node, context: Context) -> str | None:
         if any(map(is_open, tensor.shape)):
             return f"{member.name} has shape {size_text(tuple(tensor.shape))}"
     return None
+
+
+@limit("not_empty")
+def not_empty(node: fx.Node, context: Context) -> str | None:
+    """TOSA has no tensor without elements."""
+    if is_qdq(node):
+        return None
+    found = ((member, tuple(tensor.shape)) for member, tensor in tensors(node))
+    return next((f"{member.name} has shape {size_text(sizes)}" for member, sizes in found if 0 in sizes), None)
+
+
+@limit("min_rank", 1)
+def along_dims(node: fx.Node, context: Context) -> str | None:
+    """TOSA goes along an axis, where torch takes a scalar for a list of one."""
+    return "a scalar" if is_named(node, *ALONG_DIMS) and rank(operand(node)) == 0 else None
+
+
+@limit("spatial_rank", 2)
+def matrix_of_weights(node: fx.Node, context: Context) -> str | None:
+    """torch takes a list of weights for a single output."""
+    found = rank(operand(node, 1))
+    return f"rank {found}" if is_named(node, LINEAR) and found != 2 else None
 
 
 # ------------------------------------------------------------------------------------ 64-bit integers
@@ -298,7 +336,17 @@ def readers(node: fx.Node) -> Iterator[fx.Node]:
             yield user
 
 
-EVERY_NODE: tuple[Rule, ...] = (max_rank, dtype, no_bool, no_int64, static_shape, quantized)
+EVERY_NODE: tuple[Rule, ...] = (
+    max_rank,
+    dtype,
+    no_bool,
+    no_int64,
+    static_shape,
+    not_empty,
+    along_dims,
+    matrix_of_weights,
+    quantized,
+)
 """What holds for all operators, conversions between codes and real numbers included."""
 
 

@@ -93,6 +93,13 @@ def no_plain_operand(node: fx.Node, context: Context) -> str | None:
     return f"{plain.name} is not quantised" if plain is not None and any(neighbours(node)) else None
 
 
+@limit("mixed_dtype")
+def looked_up(node: fx.Node, context: Context) -> str | None:
+    """A TABLE is indexed by codes; integers that stand for themselves have none."""
+    source = operand(node)
+    return f"{source.name} is not quantised" if source is not None and is_integer(dtype_of(source)) else None
+
+
 @limit("conversion")
 def conversion(node: fx.Node, context: Context) -> str | None:
     """A real number becomes an integer where it is quantised with scale 1 and zero point 0."""
@@ -130,8 +137,8 @@ _TABLE: tuple[Rule, ...] = (mixed_dtype, no_plain_operand)
 _TABLE_OF_TWO: tuple[Rule, ...] = (number_operand, *_TABLE)
 _SUM: tuple[Rule, ...] = (alpha_is_one, *_TABLE)
 RULES: dict[str, tuple[Rule, ...]] = {
-    **dict.fromkeys((*TABULATED, *ALSO_TABULATED), _TABLE),
-    **{op: (*_TABLE, table_slope) for op in TABULATED if op in STEEP},
+    **dict.fromkeys((*TABULATED, *ALSO_TABULATED), (mixed_dtype, looked_up)),
+    **{op: (mixed_dtype, looked_up, table_slope) for op in TABULATED if op in STEEP},
     **dict.fromkeys(LOGICAL, (signed_operands, integer_operands)),
     **dict.fromkeys((*BITWISE, *SHIFTS), (integer_operands,)),
     **dict.fromkeys(COMPARISONS, (signed_operands, *_TABLE)),

@@ -33,13 +33,6 @@ def positive_step(node: fx.Node, context: Context) -> str | None:
     return None if found > 0 else f"step {found}"
 
 
-@limit("not_empty")
-def some_elements(node: fx.Node, context: Context) -> str | None:
-    """TOSA has no tensor without elements."""
-    found = shape(node)
-    return f"{node.name} has shape {size_text(found)}" if 0 in found else None
-
-
 @limit("window_within")
 def window_within(node: fx.Node, context: Context) -> str | None:
     """Of windows along a dimension."""
@@ -163,7 +156,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "aten.pad.default": (bordered,),
     "aten.flip.default": (reversed_dim,),
     "aten.permute_copy.default": (transposition, *_TILED),
-    "aten.slice_copy.Tensor": (range_arguments, positive_step, some_elements),
+    "aten.slice_copy.Tensor": (range_arguments, positive_step),
     "aten.unfold_copy.default": (window_within, few_windows),
     "dim_order_ops._clone_dim_order.default": (no_conversion,),
 }

@@ -15,7 +15,14 @@ from npu_assay.partitioners.ethosu.support import (
     reduction,
     resizing,
 )
-from npu_assay.partitioners.ethosu.support.common import ANY_DEQUANTIZE, ANY_QUANTIZE, EVERY_NODE, static_shape
+from npu_assay.partitioners.ethosu.support.common import (
+    ANY_DEQUANTIZE,
+    ANY_QUANTIZE,
+    EVERY_NODE,
+    along_dims,
+    not_empty,
+    static_shape,
+)
 from npu_assay.partitioners.ethosu.support.quantisation import AROUND, CONVERSION
 from npu_assay.partitioners.ethosu.support.rescale import rescale
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule, sentence
@@ -47,6 +54,7 @@ ABSENT_ON_U55 = frozenset(
     }
 )
 """What Ethos-U55 and Ethos-U65 have not: comparisons, logic, selection, and interpolation."""
+UNMEASURABLE = frozenset({static_shape.code, not_empty.code, along_dims.code})
 CONTROL_FLOW = frozenset({"cond", "while_loop"})
 
 
@@ -58,7 +66,8 @@ def supported_operators(is_u55: bool) -> frozenset[str]:
 def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
     """Every reason why `node` alone cannot be delegated; empty when it can.
 
-    A shape that is not known leaves nothing else to judge than what holds for every operator.
+    A shape that is not known, or empty, or a scalar's where an axis is meant, leaves nothing else to judge than what
+    holds for every operator.
     """
     name = target_name(node.target)
     if name in CONTROL_FLOW:
@@ -66,7 +75,7 @@ def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
     if name not in supported_operators(context.is_u55):
         return (rejection(node, "unsupported", name, sentence("unsupported")),)
     found = _broken(node, context, EVERY_NODE)
-    if any(rejected.code == static_shape.code for rejected in found):
+    if any(rejected.code in UNMEASURABLE for rejected in found):
         return found
     around = () if name in ANY_QUANTIZE | ANY_DEQUANTIZE else AROUND
     return found + _once(found, _broken(node, context, (*RULES[name], *around, rescale)))
