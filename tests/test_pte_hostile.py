@@ -369,3 +369,21 @@ def test_a_table_shared_a_million_times_takes_bounded_memory(slot: int, count: i
 def test_a_large_file_takes_bounded_memory(name: str) -> None:
     blob = flatbuffer.write(schema.program(), LARGE[name](), schema.IDENTIFIER)
     assert _peak(blob) < _bound(blob)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((2**31 - 1,) * 500, "sizes is 500 sizes from 2147483647 to 2147483647, expected at most 16"),
+        ((0, *[2**31 - 1] * 4), "size is .0, 2147483647, .*, expected at most"),
+        ((1, -1), "sizes is 2 sizes from -1 to 1"),
+    ],
+)
+@pytest.mark.parametrize("with_data", [True, False])
+def test_sizes_that_no_tensor_has_are_refused(sizes: tuple[int, ...], message: str, with_data: bool) -> None:
+    """Products of them have more digits than Python writes, or strides more bits than torch takes."""
+    order = bytes(axis % 256 for axis in range(len(sizes)))
+    tensor = {"scalar_type": 6, "sizes": sizes, "dim_order": order, "data_buffer_idx": int(with_data)}
+    record = _record(values=[{"val_type": schema.TENSOR, "val": tensor}])
+    with pytest.raises(FormatError, match=message):
+        read(flatbuffer.write(schema.program(), record, schema.IDENTIFIER))

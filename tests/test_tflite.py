@@ -13,6 +13,8 @@ import torch
 from hostile import outcomes
 from tflite_models import MODELS, UNIT, Sketch, arithmetic, classifier, movement
 
+from npu_assay.partitioners.exir import flatbuffer
+from npu_assay.partitioners.neutron import tflite_schema as schema
 from npu_assay.partitioners.neutron.runtime import NeutronRuntime
 from npu_assay.partitioners.neutron.tflite import FormatError, Model, Operator, Tensor, read, write
 from npu_assay.partitioners.neutron.tflite_schema import OPERATORS, OPTIONS
@@ -146,6 +148,33 @@ def test_bytes_that_break_a_rule_are_refused(find: bytes, replacement: bytes, me
     assert blob.count(find) == 1
     with pytest.raises(FormatError, match=message):
         read(blob.replace(find, replacement))
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [((1,) * 70, "tensor 1.*: rank is 70, expected at most 8"), ((2**31 - 1,) * 500, "tensor 1.*: rank is 500")],
+)
+def test_constants_of_shapes_that_no_tensor_has_are_refused(shape: tuple[int, ...], message: str) -> None:
+    """Numpy has no more than 64 axes, and Python writes no number of more than 4,300 digits."""
+    sketch = Sketch(0)
+    source = sketch.input((1, 2), (0.5, 0))
+    sketch.tensors.append(Tensor("w", (1, 2), "int8", np.ones((1, 2), np.int8), (0.5,), (0,)))
+    sketch.op("ADD", [source, 1], (1, 2), (0.5, 0))
+    record = flatbuffer.read(schema.MODEL, write(sketch.model(2)), schema.IDENTIFIER)
+    record["subgraphs"][0]["tensors"][1]["shape"] = shape
+    with pytest.raises(FormatError, match=message):
+        read(flatbuffer.write(schema.MODEL, record, schema.IDENTIFIER))
+
+
+def test_more_work_than_the_limit_is_refused() -> None:
+    """Five operators of 2^33 multiplications each, where one alone may have more."""
+    sketch = Sketch(0)
+    value = sketch.input((1, 2**11, 2**11), (0.5, 0))
+    other = sketch.input((1, 2**11, 2**11), (0.5, 0))
+    for _ in range(5):
+        value = sketch.op("BATCH_MATMUL", [value, other], (1, 2**11, 2**11), (0.5, 0))
+    with pytest.raises(FormatError, match="multiplications of all operators is 42949672960, expected at most 3435973"):
+        NeutronRuntime().load(write(sketch.model(6)), [])
 
 
 # ---------------------------------------------------------------------------------------------------- fuzz

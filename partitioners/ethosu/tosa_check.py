@@ -71,13 +71,18 @@ def _named(model: TModel) -> dict[str, TTensor | TShape]:
     return named
 
 
+def check_shape(shape: tuple[int, ...], where: str) -> None:
+    """Raise FormatError for a shape that no tensor has, before anything is computed of it."""
+    if len(shape) > RANK_LIMIT:
+        raise FormatError("rank", len(shape), f"at most {RANK_LIMIT}", where)
+    if min(shape, default=1) < 1 or prod(shape) > ELEMENT_LIMIT:
+        raise FormatError("shape", list(shape), f"sizes from 1, at most {ELEMENT_LIMIT} elements", where)
+
+
 def _check_tensor(tensor: TTensor, where: str) -> None:
     if tensor.dtype not in schema.DTYPES:
         raise FormatError("dtype", tensor.dtype, f"one of {sorted(schema.DTYPES)}", where)
-    if len(tensor.shape) > RANK_LIMIT:
-        raise FormatError("rank", len(tensor.shape), f"at most {RANK_LIMIT}", where)
-    if min(tensor.shape, default=1) < 1 or prod(tensor.shape) > ELEMENT_LIMIT:
-        raise FormatError("shape", list(tensor.shape), f"sizes from 1, at most {ELEMENT_LIMIT} elements", where)
+    check_shape(tensor.shape, where)
     if tensor.data is not None:
         _check_data(tensor, tensor.data, where)
 

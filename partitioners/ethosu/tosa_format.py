@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from npu_assay.partitioners.ethosu import tosa_schema as schema
-from npu_assay.partitioners.ethosu.tosa_check import check
+from npu_assay.partitioners.ethosu.tosa_check import check, check_shape
 from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES, Array, TModel, TOperator, TShape, TTensor
 from npu_assay.partitioners.exir import flatbuffer
 from npu_assay.partitioners.exir.flatbuffer import FormatError, Numbers, Record
@@ -172,9 +172,10 @@ def _single(raw: Array) -> Array:
 
 def _array(raw: Array, dtype: str, shape: tuple[int, ...], where: str) -> Array:
     """The numbers of a constant, read-only."""
+    check_shape(shape, where)
     little = NUMPY_TYPES[dtype].newbyteorder("<")
     size = schema.INT48_BYTES if dtype == "INT48" else little.itemsize
-    if min(shape, default=1) < 1 or raw.size != prod(shape) * size:
+    if raw.size != prod(shape) * size:
         raise FormatError("size of the data", raw.size, f"{prod(shape) * size} bytes for {dtype} {list(shape)}", where)
     if dtype == "BOOL" and raw.max(initial=0) > 1:
         raise FormatError("data", int(raw.max()), "0 or 1", where)

@@ -15,7 +15,7 @@ import numpy as np
 from npu_assay.partitioners.exir import flatbuffer
 from npu_assay.partitioners.exir.flatbuffer import FormatError, Record
 from npu_assay.partitioners.neutron import tflite_schema as schema
-from npu_assay.partitioners.neutron.tflite_check import check
+from npu_assay.partitioners.neutron.tflite_check import check, check_shape
 from npu_assay.partitioners.neutron.tflite_model import Model, Operator, Tensor
 from npu_assay.partitioners.neutron.tflite_versions import version
 
@@ -180,9 +180,10 @@ def _tensor(record: Record, buffers: list[np.ndarray[Any, Any]], where: str) -> 
 
 
 def _constant(raw: np.ndarray[Any, Any], shape: tuple[int, ...], dtype: str, where: str) -> np.ndarray[Any, Any]:
+    check_shape(shape, where)
     little = np.dtype(dtype).newbyteorder("<")
     expected = prod(shape) * little.itemsize
-    if raw.size != expected or min(shape, default=0) < 0:
+    if raw.size != expected:
         raise FormatError("buffer size", f"{raw.size} bytes", f"{expected} bytes for {dtype} {list(shape)}", where)
     return np.frombuffer(raw.tobytes(), little).astype(dtype, copy=False).reshape(shape)
 

@@ -39,14 +39,18 @@ def check(model: Model) -> None:
 def _check_tensor(tensor: Tensor, where: str) -> None:
     if tensor.dtype not in schema.DTYPES:
         raise FormatError("dtype", tensor.dtype, f"one of {sorted(schema.DTYPES)}", where)
-    if len(tensor.shape) > RANK_LIMIT:
-        raise FormatError("rank", len(tensor.shape), f"at most {RANK_LIMIT}", where)
-    if any(size < 0 for size in tensor.shape) or prod(tensor.shape) > ELEMENT_LIMIT:
-        expected = f"sizes from 0, at most {ELEMENT_LIMIT} elements"
-        raise FormatError("shape", list(tensor.shape), expected, where)
+    check_shape(tensor.shape, where)
     if tensor.data is not None:
         _check_data(tensor, tensor.data, where)
     _check_quantization(tensor, where)
+
+
+def check_shape(shape: tuple[int, ...], where: str) -> None:
+    """Raise FormatError for a shape that no tensor has, before anything is computed of it."""
+    if len(shape) > RANK_LIMIT:
+        raise FormatError("rank", len(shape), f"at most {RANK_LIMIT}", where)
+    if any(size < 0 for size in shape) or prod(shape) > ELEMENT_LIMIT:
+        raise FormatError("shape", list(shape), f"sizes from 0, at most {ELEMENT_LIMIT} elements", where)
 
 
 def _check_data(tensor: Tensor, data: np.ndarray[tuple[int, ...], np.dtype[np.generic]], where: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 import torch
 
@@ -27,7 +28,7 @@ from npu_assay.partitioners.exir.pte.model import (
 from npu_assay.partitioners.exir.pte.schema import DTYPES, RANK_LIMIT, VERSION
 
 SIZE_LIMIT = 2**62
-"""Bytes of a tensor, so that sums of a few sizes fit 63 bits."""
+"""Bytes of a tensor, sizes of 0 taken for 1, so that strides and sums of a few sizes fit 63 bits."""
 
 
 def check(program: Program) -> None:
@@ -90,12 +91,9 @@ def _kind(value: EValue) -> str:
 def _check_tensor(tensor: Tensor, plan: Plan, where: str) -> None:
     if tensor.dtype not in DTYPES:
         raise FormatError("dtype", tensor.dtype, f"one of {len(DTYPES)} plain ones", where)
-    if len(tensor.sizes) > RANK_LIMIT or min(tensor.sizes, default=0) < 0:
-        raise FormatError("sizes", list(tensor.sizes), f"at most {RANK_LIMIT}, none negative", where)
+    check_sizes(tensor.sizes, tensor.dtype.itemsize, where)
     if sorted(tensor.dim_order) != list(range(len(tensor.sizes))):
         raise FormatError("dim_order", list(tensor.dim_order), f"the axes of {list(tensor.sizes)}", where)
-    if tensor.nbytes > SIZE_LIMIT:
-        raise FormatError("size", f"{tensor.nbytes} bytes", f"at most {SIZE_LIMIT}", where)
     if tensor.location == "external" and not tensor.name:
         raise FormatError("name", repr(tensor.name), "the key of the external data", where)
     if tensor.data is not None and len(tensor.data) != tensor.nbytes:
@@ -103,6 +101,16 @@ def _check_tensor(tensor: Tensor, plan: Plan, where: str) -> None:
         raise FormatError("data", f"{len(tensor.data)} bytes", expected, where)
     if tensor.allocation is not None:
         _check_allocation(tensor, plan.buffer_sizes, where)
+
+
+def check_sizes(sizes: Sequence[int], itemsize: int, where: str) -> None:
+    """Raises FormatError for sizes that no tensor can have, before anything is computed of them."""
+    if len(sizes) > RANK_LIMIT or min(sizes, default=0) < 0:
+        found = f"{len(sizes)} sizes from {min(sizes)} to {max(sizes)}"
+        raise FormatError("sizes", found, f"at most {RANK_LIMIT}, none negative", where)
+    # Strides are products of sizes, also those of a tensor without elements.
+    if prod(max(size, 1) for size in sizes) * itemsize > SIZE_LIMIT:
+        raise FormatError("size", list(sizes), f"at most {SIZE_LIMIT} bytes", where)
 
 
 def _check_allocation(tensor: Tensor, sizes: Sequence[int], where: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from npu_assay.partitioners.exir import flatbuffer
 from npu_assay.partitioners.exir.flatbuffer import FormatError, Limits, Record
 from npu_assay.partitioners.exir.pte import schema
-from npu_assay.partitioners.exir.pte.check import check
+from npu_assay.partitioners.exir.pte.check import check, check_sizes
 from npu_assay.partitioners.exir.pte.model import (
     Allocation,
     BoolList,
@@ -246,8 +246,7 @@ class _Reader:
         )
         if not record["data_buffer_idx"] or tensor.location == "external":
             return tensor
-        if min(tensor.sizes, default=0) < 0:
-            raise FormatError("sizes", list(tensor.sizes), "none negative", where)
+        check_sizes(tensor.sizes, dtype.itemsize, where)
         return replace(tensor, data=self.data(record, tensor.nbytes, where))
 
     @staticmethod
