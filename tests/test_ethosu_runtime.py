@@ -106,6 +106,15 @@ def test_constants_may_be_outputs() -> None:
     assert run_program(program, [])[0].tolist() == [1, 2]
 
 
+def test_a_graph_that_would_compute_for_long_is_refused() -> None:
+    b = Building()
+    x, y = (b.input(np.zeros((1, 2**12, 2**12)), "INT8") for _ in range(2))
+    zero = b.constant([0], "INT8")
+    long = b.program(b.apply("MATMUL", x, y, zero, zero)).model
+    with pytest.raises(DeviceError, match="multiplications of all operators is 68719476736, expected at most 343597"):
+        load_model(long)
+
+
 def test_graphs_that_do_not_fit_the_device_are_refused() -> None:
     b = Building()
     x = b.input(np.zeros((1, 1, 1, 1)), "INT8")

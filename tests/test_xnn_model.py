@@ -445,6 +445,29 @@ def _outcome(blob: bytes, generator: torch.Generator) -> str:
     return "ran"
 
 
+@pytest.mark.parametrize(
+    ("graph", "work"),
+    [
+        (unary("Sin", number("fp32", 2, 2**24 - 1), number("fp32", 2, 2**24 - 1)), 2**33 - 512),
+        (one("BatchMatrixMultiply", number("fp32", 2**12, 2**12), number("fp32", 2**12, 2**12)), 2**36),
+        (one("BatchMatrixMultiply", number("fp16", 2**10, 2**10), number("fp16", 2**10, 2**10)), 2**33),
+    ],
+    ids=("function", "products", "half"),
+)
+def test_a_small_blob_that_would_compute_for_long_is_refused(graph: XModel, work: int) -> None:
+    blob = write(graph)
+    assert len(blob) < 600
+    with pytest.raises(FormatError, match=f"model: multiplications, .* is {work}, expected at most 4294967296"):
+        RUNTIME.load(blob)
+
+
+def test_work_is_that_of_the_inputs_sizes() -> None:
+    program = RUNTIME.load(write(one("BatchMatrixMultiply", number("fp32", 8, 8), number("fp32", 8, 8))))
+    wide = torch.zeros(2**12, 2**12)
+    with pytest.raises(InputError, match=r"multiplications, .* is 68719476736"):
+        RUNTIME.execute(program, [wide, wide])
+
+
 def test_ten_thousand_mutated_blobs_are_refused_or_run() -> None:
     """In bounded time each, and in bounded memory together."""
     found = outcomes([write(graph) for graph in MODELS.values()], _outcome)

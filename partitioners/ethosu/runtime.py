@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from math import prod
@@ -24,6 +24,9 @@ from npu_assay.partitioners.ethosu.tosa_model import TModel, TOperator, TShape, 
 from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.reference.int8.buffers import Buffers
 from npu_assay.reference.tosa.numbers import DTYPES, Unpredictable
+
+WORK_LIMIT: Final = 2**35
+"""Multiplications of all operators of a graph together."""
 
 MEMORY_LIMIT: Final = 2**26
 """Elements of all tensors of a graph together."""
@@ -105,6 +108,7 @@ def prepared(model: TModel) -> Program:
     total = sum(prod(tensor.shape) for tensor in model.tensors)
     if total > MEMORY_LIMIT:
         raise DeviceError("number of elements of all tensors", total, f"at most {MEMORY_LIMIT}", "graph")
+    _check_work(model)
     indices = {tensor.name: index for index, tensor in enumerate(model.tensors)}
     calls = _calls(model, indices)
     inputs, outputs = (tuple(indices[name] for name in names) for names in (model.inputs, model.outputs))
@@ -120,6 +124,31 @@ def prepared(model: TModel) -> Program:
         outputs=tuple(_port(model.tensors[index]) for index in outputs),
         places=(inputs, outputs),
     )
+
+
+def _check_work(model: TModel) -> None:
+    """Raise DeviceError for a graph that computes more than the limit."""
+    shapes = {tensor.name: tensor.shape for tensor in model.tensors}
+    found = sum(_work(operator, shapes) for operator in model.operators)
+    if found > WORK_LIMIT:
+        raise DeviceError("multiplications of all operators", found, f"at most {WORK_LIMIT}", "graph")
+
+
+def _work(operator: TOperator, shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """Multiplications; of a pool, numbers in its windows."""
+    result = shapes[operator.outputs[0]]
+    match operator.code:
+        case "CONV2D" | "CONV3D":
+            return prod(result) * prod(shapes[operator.inputs[1]][1:])
+        case "DEPTHWISE_CONV2D":
+            return prod(result) * prod(shapes[operator.inputs[1]][:2])
+        case "TRANSPOSE_CONV2D":
+            return prod(shapes[operator.inputs[0]][:3]) * prod(shapes[operator.inputs[1]])
+        case "MATMUL":
+            return prod(result) * shapes[operator.inputs[0]][-1]
+        case "AVG_POOL2D" | "MAX_POOL2D":
+            return prod(result) * int(prod(operator.attributes["kernel"]))
+    return 0
 
 
 def _port(tensor: TTensor) -> Port:

@@ -20,6 +20,9 @@ from npu_assay.partitioners.neutron.device.operators import prepare
 from npu_assay.partitioners.neutron.device.site import ELEMENT_LIMIT, DeviceError, Kernel, Site
 from npu_assay.partitioners.neutron.tflite_model import Model, Operator, Tensor
 
+WORK_LIMIT: Final = 2**35
+"""Multiplications of all operators of a model together, of which 2^30 take about 0.1 s."""
+
 MEMORY_LIMIT: Final = 2**25
 """Elements of all tensors of a model together."""
 
@@ -110,6 +113,27 @@ def _check_memory(model: Model) -> None:
     total = sum(prod(tensor.shape) for tensor in model.tensors)
     if total > MEMORY_LIMIT:
         raise DeviceError("number of elements of all tensors", total, f"at most {MEMORY_LIMIT}", "model")
+    found = sum(_work(operator, model) for operator in model.operators)
+    if found > WORK_LIMIT:
+        raise DeviceError("multiplications of all operators", found, f"at most {WORK_LIMIT}", "model")
+
+
+def _work(operator: Operator, model: Model) -> int:
+    """Multiplications, at most; of a pool, numbers in its windows."""
+    shapes = [model.tensors[index].shape for index in operator.inputs if index >= 0]
+    result = prod(model.tensors[operator.outputs[0]].shape) if operator.outputs else 0
+    match operator.code:
+        case "CONV_2D" | "DEPTHWISE_CONV_2D" if len(shapes) > 1:
+            return result * prod(shapes[1][1:])
+        case "TRANSPOSE_CONV" if len(shapes) > 2:
+            return prod(shapes[2]) * prod(shapes[1][:3])
+        case "FULLY_CONNECTED" if len(shapes) > 1:
+            return result * prod(shapes[1][1:])
+        case "BATCH_MATMUL" if shapes and len(shapes[0]) > 1:
+            return result * shapes[0][-2 if operator.options.get("adj_x") else -1]
+        case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
+            return result * int(operator.options.get("filter_height", 1) * operator.options.get("filter_width", 1))
+    return 0
 
 
 def _call(model: Model, position: int, operator: Operator) -> Call:

@@ -18,6 +18,7 @@ from npu_assay.partitioners.exir.flatbuffer import FormatError
 from npu_assay.partitioners.xnnpack import xnn_format
 from npu_assay.partitioners.xnnpack.device.operators import prepare
 from npu_assay.partitioners.xnnpack.device.site import NUMBERS, DeviceError, Kernel, Site, check_windows, tensor_of
+from npu_assay.partitioners.xnnpack.device.work import check_work, work
 from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, XModel, XNode, XValue
 from npu_assay.partitioners.xnnpack.xnn_shapes import output_shape
 from npu_assay.reference.xnnpack.output import OnCodes
@@ -107,6 +108,7 @@ def load_model(model: XModel) -> Program:
 def prepared(model: XModel) -> Program:
     """A program of a checked model. Raises DeviceError for what the device cannot run."""
     _check_memory(value.shape for value in model.values)
+    check_work(_work(model.nodes, model.values, [value.shape for value in model.values]), "model")
     calls = _on_steps(model, [_call(model, position, node) for position, node in enumerate(model.nodes)])
     used = {index for call in calls for index in call.arguments} | set(model.outputs)
     return Program(
@@ -144,6 +146,15 @@ def _check_memory(shapes: Iterable[Shape]) -> None:
         raise DeviceError("number of elements of all values", total, f"at most {MEMORY_LIMIT}", "model")
 
 
+def _work(nodes: Iterable[XNode], values: Sequence[XValue], shapes: Sequence[Shape] | Mapping[int, Shape]) -> int:
+    """What all nodes compute, for values of these shapes."""
+    operands = [(node, [index for index in node.inputs if index != ABSENT]) for node in nodes]
+    return sum(
+        work(node, values[given[0]].dtype, [shapes[index] for index in given], shapes[node.outputs[0]])
+        for node, given in operands
+    )
+
+
 def _check_shapes(program: Program, values: Sequence[torch.Tensor | None]) -> None:
     """Raise InputError unless all shapes follow from those of the inputs, and the device has memory for them."""
     shapes = {index: value.shape for index, value in enumerate(program.values)}
@@ -155,6 +166,7 @@ def _check_shapes(program: Program, values: Sequence[torch.Tensor | None]) -> No
             shapes[call.result] = output_shape(call.node, operands)
             check_windows(call.node, operands[0], shapes[call.result], call.node.op)
         _check_memory(shapes.values())
+        check_work(_work([call.node for call in program.calls], program.values, shapes), "model")
     except FormatError as error:
         given = [list(shapes[port.value]) for port in program.inputs]
         raise InputError(f"device input shapes {given}: {error}") from error
