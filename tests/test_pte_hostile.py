@@ -374,9 +374,9 @@ def test_a_large_file_takes_bounded_memory(name: str) -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((2**31 - 1,) * 500, "sizes is 500 sizes from 2147483647 to 2147483647, expected at most 16"),
+        ((2**31 - 1,) * 500, "sizes is 500 of them, expected at most 16"),
         ((0, *[2**31 - 1] * 4), "size is .0, 2147483647, .*, expected at most"),
-        ((1, -1), "sizes is 2 sizes from -1 to 1"),
+        ((1, -1), "sizes is .1, -1."),
     ],
 )
 @pytest.mark.parametrize("with_data", [True, False])

@@ -106,7 +106,7 @@ def _check_tensor(tensor: Tensor, plan: Plan, where: str) -> None:
 def check_sizes(sizes: Sequence[int], itemsize: int, where: str) -> None:
     """Raises FormatError for sizes that no tensor can have, before anything is computed of them."""
     if len(sizes) > RANK_LIMIT or min(sizes, default=0) < 0:
-        found = f"{len(sizes)} sizes from {min(sizes)} to {max(sizes)}"
+        found = list(sizes) if len(sizes) <= RANK_LIMIT else f"{len(sizes)} of them"
         raise FormatError("sizes", found, f"at most {RANK_LIMIT}, none negative", where)
     # Strides are products of sizes, also those of a tensor without elements.
     if prod(max(size, 1) for size in sizes) * itemsize > SIZE_LIMIT:
