@@ -120,6 +120,19 @@ def _kill_parent() -> None:
     time.sleep(1000)
 
 
+def _kill_parent_and_return() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+
+
+def _stop_parent() -> None:
+    os.kill(os.getppid(), signal.SIGSTOP)
+
+
+def _stop_parent_and_hang() -> None:
+    _stop_parent()
+    time.sleep(1000)
+
+
 segfaults = running(lambda: ctypes.string_at(0))
 aborts = running(lambda: ctypes.CDLL(None).abort())
 complains = running(lambda: (os.write(2, b"double free at 0x7f12\nbye"), os.abort()))
@@ -135,6 +148,9 @@ allocates = running(lambda: torch.empty(HUGE, dtype=torch.uint8))
 grows = running(_grow_slowly)
 evades = running(_lift_limit)
 fells = running(_kill_parent)
+fells_quietly = running(_kill_parent_and_return)
+stops = running(_stop_parent)
+stops_and_hangs = running(_stop_parent_and_hang)
 babbles = running(lambda: [os.write(fd, b"hello\n") for fd in range(3, 64) if _is_socket(fd)])
 
 
@@ -160,6 +176,34 @@ def _leave_grandchild() -> None:
             time.sleep(1000)
         os._exit(0)
     os.waitpid(child, 0)
+
+
+def _leave_daemons() -> None:
+    """Each has a session of its own, closes what it inherited, and is not to be stopped by another's end."""
+    for _ in range(3):
+        if not os.fork():
+            os.setsid()
+            if not os.fork():
+                os.closerange(0, 64)
+                os.fork()
+                while True:
+                    time.sleep(1000)
+            os._exit(0)
+
+
+def _leave_daemons_and_fell() -> None:
+    _leave_daemons()
+    _kill_parent()
+
+
+def _leave_daemons_and_wait() -> None:
+    _leave_daemons()
+    time.sleep(1000)
+
+
+def _leave_daemons_and_die() -> None:
+    _leave_daemons()
+    os.abort()
 
 
 def _fork_and_wait() -> None:
@@ -190,6 +234,10 @@ def _log() -> None:
 
 leaves_child = running(_leave_child)
 leaves_grandchild = tagging(_leave_grandchild)
+leaves_daemons = tagging(_leave_daemons)
+leaves_daemons_and_fells = running(_leave_daemons_and_fell)
+leaves_daemons_and_waits = running(_leave_daemons_and_wait)
+leaves_daemons_and_dies = running(_leave_daemons_and_die)
 leaves_thread = running(_leave_thread)
 forks = running(os.fork)
 forks_in_c = running(ctypes.CDLL(None).fork)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import resource
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +21,7 @@ from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.isolation import Crew, Limits, Subject, leaks
-from npu_assay.conformance.isolation.leaks import children, left
+from npu_assay.conformance.isolation.leaks import left
 from npu_assay.conformance.results import Failure, from_line, to_line
 from npu_assay.conformance.table import load_table
 
@@ -78,9 +83,15 @@ VERDICTS = {
     "allocates": "memory: run: needs more than 256 MiB",
     "grows": "memory: run: needs more than 256 MiB",
     "evades": "memory: run: needs more than 256 MiB",
-    "fells": "crash: run: the process from which all cases start died",
+    "fells": "crash: the process from which all cases start died",
+    "fells_quietly": "crash: the process from which all cases start died",
+    "stops": "crash: the process from which all cases start was stopped",
+    "stops_and_hangs": "crash: the process from which all cases start was stopped",
     "babbles": "crash: the process wrote to the connection of the suite",
     "leaves_child": "leak: left child processes running: 2, expected 0",
+    "leaves_daemons": "leak: left child processes running: 6, expected 0",
+    "leaves_daemons_and_fells": "crash: the process from which all cases start died",
+    "leaves_daemons_and_dies": "crash: run: the process died (SIGABRT)",
     "leaves_grandchild": "leak: left child processes running: 2, expected 0",
     "leaves_thread": "leak: left threads running: 2",
     "forks": COPIED,
@@ -138,7 +149,7 @@ def test_what_is_allowed_is_no_failure(name: str) -> None:
     assert failures(f"hostile_backends:{name}") == []
 
 
-@pytest.mark.parametrize("name", ["segfaults", "hangs", "fells", "leaves_thread"])
+@pytest.mark.parametrize("name", ["segfaults", "hangs", "fells", "fells_quietly", "stops", "leaves_thread"])
 def test_two_runners_give_the_same_results(name: str) -> None:
     spec = f"hostile_backends:{name}"
     assert results(spec, 2) == results(spec, 1)
@@ -196,10 +207,47 @@ def test_a_copy_that_an_import_makes_ends(tmp_path: Path, monkeypatch: pytest.Mo
     assert twins == frozenset()
 
 
-def test_nothing_is_left_running() -> None:
-    for name in ("leaves_child", "leaves_grandchild", "hangs"):
-        results(f"hostile_backends:{name}")
-    assert children() == frozenset()
+LEAVING = ("leaves_child", "leaves_grandchild", "leaves_daemons", "leaves_daemons_and_fells", "leaves_daemons_and_dies")
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", [*LEAVING, "hangs", "stops_and_hangs"])
+def test_nothing_is_left_running(name: str) -> None:
+    """Not here, and of daemons nowhere."""
+    mark = f"ASSAY_TEST={os.getpid()}_{time.monotonic_ns()}"
+    spec = f"hostile_backends:{name}"
+    code = f"import test_isolation; test_isolation.results({spec!r}, limits=test_isolation.LIMITS)"
+    name, _, value = mark.partition("=")
+    environment = {**os.environ, name: value, "PYTHONPATH": str(Path(__file__).parent)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+    assert marked(mark) == []
+
+
+def marked(mark: str) -> list[str]:
+    """The processes that were started with this in their environment, and what they and their copies are called."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (entry / "environ").read_bytes():
+                found.append(f"{entry.name} {(entry / 'cmdline').read_text()}")
+    return found
+
+
+def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+    """The daemons of a case that goes on when the run itself is killed."""
+    mark = f"ASSAY_TEST={os.getpid()}_{time.monotonic_ns()}"
+    name, _, value = mark.partition("=")
+    environment = {**os.environ, name: value, "PYTHONPATH": str(Path(__file__).parent)}
+    code = "import test_isolation as t; t.results('hostile_backends:leaves_daemons_and_waits', limits=t.PATIENT)"
+    with subprocess.Popen([sys.executable, "-c", code], env=environment) as run:
+        deadline = time.monotonic() + 60
+        while len(marked(mark)) < 10 and time.monotonic() < deadline:  # run, keeper, nursery, two of a runner, daemons
+            time.sleep(0.05)
+        assert len(marked(mark)) >= 10
+        run.kill()
+    while marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert marked(mark) == []
 
 
 def test_a_death_that_another_case_caused_is_said_to_be_one() -> None:

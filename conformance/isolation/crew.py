@@ -10,6 +10,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from npu_assay.conformance.about import About
@@ -17,8 +18,8 @@ from npu_assay.conformance.certify import failed
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.isolation import nursery
-from npu_assay.conformance.isolation.limits import MEBI, Limits, end, resident
-from npu_assay.conformance.isolation.nursery import ENDED, KILL, LOADED, READY, REFUSED, RUN, Subject
+from npu_assay.conformance.isolation.limits import MEBI, Limits, end, is_stopped, resident
+from npu_assay.conformance.isolation.nursery import ASK, ENDED, KILL, LOADED, READY, REFUSED, RUN, Subject
 from npu_assay.conformance.isolation.runner import LAST, STAGE, take
 from npu_assay.conformance.isolation.wire import Wire, WireError
 from npu_assay.conformance.results import CaseResult, Failure, ResultError, from_line
@@ -26,6 +27,8 @@ from npu_assay.conformance.results import CaseResult, Failure, ResultError, from
 CHUNK = 16  # cases that a runner has waiting, so that it never waits itself
 LOOK = 0.2  # seconds between two looks at clocks and memory
 SPARE = 16  # open files that runners leave for the rest of the run, which writes reports
+BEAT = 1.0  # seconds between two questions to the nursery when nothing else is new
+SILENCE = 60.0  # seconds without its answer; one that is stopped is noticed at once
 LOADING = 600.0  # seconds that a backend may take to load
 
 
@@ -79,7 +82,12 @@ class Crew:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._hands: list[Hand] = []
-        self._nursery, self._wire = nursery.start(subject)
+        self._start()
+
+    def _start(self) -> None:
+        self._keeper, self._held, self._wire = nursery.start(self._subject)
+        self._nursery = self._asked = self._answered = 0
+        self._since = time.monotonic()  # the last question
         self.about = self._introduction()
 
     def __enter__(self) -> Crew:
@@ -93,26 +101,29 @@ class Crew:
         for hand in self._hands:
             hand.close()
         self._hands.clear()
+        self._end_nursery()
+
+    def _end_nursery(self) -> int:
+        """End it and all that came of it; returns how it ended."""
+        keeper, self._keeper = self._keeper, 0
         self._wire.close()
-        end_of = self._nursery
-        self._nursery = 0
-        if end_of:
-            os.waitpid(end_of, 0)
+        if not keeper:
+            return 0
+        with suppress(BrokenPipeError):  # it has ended
+            os.write(self._held, b"x")  # closing alone says nothing while a copy of this process has it open
+        os.close(self._held)
+        return os.waitstatus_to_exitcode(os.waitpid(keeper, 0)[1])
 
     def _introduction(self) -> About:
         ready, _, _ = select.select([self._wire.socket], [], [], LOADING)
-        if not ready:
-            end(self._nursery)
-            self._wire.socket.close()
         messages = self._wire.messages() if ready else []
         if messages and LOADED in messages[0]:
+            self._nursery = messages[0]["process"]
             return About(**messages[0][LOADED])
-        self._wire.close()
-        _, status = os.waitpid(self._nursery, 0)
-        self._nursery = 0
+        code = self._end_nursery()
         if messages and REFUSED in messages[0]:
             raise nursery.refusal(messages[0])
-        how = _cause(os.waitstatus_to_exitcode(status)) if ready else f"no end in {LOADING:g} s"
+        how = _cause(code) if ready else f"no end in {LOADING:g} s"
         raise UsageError(f"backend {self._subject.backend!r}: loading it ends its process ({how})")
 
     def run(self, cases: Sequence[Case], workers: int) -> Iterator[CaseResult]:
@@ -161,6 +172,8 @@ class Crew:
         for message in self._wire.messages():
             if REFUSED in message:
                 raise nursery.refusal(message)
+            if ASK in message:
+                self._answered = message[ASK]
             if READY in message:
                 hand = next(hand for hand in self._hands if not hand.process)
                 hand.process, hand.since = message[READY], time.monotonic()
@@ -170,21 +183,40 @@ class Crew:
                 found += [] if ended is None else [(ended, int(message["status"]))]
         return found
 
+    def ask(self, now: bool) -> None:
+        """Ask the nursery whether it is there, at once or if it was not asked lately; one question at a time."""
+        if self._asked == self._answered and (now or time.monotonic() - self._since > BEAT):
+            self._asked, self._since = self._asked + 1, time.monotonic()
+            self._wire.send({ASK: self._asked})
+
     @property
-    def died(self) -> bool:
-        """Whether the nursery is gone."""
-        return self._wire.closed
+    def next_question(self) -> int:
+        """Its answer will say that the nursery outlived what has happened by now."""
+        return self._asked + 1
+
+    @property
+    def answered(self) -> int:
+        """The last question that the nursery answered."""
+        return self._answered
+
+    @property
+    def lost(self) -> str:
+        """What became of the nursery, "" when it is there."""
+        if self._wire.closed:
+            return "died"
+        waited = time.monotonic() - self._since if self._asked > self._answered else 0.0
+        if waited > LOOK and is_stopped(self._nursery):
+            return "was stopped"
+        return "no longer answers" if waited > SILENCE else ""
 
     def restart(self) -> None:
-        """Another nursery in place of one that died; its runners died with it."""
+        """Another nursery in place of one that is lost; its runners are lost with it."""
         for hand in list(self._hands):
             if hand.process:
                 end(hand.process)
             self.dismiss(hand)
-        self._wire.close()
-        os.waitpid(self._nursery, 0)
-        self._nursery, self._wire = nursery.start(self._subject)
-        self._introduction()
+        self._end_nursery()
+        self._start()
 
     def wait(self, seconds: float) -> None:
         """Until a runner or the nursery says something."""
@@ -210,21 +242,30 @@ class _Run:
     workers: int
     suspects: deque[Task] = field(default_factory=deque)  # each goes to a runner that has run nothing yet
     doubtful: deque[Task] = field(default_factory=deque)  # each runs while nothing else does
+    unsure: deque[tuple[int, Task, CaseResult]] = field(
+        default_factory=deque
+    )  # and the question that has to be answered
 
     def results(self) -> Iterator[CaseResult]:
         self.todo = deque(Task(name) for name in self.names)
-        while self.todo or self.suspects or self.doubtful or any(hand.given for hand in self.crew.hands):
+        while self.todo or self.suspects or self.doubtful or self._running():
             self._hand_out()
+            self.crew.ask(now=bool(self.unsure))
             self.crew.wait(LOOK)
             for hand in self.crew.hands:
-                yield from self._answers(hand)
+                self._answers(hand)
             for hand, status in self.crew.news():
-                yield from self._answers(hand)
+                self._answers(hand)
                 yield from self._ended(hand, status)
-            if self.crew.died:
-                yield from self._nursery_ended()
+            yield from self._sure()
+            if how := self.crew.lost:
+                yield from self._nursery_lost(how)
             for hand in self.crew.hands:
                 self._check(hand)
+
+    def _running(self) -> bool:
+        """Whether some case runs, or has a result that is not sure."""
+        return bool(self.unsure) or any(hand.given for hand in self.crew.hands)
 
     # -------------------------------------------------------------------------------- giving
 
@@ -252,15 +293,15 @@ class _Run:
         hand.give([self.todo.popleft() for _ in range(min(wanted, len(self.todo)))])
 
     def _hand_out_alone(self) -> None:
-        if any(hand.given for hand in self.crew.hands):
+        if self._running():
             return
         idle = [hand for hand in self.crew.hands if not hand.retired and not hand.wire.closed]
         (idle[0] if idle else self.crew.hire()).give([self.doubtful.popleft()])
 
     # -------------------------------------------------------------------------------- taking
 
-    def _answers(self, hand: Hand) -> Iterator[CaseResult]:
-        """The results that a runner has sent."""
+    def _answers(self, hand: Hand) -> None:
+        """Take the results that a runner has sent."""
         if hand.wire.closed or hand not in self.crew.hands:
             return
         try:
@@ -271,9 +312,15 @@ class _Run:
                     raise WireError("the result of another case")
                 task = hand.given.popleft()
                 hand.ran, hand.since, hand.retired = hand.ran + 1, time.monotonic(), line[0] == LAST
-                yield result if task.fault is None else _with(result, _only_behind(task.fault))
+                result = result if task.fault is None else _with(result, _only_behind(task.fault))
+                self.unsure.append((self.crew.next_question, task, result))
         except (WireError, ResultError):
             self._end(hand, "crash", "the process wrote to the connection of the suite")
+
+    def _sure(self) -> Iterator[CaseResult]:
+        """The results that the nursery has outlived: a case that ends it and returns at once is not right."""
+        while self.unsure and self.unsure[0][0] <= self.crew.answered:
+            yield self.unsure.popleft()[2]
 
     def _ended(self, hand: Hand, status: int) -> Iterator[CaseResult]:
         """A runner's process is gone: the case that it was running is to blame, the ones behind it are not."""
@@ -289,18 +336,18 @@ class _Run:
                 yield failed(self.case(given[0].name), check, message)
         self.crew.dismiss(hand)
 
-    def _nursery_ended(self) -> Iterator[CaseResult]:
-        """Some case ended the process that forks runners. Which one, shows when each runs alone."""
-        running = [hand.given[0] for hand in self.crew.hands if hand.given]
+    def _nursery_lost(self, how: str) -> Iterator[CaseResult]:
+        """Some case ended or stopped the process that forks runners. Which one, shows when each runs alone."""
+        suspects = [task for _, task, _ in self.unsure]
+        suspects += [hand.given[0] for hand in self.crew.hands if hand.given]
         rest = [task for hand in self.crew.hands for task in list(hand.given)[1:]]
-        stage = next((hand.stage for hand in self.crew.hands if hand.given), "start")
+        self.unsure.clear()
         self.todo.extendleft(reversed(rest))
         self.crew.restart()
-        if len(running) == 1:
-            message = f"{stage}: the process from which all cases start died"
-            yield failed(self.case(running[0].name), "crash", message)
+        if len(suspects) == 1:
+            yield failed(self.case(suspects[0].name), "crash", f"the process from which all cases start {how}")
         else:
-            self.doubtful.extend(running)
+            self.doubtful.extend(suspects)
 
     def _check(self, hand: Hand) -> None:
         """End a runner whose case takes too long or too much memory."""

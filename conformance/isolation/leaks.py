@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 
+from npu_assay.conformance.isolation.limits import end
+
 GRACE = 1.0  # seconds in which what was told to end may end
+PATIENCE = 10.0  # seconds for processes that were killed
 
 
 def children() -> frozenset[int]:
@@ -18,6 +21,27 @@ def children() -> frozenset[int]:
     except ChildProcessError:
         return frozenset()
     return frozenset(pid for pid, parent in _running() if parent == os.getpid())
+
+
+def end_children(but: Set[int] = frozenset()) -> None:
+    """Kill the child processes of this one but for some, and whatever those leave behind, until none is left.
+
+    Where orphans come to this process, that is everything below it. What the system does not let end is left.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while (found := children() - but) and time.monotonic() < deadline:
+        for process in found:
+            end(process)
+        while any(_is_child(process) for process in found) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+
+def _is_child(process: int) -> bool:
+    """Whether it still has to be waited for; it is no more when it has ended."""
+    try:
+        return os.waitpid(process, os.WNOHANG)[0] == 0
+    except ChildProcessError:
+        return False
 
 
 def _running() -> list[tuple[int, int]]:

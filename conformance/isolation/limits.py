@@ -67,6 +67,15 @@ def _pages(process: str, column: int) -> int:
         return 0
 
 
+def is_stopped(process: int) -> bool:
+    """Whether a process was stopped by a signal; False where that is not known."""
+    try:
+        with open(f"/proc/{process}/stat", "rb", buffering=0) as file:
+            return file.read(400).rpartition(b")")[2].split()[:1] in ([b"T"], [b"t"])
+    except OSError:
+        return False
+
+
 def die_with_parent() -> None:
     """End this process with the one that forked it, where the system can do that."""
     _control(_DIE_WITH_PARENT, signal.SIGKILL)

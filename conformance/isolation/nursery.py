@@ -24,16 +24,17 @@ from npu_assay.conformance.about import About, about
 from npu_assay.conformance.backends import BackendSpecError, load_backend
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.fuzz.programs import Known
-from npu_assay.conformance.isolation import runner
+from npu_assay.conformance.isolation import keeper, runner
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.imports import unchanged
-from npu_assay.conformance.isolation.leaks import children
+from npu_assay.conformance.isolation.leaks import children, end_children
 from npu_assay.conformance.isolation.limits import Limits, adopt_orphans, end
 from npu_assay.conformance.isolation.wire import Wire
 from npu_assay.conformance.selection import all_cases
 from npu_assay.conformance.table import TableBombError, TableError, load_table
 
 RUN, READY, KILL, ENDED, LOADED, REFUSED = "run", "ready", "kill", "ended", "loaded", "refused"
+ASK = "ask"  # a number, which comes back: the nursery was there after it had been sent
 FILES = 3  # that go to a runner with its socket
 
 
@@ -51,17 +52,17 @@ class Subject:
     seed: int = 0
 
 
-def start(subject: Subject) -> tuple[int, Wire]:
-    """Fork a nursery; returns its process id and the connection to it."""
+def start(subject: Subject) -> tuple[int, int, Wire]:
+    """Fork a nursery; returns its keeper's process id, a file whose closing ends all, and the connection to it."""
     ours, theirs = socket.socketpair()
 
     def action() -> None:
         ours.close()
         _Nursery(Wire(theirs), subject).serve()
 
-    process = fork(action)
+    process, held = keeper.start(action)
     theirs.close()
-    return process, Wire(ours)
+    return process, held, Wire(ours)
 
 
 @dataclass
@@ -91,7 +92,7 @@ class _Nursery:
         torch.set_num_threads(1)
         with unchanged(self.subject.backend):
             told = self._about()
-        self.wire.send({LOADED: vars(told)})
+        self.wire.send({LOADED: vars(told), "process": self.process})
         table = load_table(self.subject.table or told.table)
         known = Known(all_cases(table), self.subject.seed)
         backend = load_backend(self.subject.backend)
@@ -123,12 +124,13 @@ class _Nursery:
                 break
             for line in data.decode().splitlines():
                 self._obey(json.loads(line), list(descriptors), runners, work)
-        for process in runners | children():
-            end(process)
+        end_children()
 
     def _obey(self, order: dict[str, Any], descriptors: list[int], runners: set[int], work: runner.Work) -> None:
         if order.get(KILL) in runners:
             end(order[KILL])
+        if ASK in order:
+            self.wire.send(order)
         if RUN in order:
             ours = self.wire.socket
 
@@ -154,8 +156,7 @@ class _Nursery:
             end(process)  # the rest of its group
             if process in runners:
                 runners.discard(process)
-                for orphan in children() - runners:
-                    end(orphan)
+                end_children(but=runners)
                 self.wire.send({ENDED: process, "status": os.waitstatus_to_exitcode(status)})
 
 
