@@ -1,4 +1,7 @@
-"""One function per TFLite operator: a seeded draw -> a random program of that operator."""
+"""One function per TFLite operator: a seeded draw -> a random program of that operator.
+
+The modules of kernels are looked up when a program is drawn, so that a test can put others in their place.
+"""
 
 from __future__ import annotations
 
@@ -416,8 +419,8 @@ def _relu(lo: float | None, hi: float | None) -> Callable[[Affine, Affine], Call
 
 
 PROGRAMS: dict[str, Callable[[Draw], Program]] = {
-    "ABS": unary("ABS", elementwise.abs_),
-    "ADD": binary("ADD", "AddOptions", elementwise.add),
+    "ABS": unary("ABS", lambda x, y: elementwise.abs_(x, y)),
+    "ADD": binary("ADD", "AddOptions", lambda a, b, y: elementwise.add(a, b, y)),
     "AVERAGE_POOL_2D": average_pool_2d,
     "BATCH_MATMUL": batch_matmul,
     "CONCATENATION": concatenation,
@@ -426,14 +429,14 @@ PROGRAMS: dict[str, Callable[[Draw], Program]] = {
     "FULLY_CONNECTED": fully_connected,
     "FULLY_CONNECTED with dynamic weights": fully_connected_dynamic,
     "LEAKY_RELU": leaky_relu,
-    "LOGISTIC": unary("LOGISTIC", lut.logistic, OUTPUT),
+    "LOGISTIC": unary("LOGISTIC", lambda x, y: lut.logistic(x, y), OUTPUT),
     "MAX_POOL_2D": max_pool_2d,
     "MEAN": mean,
-    "MUL": binary("MUL", "MulOptions", elementwise.mul),
+    "MUL": binary("MUL", "MulOptions", lambda a, b, y: elementwise.mul(a, b, y)),
     "PAD": pad,
     "PADV2": padv2,
     "PRELU": prelu,
-    "QUANTIZE": unary("QUANTIZE", elementwise.requantize),
+    "QUANTIZE": unary("QUANTIZE", lambda x, y: elementwise.requantize(x, y)),
     "QUANTIZE of float32": quantize_float,
     "RELU": unary("RELU", _relu(0.0, None)),
     "RELU6": unary("RELU6", _relu(0.0, 6.0)),
@@ -444,9 +447,9 @@ PROGRAMS: dict[str, Callable[[Draw], Program]] = {
     "RESIZE_NEAREST_NEIGHBOR": resize_nearest,
     "SLICE": slice_,
     "SOFTMAX": soft_max,
-    "SUB": binary("SUB", "SubOptions", elementwise.sub),
+    "SUB": binary("SUB", "SubOptions", lambda a, b, y: elementwise.sub(a, b, y)),
     "SUB as NEG": neg,
-    "TANH": unary("TANH", lut.tanh),
+    "TANH": unary("TANH", lambda x, y: lut.tanh(x, y)),
     "TRANSPOSE": transpose,
     "TRANSPOSE_CONV": transpose_conv,
 }

@@ -1,0 +1,46 @@
+"""TensorFlow Lite's int8 operators, as its reference kernels define them: codes in, codes out, in int64.
+
+Functions take the codes first, then the operator's constants, and the quantisations of inputs and output (`Affine`).
+Images are [N, H, W, C]. What a formula computes in float32 or float64 is said where it does. Operators that only
+move codes need no arithmetic and are not here.
+"""
+
+from npu_assay.reference.arithmetic.tflite.elementwise import (
+    abs_,
+    add,
+    leaky_relu,
+    logistic,
+    mul,
+    prelu,
+    relu,
+    requantize,
+    sub,
+    tanh,
+)
+from npu_assay.reference.arithmetic.tflite.images import avg_pool2d, max_pool2d, resize_bilinear, resize_nearest
+from npu_assay.reference.arithmetic.tflite.products import batch_matmul, conv2d, fully_connected, mean, transpose_conv
+from npu_assay.reference.arithmetic.tflite.softmax import OUTPUT, softmax
+
+__all__ = [
+    "OUTPUT",
+    "abs_",
+    "add",
+    "avg_pool2d",
+    "batch_matmul",
+    "conv2d",
+    "fully_connected",
+    "leaky_relu",
+    "logistic",
+    "max_pool2d",
+    "mean",
+    "mul",
+    "prelu",
+    "relu",
+    "requantize",
+    "resize_bilinear",
+    "resize_nearest",
+    "softmax",
+    "sub",
+    "tanh",
+    "transpose_conv",
+]
