@@ -10,8 +10,9 @@ gate3: each element against the float golden of the whole chain, within its boun
 gate4: SQNR over each output against the floor that gate 3's bounds give.
 
 Any other float output has no codes: gates 3 and 4 only. The numbers come from two independent
-computations, `npu_assay.reference.integer` and `npu_assay.reference.golden`. The simulated devices run the same integer
-kernels, so a fault in those passes gate 1; the other gates read the float golden, which shares nothing with them.
+computations, `npu_assay.reference.integer` and `npu_assay.reference.golden`. The simulated devices of Neutron and of
+Ethos-U share no arithmetic with the first. XNNPACK's runs its kernels, so a fault in those passes gate 1; the other
+gates read the float golden, which shares nothing with any device.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from environments import copy_checkout
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("conformance", "reference", "partitioners")
@@ -24,12 +25,34 @@ def contracts() -> list[dict[str, object]]:
     return found
 
 
-def test_imports_go_one_way() -> None:
+def linted(folder: Path) -> subprocess.CompletedProcess[str]:
     """In a process of its own: the linter turns off the loggers that it finds."""
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_imports_go_one_way() -> None:
+    run = linted(ROOT)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "0 broken" in run.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("reference/arithmetic/tflite/rounding.py", "from npu_assay.reference.int8 import output"),
+        ("reference/integer/operand.py", "from npu_assay.reference import rescale"),
+        ("partitioners/neutron/device/elementwise.py", "from npu_assay.reference.arithmetic import tflite"),
+        ("conformance/exact.py", "from npu_assay.partitioners.neutron import device"),
+    ],
+)
+def test_an_import_of_the_wrong_way_is_found(module: str, line: str, tmp_path: Path) -> None:
+    copy_checkout(tmp_path / "copy")
+    with (tmp_path / "copy" / module).open("a") as file:
+        file.write(f"{line}\n")
+    run = linted(tmp_path / "copy")
+    assert run.returncode == 1 and "BROKEN" in run.stdout, run.stdout + run.stderr
 
 
 def test_every_vendor_is_in_the_contracts() -> None:

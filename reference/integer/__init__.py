@@ -1,7 +1,7 @@
-"""The exact-integer golden: ATen operators on codes, in ATen layout and spelling, by the int8 kernels.
+"""The exact-integer golden: ATen operators on codes, in ATen layout and spelling, by the scheme's arithmetic.
 
-A kernel of `npu_assay.reference.int8` is channels-last and takes what a TensorFlow Lite operator takes. Here each
-ATen operator becomes the kernels that compute it: arguments are read as torch reads them (lists of one,
+A function of `npu_assay.reference.arithmetic.tflite` is channels-last and takes what a TensorFlow Lite operator takes.
+Here each ATen operator becomes the functions that compute it: arguments are read as torch reads them (lists of one,
 negative dims, an empty stride is the kernel), images are moved to channels-last and back. Where a TFLite
 operator needs equal quantisations and the operands differ, a QUANTIZE follows (before a concatenation).
 """
@@ -15,9 +15,9 @@ from typing import Any
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
+from npu_assay.reference.arithmetic import tflite
 from npu_assay.reference.golden.aten import ALIASES, bound, canonical
 from npu_assay.reference.golden.weighted import MOVEMENT
-from npu_assay.reference.int8 import elementwise, lut
 from npu_assay.reference.integer import arithmetic, images, movement, tosa, xnnpack
 from npu_assay.reference.integer.operand import IntegerError, QTensor, Rule
 from npu_assay.reference.integer.reals import reals, run_dynamic, run_reals
@@ -74,7 +74,7 @@ def _run_tosa(name: str, given: Mapping[str, Any], y: Affine) -> tuple[Tensor, .
 
 _RULES: Mapping[str, Rule] = MappingProxyType(
     {
-        "aten.abs.default": arithmetic.unary(elementwise.abs_),
+        "aten.abs.default": arithmetic.unary(tflite.abs_),
         "aten.neg.default": arithmetic.neg,
         "aten.relu.default": arithmetic.limits(0.0, None),
         "aten.relu6.default": arithmetic.limits(0.0, 6.0),
@@ -82,12 +82,12 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.clamp.default": arithmetic.limits("min", "max"),
         "aten.leaky_relu.default": arithmetic.leaky_relu,
         "aten.prelu.default": arithmetic.prelu,
-        "aten.sigmoid.default": arithmetic.unary(lut.logistic),
-        "aten.tanh.default": arithmetic.unary(lut.tanh),
+        "aten.sigmoid.default": arithmetic.unary(tflite.logistic),
+        "aten.tanh.default": arithmetic.unary(tflite.tanh),
         "aten._softmax.default": arithmetic.softmax,
-        "aten.add.Tensor": arithmetic.binary("aten.add.Tensor", elementwise.add),
-        "aten.sub.Tensor": arithmetic.binary("aten.sub.Tensor", elementwise.sub),
-        "aten.mul.Tensor": arithmetic.binary("aten.mul.Tensor", elementwise.mul),
+        "aten.add.Tensor": arithmetic.binary("aten.add.Tensor", tflite.add),
+        "aten.sub.Tensor": arithmetic.binary("aten.sub.Tensor", tflite.sub),
+        "aten.mul.Tensor": arithmetic.binary("aten.mul.Tensor", tflite.mul),
         "aten.div.Tensor": arithmetic.div,
         "aten.mm.default": arithmetic.matmul,
         "aten.addmm.default": arithmetic.addmm,

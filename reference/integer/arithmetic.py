@@ -8,28 +8,26 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
+from npu_assay.reference.arithmetic import tflite
 from npu_assay.reference.golden.slack import reciprocal_scale
-from npu_assay.reference.int8 import elementwise
-from npu_assay.reference.int8 import matmul as matmul_kernel
-from npu_assay.reference.int8 import softmax as softmax_kernel
 from npu_assay.reference.integer.operand import Given, QTensor, Rule, bias_codes, operand, requantised, require
 
 # ------------------------------------------------------------------------------------ element-wise
 
 
-def unary(make: Callable[[Affine, Affine], Callable[[Tensor], Tensor]]) -> Rule:
+def unary(function: Callable[[Tensor, Affine, Affine], Tensor]) -> Rule:
     def rule(given: Given, y: Affine) -> Tensor:
         x = operand(given, "self")
-        return make(x.affine, y)(x.codes)
+        return function(x.codes, x.affine, y)
 
     return rule
 
 
-def binary(op: str, make: Callable[[Affine, Affine, Affine], Callable[[Tensor, Tensor], Tensor]]) -> Rule:
+def binary(op: str, function: Callable[[Tensor, Tensor, Affine, Affine, Affine], Tensor]) -> Rule:
     def rule(given: Given, y: Affine) -> Tensor:
         a, b = operand(given, "self"), operand(given, "other")
         require(given.get("alpha", 1) == 1, op, f"alpha = {given.get('alpha')}", "alpha = 1")
-        return make(a.affine, b.affine, y)(a.codes, b.codes)
+        return function(a.codes, b.codes, a.affine, b.affine, y)
 
     return rule
 
@@ -38,7 +36,7 @@ def neg(given: Given, y: Affine) -> Tensor:
     """A subtraction from the code of zero."""
     x = operand(given, "self")
     zero = torch.full_like(x.codes, x.zero_point)
-    return elementwise.sub(x.affine, x.affine, y)(zero, x.codes)
+    return tflite.sub(zero, x.codes, x.affine, x.affine, y)
 
 
 def div(given: Given, y: Affine) -> Tensor:
@@ -52,7 +50,7 @@ def div(given: Given, y: Affine) -> Tensor:
     require(bool(torch.isfinite(reciprocal).all()), "aten.div.Tensor", "a zero divisor", "none")
     held = Affine(reciprocal_scale(reciprocal), 0)
     codes = torch.round(reciprocal / held.scale32).clamp_(-127, 127).to(torch.int8)
-    return elementwise.mul(x.affine, held, y)(x.codes, codes)
+    return tflite.mul(x.codes, codes, x.affine, held, y)
 
 
 def limits(lower: str | float, upper: str | float | None) -> Rule:
@@ -62,27 +60,27 @@ def limits(lower: str | float, upper: str | float | None) -> Rule:
         x = operand(given, "self")
         lo, hi = (given[limit] if isinstance(limit, str) else limit for limit in (lower, upper))
         hi = None if hi == float("inf") else hi
-        return elementwise.relu(lo, hi, x.affine, y)(x.codes)
+        return tflite.relu(x.codes, lo, hi, x.affine, y)
 
     return rule
 
 
 def leaky_relu(given: Given, y: Affine) -> Tensor:
     x = operand(given, "self")
-    return elementwise.leaky_relu(float(given["negative_slope"]), x.affine, y)(x.codes)
+    return tflite.leaky_relu(x.codes, float(given["negative_slope"]), x.affine, y)
 
 
 def prelu(given: Given, y: Affine) -> Tensor:
     """Slopes along dim 1, which is last in channels-last."""
     x, slopes = operand(given, "self"), operand(given, "weight")
-    kernel = elementwise.prelu(slopes.codes.reshape(-1), slopes.affine, x.affine, y)
-    return kernel(x.codes.movedim(1, -1).contiguous()).movedim(-1, 1).contiguous()
+    last = tflite.prelu(x.codes.movedim(1, -1), slopes.codes.reshape(-1), slopes.affine, x.affine, y)
+    return last.movedim(-1, 1).contiguous()
 
 
 def softmax(given: Given, y: Affine) -> Tensor:
     x, dim = operand(given, "self"), given["dim"]
-    rows = softmax_kernel.softmax(1.0, x.affine)(x.codes.movedim(dim, -1).contiguous())
-    return requantised(rows.movedim(-1, dim).contiguous(), softmax_kernel.OUTPUT, y)
+    rows = tflite.softmax(x.codes.movedim(dim, -1), 1.0, x.affine)
+    return requantised(rows.movedim(-1, dim).contiguous(), tflite.OUTPUT, y)
 
 
 # ------------------------------------------------------------------------------------ sums of products
@@ -109,12 +107,9 @@ def linear(given: Given, y: Affine) -> Tensor:
 def _fully_connected(x: QTensor, codes: Tensor, weight: QTensor, bias: Tensor | None, y: Affine) -> Tensor:
     """codes: the weights [O, I]. bias: [O], or a row of it."""
     flat = None if bias is None else bias.reshape(-1)
-    kernel = matmul_kernel.fully_connected(
-        codes.contiguous(), flat, x.affine, weight.scales, y, weight.zero_point, keep_dims=True
-    )
-    return kernel(x.codes)
+    return tflite.fully_connected(x.codes, codes, flat, x.affine, weight.scales, y, weight.zero_point, keep_dims=True)
 
 
 def bmm(given: Given, y: Affine) -> Tensor:
     a, b = operand(given, "self"), operand(given, "mat2")
-    return matmul_kernel.batch_matmul(a.affine, b.affine, y)(a.codes, b.codes)
+    return tflite.batch_matmul(a.codes, b.codes, a.affine, b.affine, y)

@@ -1,4 +1,4 @@
-"""Convolutions, pools and resizes: channels-last kernels on channels-first images."""
+"""Convolutions, pools and resizes: channels-last arithmetic on channels-first images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8 import conv, pool, resize
+from npu_assay.reference.arithmetic import tflite
 from npu_assay.reference.integer.operand import (
     Given,
     Pair,
@@ -33,17 +33,9 @@ def convolution(given: Given, y: Affine) -> Tensor:
     require(kernel.dim() == 4, "convolution", f"rank {kernel.dim()} weights", "rank 3 or 4")
     if given.get("transposed"):
         return _transposed(given, x, kernel, weight.scales, rank, y)
-    prepared = conv.conv2d(
-        kernel.permute(0, 2, 3, 1).contiguous(),
-        bias_codes(given),
-        x.affine,
-        weight.scales,
-        y,
-        pair(given["stride"], rank),
-        pair(given["dilation"], rank),
-        symmetric(given["padding"], rank),
-    )
-    return on_images(prepared, x.codes)
+    constants = (kernel.permute(0, 2, 3, 1), bias_codes(given), x.affine, weight.scales, y)
+    window = (pair(given["stride"], rank), pair(given["dilation"], rank), symmetric(given["padding"], rank))
+    return on_images(lambda codes: tflite.conv2d(codes, *constants, *window), x.codes)
 
 
 def _transposed(given: Given, x: QTensor, kernel: Tensor, scales: Sequence[float], rank: int, y: Affine) -> Tensor:
@@ -57,10 +49,9 @@ def _transposed(given: Given, x: QTensor, kernel: Tensor, scales: Sequence[float
     extents = zip(sizes, stride, crop, kernel.shape[2:], more, strict=True)
     height, width = ((n - 1) * s - 2 * c[0] + k + m[0] for n, s, c, k, m in extents)
     shape = (x.codes.shape[0], height, width, kernel.shape[1])
-    weights = kernel.permute(1, 2, 3, 0).contiguous()
+    constants = (kernel.permute(1, 2, 3, 0), bias_codes(given), shape, x.affine, scales, y)
     cropped = (crop[0][0], crop[1][0])
-    prepared = conv.transpose_conv(weights, bias_codes(given), shape, x.affine, scales, y, stride, cropped)
-    return on_images(prepared, x.codes)
+    return on_images(lambda codes: tflite.transpose_conv(codes, *constants, stride, cropped), x.codes)
 
 
 # ------------------------------------------------------------------------------------ pools and sizes
@@ -81,7 +72,7 @@ def avg_pool(rank: int) -> Rule:
             (top, bottom), (left, right) = padding
             border = (left, right, top, bottom) if rank == 2 else (left, right)
             codes, padding = torch.constant_pad_nd(codes, border, x.zero_point), ((0, 0), (0, 0))
-        pooled = on_images(pool.avg_pool2d(kernel, stride, x.affine, padding), codes)
+        pooled = on_images(lambda image: tflite.avg_pool2d(image, kernel, stride, x.affine, padding), codes)
         return requantised(pooled, x.affine, y)
 
     return rule
@@ -94,7 +85,8 @@ def adaptive_avg_pool(given: Given, y: Affine) -> Tensor:
     divides = all(n % m == 0 for n, m in zip(extents, size, strict=True))
     require(divides, "adaptive_avg_pool2d", f"{extents} -> {size}", "a size that divides")
     kernel = (extents[0] // size[0], extents[1] // size[1])
-    return requantised(on_images(pool.avg_pool2d(kernel, kernel, x.affine), x.codes), x.affine, y)
+    pooled = on_images(lambda codes: tflite.avg_pool2d(codes, kernel, kernel, x.affine), x.codes)
+    return requantised(pooled, x.affine, y)
 
 
 def max_pool(rank: int) -> Rule:
@@ -104,7 +96,8 @@ def max_pool(rank: int) -> Rule:
         x = operand(given, "self")
         kernel = pair(given["kernel_size"], rank)
         stride = pair(given["stride"], rank) if given["stride"] else kernel
-        pooled = on_images(pool.max_pool2d(kernel, stride, symmetric(given["padding"], rank)), x.codes)
+        padding = symmetric(given["padding"], rank)
+        pooled = on_images(lambda codes: tflite.max_pool2d(codes, kernel, stride, padding), x.codes)
         return requantised(pooled, x.affine, y)
 
     return rule
@@ -114,7 +107,7 @@ def mean(given: Given, y: Affine) -> Tensor:
     x, dims = operand(given, "self"), given["dim"]
     axes = [dims] if isinstance(dims, int) else list(dims or range(x.codes.dim()))
     positive = [axis % x.codes.dim() for axis in axes]
-    return pool.mean(positive, bool(given["keepdim"]), x.affine, y)(x.codes)
+    return tflite.mean(x.codes, positive, bool(given["keepdim"]), x.affine, y)
 
 
 def _size(given: Given, x: Tensor) -> Pair:
@@ -127,11 +120,12 @@ def _size(given: Given, x: Tensor) -> Pair:
 
 def bilinear(given: Given, y: Affine) -> Tensor:
     x, align = operand(given, "input"), bool(given["align_corners"])
-    kernel = resize.resize_bilinear(_size(given, x.codes), align_corners=align, half_pixel=not align)
-    return requantised(on_images(kernel, x.codes), x.affine, y)
+    size = _size(given, x.codes)
+    resized = on_images(lambda codes: tflite.resize_bilinear(codes, size, align, half_pixel=not align), x.codes)
+    return requantised(resized, x.affine, y)
 
 
 def nearest(given: Given, y: Affine) -> Tensor:
     x = operand(given, "input")
-    kernel = resize.resize_nearest(_size(given, x.codes))
-    return requantised(on_images(kernel, x.codes), x.affine, y)
+    size = _size(given, x.codes)
+    return requantised(on_images(lambda codes: tflite.resize_nearest(codes, size), x.codes), x.affine, y)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8 import elementwise
+from npu_assay.reference.arithmetic import tflite
 
 Given = Mapping[str, Any]  # arguments by their schema names
 Pair = tuple[int, int]
@@ -89,7 +89,7 @@ def _same(x: Affine, y: Affine) -> bool:
 
 
 def requantised(codes: Tensor, x: Affine, y: Affine) -> Tensor:
-    return codes if _same(x, y) else elementwise.requantize(x, y)(codes)
+    return codes if _same(x, y) else tflite.requantize(codes, x, y)
 
 
 def require(holds: bool, op: str, found: str, expected: str) -> None:

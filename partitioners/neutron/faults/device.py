@@ -1,6 +1,6 @@
 """Neutron devices that compute something else.
 
-The goldens are computed with the same kernels, so a fault holds only while the device loads or runs.
+The goldens share no kernel with the device. A fault holds while the device loads or runs.
 """
 
 from __future__ import annotations
