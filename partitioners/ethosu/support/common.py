@@ -58,6 +58,27 @@ ALONG_DIMS = frozenset(
     }
 )
 """Operators along dimensions that torch also applies to scalars."""
+KEEPING = frozenset(
+    {
+        "aten.alias_copy.default",
+        "aten.as_strided_copy.default",
+        "aten.detach_copy.default",
+        "aten.expand_copy.default",
+        "aten.flip.default",
+        "aten.permute_copy.default",
+        "aten.repeat.default",
+        "aten.select_copy.int",
+        "aten.slice_copy.Tensor",
+        "aten.squeeze_copy.dims",
+        "aten.unfold_copy.default",
+        "aten.unsqueeze_copy.default",
+        "aten.view_copy.default",
+        "dim_order_ops._clone_dim_order.default",
+    }
+)
+"""Operators that move the elements of one tensor: the result has its operand's codes."""
+TAKING = KEEPING | {"aten.cat.default"}
+"""Operators that may read what those give, without quantisation in between."""
 MAX_RANK = 6
 MAX_SIZE = 65536
 REFUSED_DTYPES = (
@@ -311,7 +332,7 @@ def quantized_inputs(node: fx.Node, context: Context) -> str | None:
     if is_fused(node) and source is not None and is_fusing(source):
         return None
     for source in node.all_input_nodes:
-        if not is_dequantize(source) and not is_integer(dtype_of(source)):
+        if not (is_dequantize(source) or is_integer(dtype_of(source)) or passes_codes(source, node)):
             return f"{source.name} is {type_text(dtype_of(source))}"
     return None
 
@@ -321,10 +342,16 @@ def quantized_outputs(node: fx.Node, context: Context) -> str | None:
     """Of a product that takes an activation in, the activation's result counts."""
     if is_integer(dtype_of(node)) or (is_fusing(node) and is_fused(next(iter(node.users)))):
         return None
-    real = next((f"{user.name} uses the real numbers" for user in readers(node) if not is_quantize(user)), None)
+    others = (user for user in readers(node) if not is_quantize(user) and not passes_codes(node, user))
+    real = next((f"{user.name} uses the real numbers" for user in others), None)
     results = list(node.users) if is_named(node, *SEVERAL_RESULTS) else [node]
     torn = any(len(set(map(qparams, readers(result)))) > 1 for result in results)
     return real or ("quantised in several ways" if torn else None)
+
+
+def passes_codes(source: fx.Node, user: fx.Node) -> bool:
+    """Whether the codes of real numbers that one operator gives and another takes follow from the ones it moves."""
+    return is_named(source, *KEEPING) and is_named(user, *TAKING)
 
 
 def readers(node: fx.Node) -> Iterator[fx.Node]:

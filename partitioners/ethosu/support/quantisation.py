@@ -10,6 +10,7 @@ from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import (
     CONVOLUTION,
+    KEEPING,
     LINEAR,
     dtype_of,
     is_dequantize,
@@ -35,9 +36,16 @@ def origin(node: fx.Node) -> fx.Node:
     return node.all_input_nodes[0] if is_named(node, GETITEM) else node
 
 
+def codes_behind(node: fx.Node) -> fx.Node | None:
+    """The dequantize node whose codes an operand has, looking back through what moves them; None without one."""
+    while is_named(node, *KEEPING) and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+    return node if is_dequantize(node) else None
+
+
 def operand_params(node: fx.Node) -> list[QParams]:
     """How the node's operands are quantised, per tensor, in order."""
-    found = (qparams(source) for source in origin(node).all_input_nodes if is_dequantize(source))
+    found = (qparams(codes_behind(source)) for source in origin(node).all_input_nodes)
     return [params for params in found if params is not None]
 
 

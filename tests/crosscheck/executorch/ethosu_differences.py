@@ -157,7 +157,7 @@ LISTED: tuple[Difference, ...] = (
     # ------------------------------------------------------------ refused: does not compile, or means something else
     Difference(
         "io_dtype",
-        "Delegates take and give int8 and int16; 1.5.1 also takes uint8 at the border.",
+        "Delegates take and give int8 and int16; 1.5.1 also takes uint8 and int32 codes at the border.",
         "uint8 at the input",
     ),
     Difference(

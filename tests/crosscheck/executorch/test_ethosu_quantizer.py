@@ -71,8 +71,6 @@ DIFFERENT: dict[tuple[str, str], tuple[Verdicts, str]] = {
     for name, targets, found, reason in (
         ("relu6", (U55, U85), (ALL, ALL, NONE, NONE), "1.5.1 does not know relu6, which is a hardtanh"),
         ("stack", (U55, U85), (ALL, ALL, NONE, ALL), _PIECES),
-        ("pixel_shuffle", (U55, U85), (ALL, ALL, NONE, ALL), _PIECES),
-        ("repeat_interleave", (U55, U85), (ALL, ALL, NONE, ALL), _PIECES),
         (
             "conv_transpose2d_grouped",
             (U55, U85),
@@ -86,7 +84,6 @@ DIFFERENT: dict[tuple[str, str], tuple[Verdicts, str]] = {
             "1.5.1 fails at its scalars 1 when the matrices are parameters",
         ),
         ("select_scatter", (U55,), (ALL, ALL, SOME, SOME), "1.5.1 makes it a choice by a mask, which the U55 lacks"),
-        ("select_scatter", (U85,), (ALL, ALL, SOME, ALL), _PIECES),
         ("where_scalar", (U85,), (ALL, ALL, SOME, SOME), "1.5.1 leaves the number in `where` as it is"),
         (
             "int32_to_float",
