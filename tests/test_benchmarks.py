@@ -36,6 +36,13 @@ PRINTED: dict[str, tuple[str, ...]] = {
         rf"6 programs:{NUMBER} ms each,{NUMBER} ms of processor time, most{NUMBER} MiB in the run,{NUMBER} MiB in",
         RATIOS,
     ),
+    "hostile_files.py --count 150 --seed 1 -n 2": (
+        "150 files of seed 1, 1[0-9][0-9] operators",
+        rf"does not fit{NUMBER}",
+        rf"not a valid .pte file{NUMBER}",
+        rf"operator that files may not call{NUMBER}",
+        rf"ran{NUMBER}",
+    ),
     "start.py --rounds 1": (
         rf"assay --help{NUMBER} s, 0 modules of torch",
         rf"assay list{NUMBER} s, 0 modules of torch",
