@@ -180,11 +180,6 @@ def test_registered_operators_are_delegated_and_kept_whole() -> None:
     assert keep(next(n for n in verdict.program.graph.nodes if target_name(n.target) == SQRT))
 
 
-def test_a_list_is_no_compile_spec() -> None:
-    with pytest.raises(TypeError, match="expected an EthosUCompileSpec"):
-        EthosUPartitioner(EthosUCompileSpec(U55).to_list())  # type: ignore[arg-type]
-
-
 # ------------------------------------------------------------------------------------ cycles
 
 
@@ -373,3 +368,17 @@ def test_what_is_accepted_compiles() -> None:
         delegates += sum(target_name(n.target) == "executorch_call_delegate" for n in lowered.graph.nodes)
     assert delegates > 30
     assert EthosUBackend.__name__ == "EthosUBackend"
+
+
+def test_a_list_of_compile_specs_is_what_it_was_made_of() -> None:
+    """As Arm's document prints the partitioner's argument."""
+    spec = EthosUCompileSpec(U85)
+    found = EthosUPartitioner(spec.to_list())
+    assert found.delegation_spec.compile_specs == spec.to_list()
+    assert found.compile_spec.target == spec.target
+    with pytest.raises(ValueError, match="compile spec has no"):
+        EthosUPartitioner([])
+    with pytest.raises(
+        TypeError, match="compile_spec is a list, expected an EthosUCompileSpec or a list of CompileSpec"
+    ):
+        EthosUPartitioner([U85])  # type: ignore[list-item]

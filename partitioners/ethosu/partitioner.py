@@ -30,7 +30,7 @@ from npu_assay.partitioners.ethosu.report import rejection_report
 from npu_assay.partitioners.ethosu.support.rule import Context, sentence
 from npu_assay.partitioners.ethosu.support.rules import node_rejections
 from npu_assay.partitioners.exir.arguments import require_list, require_operator
-from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.backend import CompileSpec, Rejection
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.constants import constant_values, tag_constant_data
 from npu_assay.partitioners.exir.nodes import operand
@@ -48,7 +48,8 @@ logger = logging.getLogger(__name__)
 class EthosUPartitioner(Partitioner):
     """Tags the nodes that an Ethos-U can run. After `partition`, `rejections` says why the others stay out.
 
-    compile_spec: what to compile for.
+    compile_spec: what to compile for, also as the list of CompileSpec that `EthosUCompileSpec.to_list` gives. Raises
+      TypeError for anything else, and ValueError for keys or values that no such list has.
     additional_checks: further conditions; a node must be supported by each of them. Raises TypeError for what is no
       sequence of objects that have `is_node_supported`.
 
@@ -57,13 +58,13 @@ class EthosUPartitioner(Partitioner):
     """
 
     def __init__(
-        self, compile_spec: EthosUCompileSpec, additional_checks: Sequence[OperatorSupportBase] | None = None
+        self,
+        compile_spec: EthosUCompileSpec | Sequence[CompileSpec],
+        additional_checks: Sequence[OperatorSupportBase] | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(compile_spec, EthosUCompileSpec):
-            raise TypeError(f"compile_spec is a {type(compile_spec).__name__}, expected an EthosUCompileSpec")
-        self.compile_spec = compile_spec
-        self.delegation_spec = DelegationSpec(BACKEND_ID, compile_spec.to_list())
+        self.compile_spec = _spec(compile_spec)
+        self.delegation_spec = DelegationSpec(BACKEND_ID, self.compile_spec.to_list())
         self.additional_checks = _checks(additional_checks)
         self.rejections: list[Rejection] = []
         self._custom: dict[str, OpOverload] = {}
@@ -139,6 +140,15 @@ class EthosUPartitioner(Partitioner):
         if folder:
             Path(folder).mkdir(parents=True, exist_ok=True)
             write_whole(Path(folder, REPORT_FILE), f"{title}\n{table}\n".encode())
+
+
+def _spec(given: EthosUCompileSpec | Sequence[CompileSpec]) -> EthosUCompileSpec:
+    if isinstance(given, EthosUCompileSpec):
+        return given
+    if isinstance(given, (list, tuple)) and all(isinstance(one, CompileSpec) for one in given):
+        return EthosUCompileSpec.from_list(given)
+    kind = type(given).__name__
+    raise TypeError(f"compile_spec is a {kind}, expected an EthosUCompileSpec or a list of CompileSpec")
 
 
 def _checks(given: Sequence[OperatorSupportBase] | None) -> tuple[OperatorSupportBase, ...]:
