@@ -356,6 +356,14 @@ def test_a_result_larger_than_its_bound_is_an_error() -> None:
         loaded(Program((method,))).execute("forward", [torch.ones(3)])
 
 
+def test_a_result_of_negative_size_is_an_error() -> None:
+    """Torch makes one where another size is 0."""
+    values = [-2, 0, IntList((0, 1)), floats(1, 1, dynamism="unbound")]
+    method = plan(values, [Operator("aten::zeros", "out")], [KernelCall(0, (2, 3, 3))], [], [3])
+    with pytest.raises(ExirError, match=r"result 3: found float32\[-2, 0\], expected the rank of"):
+        loaded(Program((method,))).execute("forward", [])
+
+
 def test_a_method_that_failed_starts_anew() -> None:
     """A failed call leaves nothing behind: the buffer starts from its data again."""
     program = loaded(counting(), step_limit=2)

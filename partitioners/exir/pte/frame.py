@@ -186,7 +186,8 @@ class Frame:
             "bound": len(sizes) == len(spec.sizes) and all(a <= b for a, b in zip(sizes, spec.sizes, strict=False)),
             "unbound": len(sizes) == len(spec.sizes),
         }
-        if given.dtype != spec.dtype or not fits[spec.dynamism]:
+        # Torch's kernels that resize take negative sizes beside one of 0.
+        if given.dtype != spec.dtype or not fits[spec.dynamism] or min(sizes, default=0) < 0:
             prefix = "" if spec.dynamism == "static" else "at most " if spec.dynamism == "bound" else "the rank of "
             expected = f"{prefix}{str(spec.dtype).removeprefix('torch.')}{list(spec.sizes)}"
             raise self.error(what, describe(given), expected, where)
