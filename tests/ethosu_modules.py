@@ -210,6 +210,7 @@ SAMPLES: Mapping[str, Sample] = {
     "conv2d_stride4": module(lambda: nn.Conv2d(4, 8, 2, stride=4)),
     "conv2d_stride4_padded": module(lambda: nn.Conv2d(4, 8, 2, stride=4, padding=1)),
     "conv2d_same": module(lambda: nn.Conv2d(4, 8, 3, padding="same")),
+    "conv2d_same_even": module(lambda: nn.Conv2d(4, 8, (2, 3), padding="same", dilation=(3, 1))),
     "conv1d": module(lambda: nn.Conv1d(4, 8, 3), (1, 4, 9)),
     "conv3d": module(lambda: nn.Conv3d(4, 8, (2, 2, 2)), (1, 4, 4, 4, 4)),
     "conv_transpose2d": module(lambda: nn.ConvTranspose2d(4, 6, 2, stride=2)),

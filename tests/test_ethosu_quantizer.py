@@ -28,6 +28,7 @@ from npu_assay.partitioners.exir.annotations import ANNOTATION
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torchao"),
+    pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths:UserWarning"),
 ]
 aten = torch.ops.aten
 U55, U85 = "ethos-u55-128", "ethos-u85-256"
@@ -85,6 +86,7 @@ REWRITTEN: dict[str, set[str]] = {
         "linear", "full", "mul", "transpose", "expand", "reshape", "bmm", "_unsafe_view", "amax", "sub", "exp", "sum",
         "reciprocal", "clone", "view",
     },
+    "conv2d_same_even": {"pad", "conv2d"},
     "avg_pool2d_padded": {"pad", "avg_pool2d"},
     "adaptive_avg_pool2d": {"avg_pool2d"},
     "adaptive_avg_pool2d_4": {"slice_copy", "avg_pool2d", "cat"},
