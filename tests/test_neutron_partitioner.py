@@ -22,6 +22,7 @@ from npu_assay.partitioners.exir.transform_and_lower import to_edge_transform_an
 from npu_assay.partitioners.neutron.clusters import find_clusters
 from npu_assay.partitioners.neutron.compile_spec import generate_neutron_compile_spec
 from npu_assay.partitioners.neutron.partitioner import NeutronPartitioner
+from npu_assay.partitioners.neutron.runtime import NeutronRuntime
 from npu_assay.partitioners.neutron.target import HwVersion, NeutronTarget, NeutronTargetSpec
 
 RELU = "aten.relu.default"
@@ -271,7 +272,10 @@ def test_operators_are_preserved_where_they_can_run(
     # What is not kept runs outside of delegates, where nothing has it whole.
     lowered = to_edge_transform_and_lower(program, partitioner=[preserving()])
     x = torch.linspace(-1, 1, math.prod(shape)).reshape(shape)
-    assert torch.equal(run_program(lowered.exported_program(), (x,))[0], program.module()(x))
+    runtimes = {"NeutronBackend": NeutronRuntime()}
+    (found,) = run_program(lowered.exported_program(), (x,), runtimes)
+    furthest = float((found - program.module()(x)).abs().max())
+    assert furthest <= (1.001 * CODES[0] if expected else 0)  # the device rounds ties away from zero
 
 
 def test_what_is_excluded_is_not_preserved() -> None:

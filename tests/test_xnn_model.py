@@ -461,6 +461,13 @@ def test_a_small_blob_that_would_compute_for_long_is_refused(graph: XModel, work
         RUNTIME.load(blob)
 
 
+def test_many_weights_may_compute_more() -> None:
+    """512 rows by a filter of 64 MiB are 2^33 multiplications, which a small blob is refused for."""
+    filters = replace(number("fp32", 2**12, 2**12), data=np.zeros((2**12, 2**12), np.float32))
+    graph = one("FullyConnected", number("fp32", 2**9, 2**12), filters, y=number("fp32", 2**9, 2**12))
+    assert RUNTIME.load(write(graph)).calls
+
+
 def test_work_is_that_of_the_inputs_sizes() -> None:
     program = RUNTIME.load(write(one("BatchMatrixMultiply", number("fp32", 8, 8), number("fp32", 8, 8))))
     wide = torch.zeros(2**12, 2**12)

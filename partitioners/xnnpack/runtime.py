@@ -108,7 +108,8 @@ def load_model(model: XModel) -> Program:
 def prepared(model: XModel) -> Program:
     """A program of a checked model. Raises DeviceError for what the device cannot run."""
     _check_memory(value.shape for value in model.values)
-    check_work(_work(model.nodes, model.values, [value.shape for value in model.values]), "model")
+    found = _work(model.nodes, model.values, [value.shape for value in model.values])
+    check_work(found, _stored(model.values), "model")
     calls = _on_steps(model, [_call(model, position, node) for position, node in enumerate(model.nodes)])
     used = {index for call in calls for index in call.arguments} | set(model.outputs)
     return Program(
@@ -146,6 +147,11 @@ def _check_memory(shapes: Iterable[Shape]) -> None:
         raise DeviceError("number of elements of all values", total, f"at most {MEMORY_LIMIT}", "model")
 
 
+def _stored(values: Iterable[XValue]) -> int:
+    """Bytes of the constants."""
+    return sum(value.data.nbytes for value in values if value.data is not None)
+
+
 def _work(nodes: Iterable[XNode], values: Sequence[XValue], shapes: Sequence[Shape] | Mapping[int, Shape]) -> int:
     """What all nodes compute, for values of these shapes."""
     operands = [(node, [index for index in node.inputs if index != ABSENT]) for node in nodes]
@@ -166,7 +172,8 @@ def _check_shapes(program: Program, values: Sequence[torch.Tensor | None]) -> No
             shapes[call.result] = output_shape(call.node, operands)
             check_windows(call.node, operands[0], shapes[call.result], call.node.op)
         _check_memory(shapes.values())
-        check_work(_work([call.node for call in program.calls], program.values, shapes), "model")
+        found = _work([call.node for call in program.calls], program.values, shapes)
+        check_work(found, _stored(program.values), "model")
     except FormatError as error:
         given = [list(shapes[port.value]) for port in program.inputs]
         raise InputError(f"device input shapes {given}: {error}") from error

@@ -12,6 +12,9 @@ from npu_assay.partitioners.xnnpack.xnn_model import XNode
 WORK_LIMIT: Final = 2**32
 """Of all operators of a model together: float32 multiplications with their additions, which take about 2 ns each."""
 
+WORK_A_BYTE: Final = 2**6
+"""So many more for each byte of the constants: a model with many weights may compute much with each of them."""
+
 HALF: Final = 8
 """A multiplication of a 16-bit float type takes as long as so many in float32."""
 
@@ -52,7 +55,8 @@ def _products(node: XNode, operands: Sequence[Shape], result: Shape) -> int:
     return max(prod(x), prod(result))
 
 
-def check_work(found: int, where: str) -> None:
-    """Raise DeviceError for more than the limit."""
-    if found > WORK_LIMIT:
-        raise DeviceError("multiplications, or what takes as long", found, f"at most {WORK_LIMIT}", where)
+def check_work(found: int, size: int, where: str) -> None:
+    """Raise DeviceError for more than the limit of a model with so many bytes of constants."""
+    limit = WORK_LIMIT + WORK_A_BYTE * size
+    if found > limit:
+        raise DeviceError("multiplications, or what takes as long", found, f"at most {limit}", where)
