@@ -60,8 +60,7 @@ class Watched:
 
     def execute(self, loaded: _Loaded, inputs: Sequence[Tensor]) -> list[Tensor]:
         given = [tensor.clone() for tensor in inputs]
-        outputs = self._once(loaded.handle, inputs, given)
-        kept = [x.clone() if isinstance(x, Tensor) else x for x in outputs]
+        kept = self._once(loaded.handle, inputs, given)
         again = self._once(loaded.handle, inputs, given)
         self.wavering |= not _alike(kept, again)
         if self.elsewhere is not None:
@@ -69,12 +68,13 @@ class Watched:
         return kept
 
     def _once(self, handle: Any, inputs: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
-        outputs = self.inner.execute(handle, inputs)
+        """Copies of the outputs, made before anything else: a thread of the backend may go on writing them."""
+        outputs = [x.clone() if isinstance(x, Tensor) else x for x in self.inner.execute(handle, inputs)]
         for before, after in zip(given, inputs, strict=True):
             if not same(before, after):
                 self.changed = True
                 after.copy_(before)  # other cases, and this one's golden, have the same tensors
-        return list(outputs)
+        return outputs
 
     def _ask(self, elsewhere: Elsewhere, loaded: _Loaded, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         found, refused = elsewhere.elsewhere(loaded.blob, loaded.specs, inputs)
