@@ -10,9 +10,9 @@ gate3: each element against the float golden of the whole chain, within its boun
 gate4: SQNR over each output against the floor that gate 3's bounds give.
 
 Any other float output has no codes: gates 3 and 4 only. The numbers come from two independent
-computations, `npu_assay.reference.integer` and `npu_assay.reference.golden`. The simulated devices of Neutron and of
-Ethos-U share no arithmetic with the first. XNNPACK's runs its kernels, so a fault in those passes gate 1; the other
-gates read the float golden, which shares nothing with any device.
+computations, `npu_assay.reference.integer` and `npu_assay.reference.golden`. The simulated devices share no arithmetic
+with the first where it computes on integers, and none with the second. Real numbers that XNNPACK computes in one known
+way (activations quantised at run time) are its device's own kernels in both.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Images are NHWC. Every kernel is a factory: parameters first, checked and prepar
 on tensors of any fitting shape that never changes its inputs.
 
     static        add, sub, mul, clamp, linear, conv2d, transpose_conv2d, mean, max_pool2d: codes to codes
-    convert       quantize, dequantize, quantize_bias: between reals and codes
+    convert       quantize, dequantize: between reals and codes
     dynamic       linear, conv2d, transpose_conv2d, groupwise_linear: reals that are quantised per row on the way in
     float32       kernels on real numbers, with XNNPACK's formulas
     accuracy      how far a real kernel may be from the exact result, with its source

@@ -1,8 +1,6 @@
-"""Between reals and codes: XNNPACK's convert operators, and the bias of a static product."""
+"""Between reals and codes: XNNPACK's convert operators."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -46,15 +44,3 @@ def requantize(x: Affine, y: Affine) -> Kernel:
         raise ValueError(f"ratio of scales: found {ratio}, expected from 2**-8 to 2**7")
     steps = (ALL_CODES - x.zero_point) * round(256 * ratio)
     return table_kernel(((steps + 128) >> 8) + y.zero_point, (y.qmin, y.qmax))
-
-
-def quantize_bias(bias: Tensor, x: Affine, w_scales: Sequence[float]) -> Tensor:
-    """A real bias as int32 in the accumulator's steps, ties to even.
-
-    The step is f32(sw) * f32(sx): rounded to float32 for weights per channel, a float64 product for one scale.
-    """
-    if len(w_scales) == 1:
-        steps = torch.tensor(w_scales[0] * x.scale, dtype=torch.float64)
-        return torch.round(bias.double() / steps).to(torch.int32)
-    steps = torch.tensor(list(w_scales), dtype=torch.float32) * x.scale32
-    return torch.round(bias.float() / steps).to(torch.int32)

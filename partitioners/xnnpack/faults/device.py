@@ -1,6 +1,7 @@
 """XNNPACK devices that compute something else.
 
-The goldens are computed with the same kernels, so a fault holds only while the device loads or runs.
+The golden of activations quantised at run time has the same kernels, so a fault holds only while the device loads or
+runs.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.arithmetic.tflite.products import NO_PADDING, Padding, Pair, output_shape, padded, tap
+from npu_assay.reference.arithmetic.windows import NO_PADDING, Padding, Pair, output_shape, padded, tap
 
 ONE = 2**10
 """1 in the fixed point of positions and weights of RESIZE_BILINEAR."""

@@ -20,10 +20,7 @@ from npu_assay.reference.arithmetic.tflite.rounding import (
     narrowed,
     rescaled,
 )
-
-Pair = tuple[int, int]
-Padding = tuple[Pair, Pair]
-NO_PADDING: Padding = ((0, 0), (0, 0))
+from npu_assay.reference.arithmetic.windows import NO_PADDING, Padding, Pair, convolved, padded, scattered
 
 
 def fully_connected(
@@ -66,17 +63,8 @@ def conv2d(
     padding: Padding = NO_PADDING,
 ) -> Tensor:
     """codes [N, H, W, I * groups], weights [O, KH, KW, I], bias [O]: [N, OH, OW, O]."""
-    image = padded(centred(codes, x), padding, 0)
-    outputs, height, width, depth = weights.shape
-    groups = image.shape[3] // depth
-    shape = output_shape(image, (height, width), stride, dilation)
-    acc = torch.zeros((*shape, outputs), dtype=torch.int64) + (0 if bias is None else bias)
-    for i in range(height):
-        for j in range(width):
-            cells = tap(image, shape, (i * dilation[0], j * dilation[1]), stride).view(*shape, groups, depth)
-            kernel = weights[:, i, j].to(torch.int64).reshape(groups, outputs // groups, depth)
-            acc += torch.einsum("nhwgc,goc->nhwgo", cells, kernel).flatten(3)
-    return narrowed(rescaled(acc, _ratios(x, scales, y, outputs)), y)
+    acc = convolved(padded(centred(codes, x), padding, 0), weights, stride, dilation) + (0 if bias is None else bias)
+    return narrowed(rescaled(acc, _ratios(x, scales, y, weights.shape[0])), y)
 
 
 def transpose_conv(
@@ -92,19 +80,10 @@ def transpose_conv(
 ) -> Tensor:
     """codes [N, H, W, I], weights [O, KH, KW, I], bias [O]: [N, OH, OW, O] of `shape`.
 
-    Pixel (h, w) adds its products to rows h * stride - crop + (0..KH-1), columns likewise, that are in the output.
+    Pixel (h, w) adds its products to rows h * stride - crop + (0..KH-1), columns likewise.
     """
-    image, (outputs, height, width, _) = centred(codes, x), weights.shape
-    acc = torch.zeros(tuple(shape), dtype=torch.int64) + (0 if bias is None else bias)
-    rows, columns = (torch.arange(n) for n in image.shape[1:3])
-    for i in range(height):
-        for j in range(width):
-            products = image @ weights[:, i, j].to(torch.int64).mT
-            places = rows * stride[0] + i - crop[0], columns * stride[1] + j - crop[1]
-            inside = [(place >= 0) & (place < n) for place, n in zip(places, shape[1:3], strict=True)]
-            (row, column), kept = (p[ok] for p, ok in zip(places, inside, strict=True)), products[:, inside[0]]
-            acc[:, row[:, None], column] += kept[:, :, inside[1]]
-    return narrowed(rescaled(acc, _ratios(x, scales, y, outputs)), y)
+    acc = scattered(centred(codes, x), weights, shape[1:3], stride, crop=crop) + (0 if bias is None else bias)
+    return narrowed(rescaled(acc, _ratios(x, scales, y, weights.shape[0])), y)
 
 
 def mean(codes: Tensor, axes: Sequence[int], keep_dims: bool, x: Affine, y: Affine) -> Tensor:
@@ -130,28 +109,3 @@ def _ratios(x: Affine, scales: Sequence[float], y: Affine, outputs: int) -> list
     for scale in scales:
         check_scale(scale, "weight scale")
     return [x.scale32 * float32(scale) / y.scale32 for scale in scales]
-
-
-# ------------------------------------------------------------------------------------ windows over images
-
-
-def padded(image: Tensor, padding: Padding, value: int) -> Tensor:
-    """An image [N, H, W, C] with a border."""
-    (top, bottom), (left, right) = padding
-    return torch.constant_pad_nd(image, (0, 0, left, right, top, bottom), value)
-
-
-def output_shape(image: Tensor, kernel: Pair, stride: Pair, dilation: Pair) -> tuple[int, int, int]:
-    """(N, OH, OW) of the windows that fit into the image. Raises ValueError when none does."""
-    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    if any(n < span for n, span in zip(image.shape[1:3], spans, strict=True)):
-        raise ValueError(f"window: found {spans}, expected at most the image, {list(image.shape[1:3])}")
-    height, width = ((n - span) // s + 1 for n, span, s in zip(image.shape[1:3], spans, stride, strict=True))
-    return image.shape[0], height, width
-
-
-def tap(image: Tensor, shape: tuple[int, int, int], place: Pair, stride: Pair) -> Tensor:
-    """The cell at `place` of every window: [N, OH, OW, C]."""
-    rows = place[0] + stride[0] * torch.arange(shape[1])
-    columns = place[1] + stride[1] * torch.arange(shape[2])
-    return image[:, rows[:, None], columns]
