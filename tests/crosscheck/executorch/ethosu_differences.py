@@ -14,7 +14,7 @@ from crosscheck.executorch.agreement import Difference, all_of, named
 from ethosu_graphs import U55, U85, WIDE, Builder
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.common import CONVERT
+from npu_assay.partitioners.ethosu.support.common import ALONG_DIMS, CONVERT, EXTREMES, LINEAR
 from npu_assay.partitioners.ethosu.support.elementwise import COMPARISONS, LOGICAL
 from npu_assay.partitioners.ethosu.support.slopes import STEEP
 from npu_assay.partitioners.exir.nodes import argument, operand, shape
@@ -67,6 +67,11 @@ def window(node: fx.Node) -> Sequence[int]:
     return found
 
 
+def of_a_scalar(node: fx.Node) -> bool:
+    """Whether the first operand has no dimensions."""
+    return shape(operand(node)) == ()
+
+
 def wide(found: Sequence[int], most: int) -> bool:
     """Whether the width, where there is one, is larger than that."""
     return any(size > most for size in found[:1])
@@ -75,6 +80,10 @@ def wide(found: Sequence[int], most: int) -> bool:
 EXAMPLES: dict[str, tuple[str, Write]] = {
     "uint8 at the input": (U85, lambda b: b.op(ABS, b.input(1, 4, q=(0.05, 128, 0, 255, torch.uint8)))),
     "a slice of nothing": (U85, lambda b: b.op("aten.slice_copy.Tensor", b.input(1, 4), 1, 2, 2)),
+    "a scalar turned around": (U85, lambda b: b.op("aten.flip.default", b.input(), [0])),
+    "the sum of a scalar": (U55, lambda b: b.op("aten.sum.dim_IntList", b.input(), [0])),
+    "the largest truth": (U85, lambda b: b.call("aten.amax.default", b.integers(2, 3, dtype=torch.bool), [1])),
+    "a list of weights": (U85, lambda b: b.op("aten.linear.default", b.input(3), b.input(3))),
     "the largest of int32": (
         U85,
         lambda b: b.item(b.call("aten.max_pool2d_with_indices.default", b.integers(1, 2, 4, 4), [2, 2]), 0),
@@ -165,7 +174,19 @@ LISTED: tuple[Difference, ...] = (
         "RESCALE needs positive scales, and no operator on int16 has a zero point.",
         "int16 with a zero point",
     ),
-    Difference("not_empty", "A slice of nothing; TOSA has no tensors without elements.", "a slice of nothing"),
+    Difference(
+        "not_empty",
+        "TOSA has no tensors without elements; 1.5.1 also tags what takes or gives them.",
+        "a slice of nothing",
+    ),
+    Difference(
+        "min_rank",
+        "TOSA goes along an axis; where torch takes a scalar for a list of one, 1.5.1 does, too.",
+        "a scalar turned around",
+        all_of(named(*ALONG_DIMS), of_a_scalar),
+    ),
+    Difference("no_bool", "REDUCE_MAX and REDUCE_MIN take no booleans.", "the largest truth", named(*EXTREMES)),
+    Difference("spatial_rank", "A list of weights is no matrix.", "a list of weights", named(LINEAR)),
     Difference("mixed_dtype", "An operator computes on int8 or on int16, and gives the same.", "int8 added to int16"),
     Difference(
         "quantized_outputs",
@@ -347,6 +368,13 @@ LISTED: tuple[Difference, ...] = (
         "Vela documents TOSA's level 8K: images grow 256 times at most; 1.5.1 asks that of 8k specifications only.",
         "512 times as large",
         named("aten.upsample_nearest2d.vec", "aten.upsample_bilinear2d.vec"),
+    ),
+    # ------------------------------------------------------------ refused: 1.5.1's partitioner ends with an error
+    Difference(
+        "fails at scalars",
+        "1.5.1 ends with an error where a scalar is summed along a dimension, or is gathered from; here it is refused.",
+        "the sum of a scalar",
+        all_of(named("aten.sum.dim_IntList", "aten.gather.default"), of_a_scalar),
     ),
     # ------------------------------------------------------------ accepted: 1.5.1's partitioner ends with an error
     Difference(

@@ -24,6 +24,7 @@ from crosscheck.executorch.ethosu_peer import (
 )
 from ethosu_graphs import U55, U85, WIDE, Builder
 from ethosu_programs import random_program
+from ethosu_wellformed import tiny_programs
 from torch import fx
 from torch.export import ExportedProgram
 
@@ -31,12 +32,13 @@ from npu_assay.partitioners.ethosu.compile_spec import DebugMode, EthosUCompileS
 from npu_assay.partitioners.ethosu.options import TARGETS
 from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
 from npu_assay.partitioners.ethosu.support import rules
-from npu_assay.partitioners.ethosu.support.common import EVERY_NODE
+from npu_assay.partitioners.ethosu.support.common import ANY_DEQUANTIZE, ANY_QUANTIZE, EVERY_NODE
 from npu_assay.partitioners.ethosu.support.rules import supported_operators
-from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE, target_name
 
 RANDOM = 1200
 CHUNK = 100
+OPERATORS = sorted(supported_operators(is_u55=False) - ANY_QUANTIZE - ANY_DEQUANTIZE - {GETITEM})
 TITLE = "## Tags that are not those of ExecuTorch 1.5.1's EthosUPartitioner"
 
 
@@ -58,6 +60,20 @@ def example(difference: Difference, listed: tuple[Difference, ...]) -> Compariso
 def test_random_programs_are_tagged_alike(first: int) -> None:
     left = {seed: compare(*random_program(seed), LISTED).left for seed in range(first, first + CHUNK)}
     assert {seed: nodes for seed, nodes in left.items() if nodes} == {}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_programs_on_little_are_tagged_alike(operator: str) -> None:
+    """Programs of one operator on scalars, lists and empty tensors."""
+    programs = ((tiny, program) for tiny in tiny_programs(operator) if (program := tiny.program()) is not None)
+    left = {
+        f"{tiny} on {target}": compare(program, target, LISTED).left
+        for tiny, program in programs
+        for target in (U55, U85)
+    }
+    assert {one: nodes for one, nodes in left.items() if nodes} == {}
 
 
 @pytest.mark.slow
