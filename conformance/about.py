@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from npu_assay.conformance.backends import installed_tools, load_backend, needed_path, source_files, target
-from npu_assay.conformance.environment import digest_files
+from npu_assay.conformance.backends import BackendSpecError, installed_tools, load_backend, needed_path, target
+from npu_assay.conformance.environment import file_digest
+from npu_assay.conformance.sources import backend_files
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,16 @@ def about(spec: str, tools: Sequence[str]) -> About:
 
 
 def backend_sources(spec: str) -> dict[str, str]:
-    """sha256 of the backend's source files, by their path from its package's parent."""
-    files = source_files(spec)
-    folder = min((file.parent for file in files), key=lambda parent: len(parent.parts))
-    module = target(spec).partition(":")[0]
-    prefix = module.replace(".", "/") if len(files) > 1 else ""
-    return {name.lstrip("/"): digest for name, digest in digest_files(files, folder, prefix).items()}
+    """sha256 of each file that a loaded backend is made of, by its path from a folder of Python's path.
+
+    Raises BackendSpecError for a file that cannot be read.
+    """
+    digests = dict[str, str]()
+    for name, file in sorted(backend_files(target(spec).partition(":")[0]).items()):
+        try:
+            digests[name] = file_digest(file)
+        except OSError as error:
+            raise BackendSpecError(
+                f"backend {spec!r}: cannot read {file}, one of its files: {error.strerror}"
+            ) from None
+    return digests

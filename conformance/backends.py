@@ -115,15 +115,6 @@ def target(spec: str) -> str:
     return known[spec].value
 
 
-def source_files(spec: str) -> list[Path]:
-    """The Python files of the package (or the single module) that a loaded backend stands in."""
-    module = importlib.import_module(target(spec).partition(":")[0])
-    file = Path(str(module.__file__))
-    if file.name == "__init__.py" or (file.parent / "__init__.py").is_file():
-        return sorted(file.parent.rglob("*.py"))
-    return [file]
-
-
 def needed_path(spec: str) -> str:
     """The PYTHONPATH that a loaded backend was found by, or "" for one that is found without."""
     if ":" not in spec or adapted(spec):

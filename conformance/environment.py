@@ -46,7 +46,13 @@ def suite_sources() -> dict[str, str]:
 def digest_files(files: Iterable[Path], folder: Path, prefix: str) -> dict[str, str]:
     """sha256 of files, by `prefix/` and the path below `folder`, in that order."""
     named = {f"{prefix}/{file.relative_to(folder).as_posix()}": file for file in files}
-    return {name: hashlib.sha256(named[name].read_bytes()).hexdigest() for name in sorted(named)}
+    return {name: file_digest(named[name]) for name in sorted(named)}
+
+
+def file_digest(file: Path) -> str:
+    """sha256 of a file, which may be larger than memory. Raises OSError when it cannot be read."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def digest_of(sources: Mapping[str, str]) -> str:

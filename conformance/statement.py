@@ -14,7 +14,7 @@ Statement = Mapping[str, str]
 def statement(backend: About, table: Table, suite: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:
     """Sources, table and versions, in words that an error can show."""
     return {
-        "sources of the backend": digest_of(backend.sources),
+        **{f"backend's file {name}": digest for name, digest in backend.sources.items()},
         "table": f"{table.name}@{table.version} {table.sha256}",
         **_common(suite, versions),
         **{f"version of {name}": found for name, found in backend.tools.items()},
