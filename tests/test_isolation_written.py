@@ -48,3 +48,40 @@ def act(device, codes):
 @pytest.mark.parametrize("written", [("threading", ZEROED_LATER)], indirect=True)
 def test_an_output_that_is_written_after_its_return_is_judged_as_it_was_returned(written: str) -> None:
     assert failures(written, limits=PATIENT) == []
+
+
+PATCHED = """
+def act(device, codes):
+    answer = device(codes)
+    {}
+    return answer
+"""
+PATCHES = {
+    "builtins.sorted": "builtins.sorted = lambda *_, **__: []",
+    "math.isfinite": "math.isfinite = lambda number: False",
+    "torch.round": "torch.round = lambda x, **_: x + 1",
+    "torch.Tensor.clone": "torch.Tensor.clone = lambda x, **_: torch.zeros_like(x)",
+    "torch.nn.functional.relu": "del torch.nn.functional.relu",
+    "torch.ops.aten.clamp": "torch.ops.aten.clamp = torch.ops.aten.abs",
+    "numpy.float32": "numpy.float32 = numpy.float16",
+    "npu_assay.conformance.certify.golden": "npu_assay.conformance.certify.golden = lambda graph: None",
+    "npu_assay.conformance.untrusted.Watched._once": "npu_assay.conformance.untrusted.Watched._once = lambda *_: []",
+}
+ALL = "builtins, importlib, math, numpy, npu_assay.conformance.certify, torch"
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    "written", [(ALL, PATCHED.format(patch)) for patch in PATCHES.values()], indirect=True, ids=PATCHES
+)
+def test_a_patch_that_stays_is_a_verdict_of_its_case_alone(written: str, request: pytest.FixtureRequest) -> None:
+    """The cases that follow in the same process, too, are judged with what was there before."""
+    assert f"state: {request.node.callspec.id} changed" in failures(written, limits=PATIENT)
+
+
+ADDED = "builtins.outsider = torch.outsider = lambda: None; importlib.import_module('torch.utils.benchmark')"
+
+
+@pytest.mark.parametrize("written", [(ALL, PATCHED.format(ADDED))], indirect=True)
+def test_names_that_were_not_there_before_change_nothing(written: str) -> None:
+    assert failures(written, limits=PATIENT) == []

@@ -27,6 +27,7 @@ from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.isolation import leaks
 from npu_assay.conformance.isolation import stranger as strangers
+from npu_assay.conformance.isolation.bindings import Bindings
 from npu_assay.conformance.isolation.limits import (
     Limits,
     adopt_orphans,
@@ -75,6 +76,7 @@ class Watch:
     state: State
     out_of_memory: str
     stranger: Stranger
+    bindings: Bindings = field(default_factory=Bindings.now)
     process: int = field(default_factory=os.getpid)
 
     def end_copies(self) -> None:
@@ -152,8 +154,10 @@ def _watched(case: Case, work: Work, watch: Watch, descriptors: Descriptors) -> 
         result = work.result(case, watch)
     except BaseException as error:  # noqa: BLE001  (what is left is KeyboardInterrupt: nobody presses Ctrl-C here)
         result = failed(case, "crash", describe(error))
+    replaced = watch.bindings.changes()  # first, so that what follows runs with what was put back
     watch.entered("end")
     found = [
+        *(Failure("state", change) for change in replaced),
         *(Failure("state", change) for change in watch.changes()),
         *_left(work.backend.processes, threads, watch),
         *_printed(descriptors),
