@@ -7,6 +7,7 @@ package its file counts, and the data files in its folder and in the folders dir
 
 from __future__ import annotations
 
+import os
 import re
 import sysconfig
 from collections import deque
@@ -211,8 +212,13 @@ def _data_beside(folder: Path) -> Iterator[Path]:
 
 
 def _is_skipped(folder: Path) -> bool:
-    """Whether a folder holds what programs leave: hidden ones, caches, environments, runs of the suite."""
+    """Whether a folder holds what programs leave: hidden ones, caches, environments, runs of the suite.
+
+    So is one that may not be read: the backend cannot read it, either.
+    """
     name = folder.name
+    if not os.access(folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        return True
     if name in ("__pycache__", "node_modules") or name.startswith((".", "assay-")) or name.endswith(".egg-info"):
         return True
     is_run = (folder / JOURNAL).exists() or ((folder / CERTIFICATE).exists() and (folder / RESULTS).exists())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -129,7 +130,7 @@ class Finder:
             file = Path(spec.origin) if spec.has_location and spec.origin else None
             return Module(name, file, tuple(Path(folder) for folder in spec.submodule_search_locations or ()))
         folders = tuple(Path(entry, last) for entry in (sys.path if path is None else path))
-        found = tuple(folder for folder in folders if folder.is_dir())
+        found = tuple(folder for folder in folders if os.path.isdir(folder))  # False where it may not look
         return Module(name, None, found) if found else None
 
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from environments import Environment
 
 from npu_assay.conformance.about import backend_sources
-from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.backends import BackendSpecError, load_backend
 from npu_assay.conformance.package import CERTIFICATE, JOURNAL
 from npu_assay.conformance.sources import backend_files
 
@@ -202,6 +203,37 @@ def test_data_beside_a_module_counts_to_one_folder_below(project: Path) -> None:
     write(project, dict.fromkeys((*counted, *left, *others), ""))
     write(project, {"npu.py": "import bare.leaf"})
     assert set(backend_files("npu")) == set(counted)
+
+
+UNREADABLE = """
+import os, sys
+from npu_assay.conformance.sources import backend_files
+sys.path.append(sys.argv[1])
+os.chmod(sys.argv[1], 0o755)
+os.chmod(f"{sys.argv[1]}/closed", 0)
+if os.geteuid() == 0:  # who may read everything
+    os.chown(sys.argv[1], 65534, -1)
+    os.seteuid(65534)
+print(*backend_files("npu"))
+"""
+
+
+def test_a_folder_that_may_not_be_read_does_not_count() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to others
+        write(Path(folder), {"npu.py": "", "closed/a.toml": ""})
+        command = [sys.executable, "-c", UNREADABLE, folder]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        Path(folder, "closed").chmod(0o700)
+    assert run.stdout.split() == ["npu.py"], run.stderr
+
+
+def test_a_file_that_cannot_be_read_is_one_error(project: Path) -> None:
+    shutil.copy(TESTS / "fake_backend.py", project)
+    write(project, {"npu.py": "from fake_backend import backend"})
+    (project / "broken.bin").symlink_to("/proc/self/mem")  # it opens, and its first byte cannot be read
+    problem = f"^backend 'npu:backend': cannot read {project}/broken.bin, one of its files: Input/output error$"
+    with pytest.raises(BackendSpecError, match=problem):
+        backend_sources("npu:backend")
 
 
 def test_files_of_one_path_in_two_folders_both_count(
