@@ -203,7 +203,7 @@ def test_a_copy_that_an_import_makes_ends(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "twins.py").write_text("import ctypes\nctypes.CDLL(None).fork()\nfrom fake_backend import backend\n")
     monkeypatch.syspath_prepend(tmp_path)
     with Crew(Subject("twins:backend", None, (), LIMITS)) as crew:
-        twins = left(lambda: frozenset(pid for pid, parent in leaks._running() if parent == crew._nursery), frozenset())
+        twins = left(lambda: frozenset(pid for pid, parent in leaks.running() if parent == crew._nursery), frozenset())
     assert twins == frozenset()
 
 

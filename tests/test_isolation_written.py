@@ -85,3 +85,35 @@ ADDED = "builtins.outsider = torch.outsider = lambda: None; importlib.import_mod
 @pytest.mark.parametrize("written", [(ALL, PATCHED.format(ADDED))], indirect=True)
 def test_names_that_were_not_there_before_change_nothing(written: str) -> None:
     assert failures(written, limits=PATIENT) == []
+
+
+GREEDY = {
+    "children": """
+def act(device, codes):
+    take = "import mmap, time; m = mmap.mmap(-1, 2**28); [m.write(bytes(2**20)) for _ in range(256)]; time.sleep(1000)"
+    for _ in range(5):
+        subprocess.Popen([sys.executable, "-c", take])
+    time.sleep(1000)
+""",
+    "memfd": """
+def act(device, codes):
+    file = os.memfd_create("greedy")
+    for _ in range(1280):
+        os.write(file, bytes(2**20))
+    time.sleep(1000)
+""",
+    "stdout": """
+def act(device, codes):
+    for _ in range(1280):
+        os.write(1, bytes(2**20))
+    time.sleep(1000)
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "written", [("os, subprocess, sys, time", body) for body in GREEDY.values()], indirect=True, ids=GREEDY
+)
+def test_memory_is_counted_wherever_a_case_takes_it(written: str) -> None:
+    assert failures(written, limits=PATIENT) == ["memory: run: needs more than 256 MiB"]

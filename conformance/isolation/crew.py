@@ -21,6 +21,7 @@ from npu_assay.conformance.isolation import nursery
 from npu_assay.conformance.isolation.limits import MEBI, Limits, end, is_stopped, resident
 from npu_assay.conformance.isolation.nursery import ASK, ENDED, KILL, LOADED, READY, REFUSED, RUN, Subject
 from npu_assay.conformance.isolation.runner import LAST, STAGE, take
+from npu_assay.conformance.isolation.usage import taken
 from npu_assay.conformance.isolation.wire import Wire, WireError
 from npu_assay.conformance.results import CaseResult, Failure, ResultError, from_line
 
@@ -50,6 +51,7 @@ class Hand:
     process: int = 0
     since: float = 0.0
     memory: int = 0
+    measured: float = 0.0  # when its memory was, and that of what it started
     ran: int = 0
     retired: bool = False
     verdict: tuple[str, str] | None = None  # check and message of a runner that the run itself ended
@@ -65,6 +67,18 @@ class Hand:
     def stage(self) -> str:
         """What the running case is at."""
         return os.pread(self.files[0], STAGE, 0).decode("utf-8", "replace").strip(" \0") or "start"
+
+    def takes_more(self, limit: int) -> bool:
+        """Whether it takes more bytes than this beyond what was loaded: by itself, or every LOOK seconds with all else.
+
+        All else is what it started, files in memory and what it printed there.
+        """
+        if resident(self.process) - self.memory > limit:
+            return True
+        if time.monotonic() - self.measured < LOOK:
+            return False
+        self.measured = time.monotonic()
+        return taken(self.process, self.memory) > limit
 
     def close(self) -> None:
         """Give back the connection and the files."""
@@ -356,7 +370,7 @@ class _Run:
             return
         if time.monotonic() - hand.since > limits.seconds:
             self._end(hand, "hang", f"{hand.stage}: {limits.too_long}")
-        elif resident(hand.process) - hand.memory > limits.mebibytes * MEBI + hand.memory:
+        elif hand.takes_more(limits.mebibytes * MEBI + hand.memory):
             self._end(hand, "memory", f"{hand.stage}: {limits.too_much}")
 
     def _end(self, hand: Hand, check: str, message: str) -> None:

@@ -20,7 +20,7 @@ def children() -> frozenset[int]:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return frozenset()
-    return frozenset(pid for pid, parent in _running() if parent == os.getpid())
+    return frozenset(pid for pid, parent in running() if parent == os.getpid())
 
 
 def end_children(but: Set[int] = frozenset()) -> None:
@@ -44,7 +44,7 @@ def _is_child(process: int) -> bool:
         return False
 
 
-def _running() -> list[tuple[int, int]]:
+def running() -> list[tuple[int, int]]:
     """Processes and their parents. Without /proc there are none."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
