@@ -66,7 +66,9 @@ def output(command: str) -> str:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("command", PRINTED)
+@pytest.mark.parametrize(
+    "command", [pytest.param(one, marks=[pytest.mark.slow] * one.startswith("simulator")) for one in PRINTED]
+)
 def test_a_benchmark_prints_its_numbers(command: str) -> None:
     found = output(command)
     for line in PRINTED[command]:

@@ -61,6 +61,7 @@ assay_backends = ["fake_backend:backend"]
 """
 
 
+@pytest.mark.slow
 def test_snapshots_in_use_are_kept(tmp_path: Path) -> None:
     """In a project of somebody else: written, found again by a run of everything, and gone only with their operator."""
     (tmp_path / "pyproject.toml").write_text(PROJECT)

@@ -20,7 +20,8 @@ from npu_assay.partitioners.exir.pte import write
 ROOT = Path(__file__).parent.parent
 INSTALL = "pip install -c constraints.txt . && assay certify neutron"
 TEST = 'pip install -c constraints.txt -e ".[test]" && pytest -n auto'
-LONG = "assay certify neutron"
+LONG = "assay certify neutron"  # .ci/run runs it
+WHOLE = "assay certify xnnpack -n 2"
 BOTH = ["assay-neutron", "assay-neutron.zip"]
 PACKS = {"verify": BOTH[:1], "drift": BOTH[:1], "package": BOTH, "diff": BOTH}  # what stands there in the end
 PART = {"-k", "--smoke"}  # options of a run of some cases, which never certifies
@@ -58,7 +59,14 @@ def test_the_check_takes_the_two_commands_from_the_readme() -> None:
 
 @pytest.mark.sampled(8)
 @pytest.mark.skipif("neutron" not in registered(), reason="the package is not installed")
-@pytest.mark.parametrize("command", [command for command in printed("Commands") if command != LONG])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=[pytest.mark.slow] if command == WHOLE else [])
+        for command in printed("Commands")
+        if command != LONG
+    ],
+)
 def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     verb, *arguments = shlex.split(command)[1:]
     part = verb == "certify" and not PART.isdisjoint(arguments)
