@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from torch import fx
 
@@ -20,6 +20,7 @@ from npu_assay.partitioners.ethosu.support.common import (
     ANY_QUANTIZE,
     EVERY_NODE,
     along_dims,
+    inputs,
     not_empty,
     static_shape,
 )
@@ -66,8 +67,8 @@ def supported_operators(is_u55: bool) -> frozenset[str]:
 def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
     """Every reason why `node` alone cannot be delegated; empty when it can.
 
-    A shape that is not known, or empty, or a scalar's where an axis is meant, leaves nothing else to judge than what
-    holds for every operator.
+    An operand whose shape is not known, or empty, or a scalar's where an axis is meant, leaves nothing else to judge
+    than what holds for every operator.
     """
     name = target_name(node.target)
     if name in CONTROL_FLOW:
@@ -75,10 +76,16 @@ def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
     if name not in supported_operators(context.is_u55):
         return (rejection(node, "unsupported", name, sentence("unsupported")),)
     found = _broken(node, context, EVERY_NODE)
-    if any(rejected.code in UNMEASURABLE for rejected in found):
+    if not _is_measurable(node, {rejected.code for rejected in found}):
         return found
     around = () if name in ANY_QUANTIZE | ANY_DEQUANTIZE else AROUND
     return found + _once(found, _broken(node, context, (*RULES[name], *around, rescale)))
+
+
+def _is_measurable(node: fx.Node, codes: Set[str]) -> bool:
+    """Whether the operator's own rules can be asked, too. That a result is empty is what some of them explain."""
+    empty_result_only = all(0 not in tensor.shape for _, tensor in inputs(node))
+    return not codes & (UNMEASURABLE - {not_empty.code} if empty_result_only else UNMEASURABLE)
 
 
 def _broken(node: fx.Node, context: Context, rules: tuple[Rule, ...]) -> tuple[Rejection, ...]:
