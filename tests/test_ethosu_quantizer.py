@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 
 import torch
-from ethosu_modules import SAMPLES
+from ethosu_modules import SAMPLES, Applied
 from torch import fx, nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.pt2e.quantizer import SharedQuantizationSpec
@@ -67,6 +68,10 @@ REWRITTEN: dict[str, set[str]] = {
     "glu": {"slice_copy", "sigmoid", "mul"},
     "ne": {"eq", "logical_not"},
     "masked_fill": {"full", "gt", "full_like", "where"},
+    "masked_fill_inplace": {"tanh", "full", "gt", "full_like", "where"},
+    "index_select_int64": {"to", "index_select"},
+    "index_int64": {"to", "index"},
+    "gather_int64": {"to", "gather"},
     "where_scalar": {"full", "gt", "where"},
     "select_scatter": {"unsqueeze", "slice_copy", "cat"},
     "slice_scatter": {"slice_copy", "cat"},
@@ -79,6 +84,7 @@ REWRITTEN: dict[str, set[str]] = {
     "permute_reshape": {"permute", "clone", "view"},
     "max_dim": {"amax", "squeeze"},
     "addmm": {"mm", "add"},
+    "baddbmm": {"bmm", "mul", "add"},
     "matmul_2d": {"mm"},
     "matmul_4d": {"expand", "reshape", "bmm", "_unsafe_view"},
     "einsum": {"unsqueeze", "permute", "view", "bmm"},
@@ -162,6 +168,27 @@ def test_the_u55_keeps_masked_fill() -> None:
     model = exported(sample.model("masked_fill"), *sample.inputs(0))
     found = quantizer(U55).set_global(INT8).transform_for_annotation(model)
     assert "masked_fill" in {packet(node) for node in calls(found)}
+
+
+def seen_by_a_view(x: torch.Tensor) -> torch.Tensor:
+    y = x.tanh()
+    row = y[0]
+    y.masked_fill_(x > 0.5, 0.25)
+    return row + 1
+
+
+def seen_by_a_later_reader(x: torch.Tensor) -> torch.Tensor:
+    whole = x.tanh().view(-1)
+    whole.view(3, 8).masked_fill_(x > 0.5, 0.25)
+    return whole + 1
+
+
+@pytest.mark.parametrize("function", [seen_by_a_view, seen_by_a_later_reader])
+def test_a_change_in_place_that_others_see_stays_one(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+    found = quantizer().set_global(INT8).transform_for_annotation(exported(Applied(function), x))
+    assert "masked_fill_" in {packet(node) for node in calls(found)}
+    torch.testing.assert_close(found(x), function(x))
 
 
 def test_a_lone_window_has_stride_1() -> None:

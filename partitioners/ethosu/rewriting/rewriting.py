@@ -36,9 +36,12 @@ ALWAYS = frozenset(
         torch.ops.aten.where.ScalarOther,
         torch.ops.aten.where.ScalarSelf,
         torch.ops.aten.masked_fill.Scalar,
+        torch.ops.aten.masked_fill_.Scalar,
     }
 )
 """Operators whose pieces are quantised, though they are not themselves."""
+HARMLESS = frozenset({*recurrent.RULES, torch.ops.aten.detach_.default})
+"""Operators that torch counts as impure, and that nobody misses when their results are not read."""
 
 
 def rewrite(model: fx.GraphModule, quantised: Iterable[fx.Node], is_u55: bool) -> fx.GraphModule:
@@ -49,7 +52,7 @@ def rewrite(model: fx.GraphModule, quantised: Iterable[fx.Node], is_u55: bool) -
         if node in chosen or node.target in ALWAYS:
             _rewrite(model, node, rules)
     # torch counts recurrent layers as random, for the sake of their dropout, and would keep them.
-    model.graph.eliminate_dead_code(lambda node: node.is_impure() and node.target not in recurrent.RULES)
+    model.graph.eliminate_dead_code(lambda node: node.is_impure() and node.target not in HARMLESS)
     model.recompile()
     return model
 

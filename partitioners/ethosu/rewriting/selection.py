@@ -29,6 +29,24 @@ def masked_fill(w: Writer, input: fx.Node, mask: fx.Node, value: float) -> fx.No
     return w.call(aten.where.self, mask, full, input)
 
 
+def masked_fill_(w: Writer, input: fx.Node, mask: fx.Node, value: float) -> fx.Node | None:
+    """As masked_fill, where nobody else sees that the input changes."""
+    return masked_fill(w, input, mask, value) if _is_replaceable(w.node, input) else None
+
+
+def _is_replaceable(node: fx.Node, changed: fx.Node) -> bool:
+    """Whether an operator that changes a computed tensor in place is its last reader, and no view shares its memory."""
+    sharing = [user for user in changed.users if user is not node and _gives_view(user)]
+    later = [user for user in changed.users if user > node]
+    return changed.op == "call_function" and not (sharing or later or _gives_view(changed))
+
+
+def _gives_view(node: fx.Node) -> bool:
+    """Whether an operator's result has the memory of an operand; unknown operators may have it."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is None or any(result.alias_info is not None for result in schema.returns)
+
+
 def where_number(w: Writer, condition: fx.Node, input: fx.Node | float, other: fx.Node | float) -> fx.Node | None:
     """Numbers become tensors."""
     like = input if isinstance(input, fx.Node) else other
@@ -95,11 +113,42 @@ def _extreme(w: Writer, source: fx.Node, index: int) -> fx.Node | None:
 
 def embedding(w: Writer, weight: fx.Node, indices: fx.Node, *rest: object) -> fx.Node:
     """Rows by 32-bit indices."""
-    if tensor(indices).dtype != torch.int32:
-        indices = w.call(aten.to.dtype, indices, torch.int32)
-    flat = w.call(aten.reshape.default, indices, [-1])
+    flat = w.call(aten.reshape.default, _int32(w, indices), [-1])
     rows = w.call(aten.index_select.default, weight, 0, flat)
     return w.call(aten.reshape.default, rows, [*shape(indices), shape(weight)[-1]])
+
+
+def index_select(w: Writer, input: fx.Node, dim: int, index: fx.Node) -> fx.Node | None:
+    """With 32-bit indices."""
+    if tensor(index).dtype == torch.int32:
+        return None
+    return w.call(aten.index_select.default, input, dim, _int32(w, index))
+
+
+def gather(w: Writer, input: fx.Node, dim: int, index: fx.Node, *, sparse_grad: bool = False) -> fx.Node | None:
+    """With 32-bit indices."""
+    if tensor(index).dtype == torch.int32:
+        return None
+    return w.call(aten.gather.default, input, dim, _int32(w, index))
+
+
+def index(w: Writer, input: fx.Node, indices: list[fx.Node | None]) -> fx.Node | None:
+    """With 32-bit indices; masks stay masks."""
+    narrow = [_int32(w, each) if each is not None and _is_int64(each) else each for each in indices]
+    return None if narrow == list(indices) else w.call(aten.index.Tensor, input, narrow)
+
+
+def _is_int64(indices: fx.Node) -> bool:
+    return tensor(indices).dtype == torch.int64
+
+
+def _int32(w: Writer, indices: fx.Node) -> fx.Node:
+    """Indices as int32, of a constant that the model writes down without its copy, which would be int64."""
+    while indices.target in (aten.lift_fresh_copy.default, aten.detach_.default):
+        source = indices.args[0]
+        assert isinstance(source, fx.Node)  # by its schema
+        indices = source
+    return indices if tensor(indices).dtype == torch.int32 else w.call(aten.to.dtype, indices, torch.int32)
 
 
 RULES: dict[object, Rule] = {
@@ -112,5 +161,11 @@ RULES: dict[object, Rule] = {
     aten.embedding.default: embedding,
     operator.getitem: selected,
 }
-NOT_ON_U55: dict[object, Rule] = {aten.masked_fill.Scalar: masked_fill}
+NOT_ON_U55: dict[object, Rule] = {
+    aten.gather.default: gather,
+    aten.index.Tensor: index,
+    aten.index_select.default: index_select,
+    aten.masked_fill.Scalar: masked_fill,
+    aten.masked_fill_.Scalar: masked_fill_,
+}
 """Operators that the U55 has neither whole nor in parts."""

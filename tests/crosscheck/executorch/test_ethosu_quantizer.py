@@ -47,7 +47,7 @@ ALL, SOME, NONE, FAILS = "all", "some", "none", "fails"
 Verdicts = tuple[str, str, str, str]
 """Ours of our program, the real one's of ours, ours of the real program, the real one's of that."""
 
-BY_TARGET = ("masked_fill", "where_scalar")
+BY_TARGET = ("masked_fill", "masked_fill_inplace", "where_scalar")
 """Models that the quantizers treat differently for the two devices."""
 _NAMES = (
     "sigmoid sqrt elu selu prelu glu logit batch_norm group_norm layer_norm softmax log_softmax relu6 leaky_relu "
@@ -55,7 +55,8 @@ _NAMES = (
     "adaptive_avg_pool2d nearest_2 nearest_3 bilinear_2 conv_transpose2d conv_transpose2d_grouped conv2d_stride4 "
     "conv2d_stride4_padded conv2d_hardtanh conv2d_norm_relu residual pixel_shuffle stack repeat_interleave "
     "slice_strided split full mean mean_all sum_all var norm cumsum max_dim matmul_4d attention rsub div_scalar "
-    "remainder pow3 any eq where where_scalar masked_fill gt logical_and flip_1 flip_3 flip_12 permute_6 permute_7 "
+    "remainder pow3 any eq where where_scalar masked_fill masked_fill_inplace gt baddbmm "
+    "index_select_int64 index_int64 gather_int64 logical_and flip_1 flip_3 flip_12 permute_6 permute_7 "
     "div_floor div_trunc clamp_tensor conv3d avg_pool2d_batch avg_pool2d_padded max_pool2d_batch int32_add int32_and "
     "int32_to_float int8_argmax clone reshape linear_relu addmm add_alpha select_scatter acos ne"
 )
@@ -82,6 +83,12 @@ DIFFERENT: dict[tuple[str, str], tuple[Verdicts, str]] = {
             (U55, U85),
             (ALL, ALL, FAILS, FAILS),
             "1.5.1 fails at its scalars 1 when the matrices are parameters",
+        ),
+        (
+            "baddbmm",
+            (U55, U85),
+            (ALL, ALL, NONE, NONE),
+            "1.5.1 does not decompose it in front of its observers; here it is a product and a sum",
         ),
         ("select_scatter", (U55,), (ALL, ALL, SOME, SOME), "1.5.1 makes it a choice by a mask, which the U55 lacks"),
         ("where_scalar", (U85,), (ALL, ALL, SOME, SOME), "1.5.1 leaves the number in `where` as it is"),
