@@ -14,6 +14,7 @@ from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.graph import Case, Graph, Quant
 from npu_assay.conformance.table import load_table
 from npu_assay.conformance.tagging import prepare, tag
+from npu_assay.partitioners.exir import to_edge_transform_and_lower
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.program import copy_program
@@ -283,6 +284,20 @@ def test_no_delegate_waits_for_itself() -> None:
     found = partitioned(model)
     assert found.steps == {"before": "tag1", "out": None, "after": "tag0"}
     assert found.codes == {"aten_erf_default": ["unsupported"]}
+
+
+def test_a_pool_that_was_decomposed_is_refused_for_what_its_rules_say() -> None:
+    class Pool(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.max_pool2d(x, 2, stride=3)
+
+    partitioner = XnnpackPartitioner()
+    exported = torch.export.export(Pool(), (torch.randn(1, 2, 9, 9),))
+    to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    assert {(r.target, r.code) for r in partitioner.rejections} == {
+        ("aten.max_pool2d_with_indices.default", "stride_within_kernel"),
+        ("getitem", "stride_within_kernel"),
+    }
 
 
 def test_a_shared_dequantize_glues_its_readers() -> None:

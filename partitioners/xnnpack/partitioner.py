@@ -85,9 +85,11 @@ class XnnpackPartitioner(Partitioner):
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag what can be delegated, with the constants that products need. Changes nothing else."""
         graph = exported_program.graph
-        sites = self._sites(graph, Program(constant_values(exported_program), self.options))
+        program = Program(constant_values(exported_program), self.options)
+        sites = self._sites(graph, program)
         reach = Reach(graph)
         reasons = {node: self._own_rejections(node, sites) for node in graph.nodes if node.op == "call_function"}
+        reasons.update(self._before_decomposition(graph, program))
         partitions = self._settled_partitions(reach, sites, reasons)
         tags = {f"tag{number}": self.delegation_spec for number in partitions}
         for number, nodes in partitions.items():
@@ -126,6 +128,12 @@ class XnnpackPartitioner(Partitioner):
             return (rejection(node, "configs", f"{DEFAULT_TARGETS[name]} is not selected", NOT_SELECTED),)
         sentence = ONLY_WITH_PRODUCT if name in CONVERSIONS else UNSUPPORTED
         return (rejection(node, "unsupported", name, sentence),)
+
+    def _before_decomposition(self, graph: fx.Graph, program: Program) -> Reasons:
+        """Why operators were not kept whole, for those that they became."""
+        configs = {node: self.configs.get(DECOMPOSED.get(target_name(node.target), "")) for node in graph.nodes}
+        found = {n: config.rejections(config.site(n, program)) for n, config in configs.items() if config is not None}
+        return {node: reasons for node, reasons in found.items() if reasons}
 
     def _settled_partitions(self, reach: Reach, sites: Mapping[fx.Node, Site], reasons: Reasons) -> dict[int, NodeSet]:
         """Partition, refuse what the partitions do not allow, and start again until nothing is refused.
@@ -226,6 +234,8 @@ def by_target(configs: Iterable[type[PartitionerConfig]]) -> dict[str, Partition
     return found
 
 
+DECOMPOSED = {"aten.max_pool2d_with_indices.default": "aten.max_pool2d.default"}
+"""What becomes of an operator that is refused and so not kept whole, with the same arguments: its rules say why."""
 DEFAULT_TARGETS = {config.target: config.__name__ for config in ALL_CONFIGS}
 
 
