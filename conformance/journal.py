@@ -9,6 +9,7 @@ import fcntl
 import io
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,7 +41,8 @@ class Journal:
         self._folder = folder
         self._file = file
         self.finished = tuple(finished)
-        file.truncate(keep)
+        if os.fstat(file.fileno()).st_size > keep:
+            file.truncate(keep)
         file.seek(keep)
         if not keep:
             self._write(_header(identity))
@@ -90,6 +92,7 @@ def journal(folder: Path, identity: Identity, cases: Sequence[Case], resume: boo
 
 # ------------------------------------------------------------------------------------ one run at a time
 
+PATIENCE = 1.0  # seconds
 _OPEN: WeakSet[io.FileIO] = WeakSet()  # journals that this process has locked
 
 
@@ -107,15 +110,18 @@ def _locked(folder: Path) -> io.FileIO:
     """The folder's journal, which no other run writes; the lock ends with this process, however that ends.
 
     Nothing in the folder changes but for an empty journal where there was none. Raises PackageError while another run
-    has the lock.
+    has the lock: for longer than a new copy of a process that has ended takes to let it go.
     """
-    path = folder / JOURNAL
+    path, end = folder / JOURNAL, time.monotonic() + PATIENCE
     while True:
         file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")  # every line is written at once
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
+            if time.monotonic() < end:
+                time.sleep(PATIENCE / 20)
+                continue
             raise PackageError(
                 f"{folder}: another run is writing into it; expected another --out DIR, or that it has ended"
             ) from None

@@ -71,9 +71,9 @@ def test_an_archive_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Mo
 def test_outputs_are_whole_or_not_there(tmp_path: Path) -> None:
     (tmp_path / "model.pte").write_bytes(write(added()))
     (tmp_path / "out.npz").write_text("mine")
-    refused(limited(tmp_path, 100, "run", "model.pte", "--random", "0", "--out", "out.npz"), "out.npz")
+    refused(limited(tmp_path, 100, "run", "model.pte", "--random", "0", "--force", "--out", "out.npz"), "out.npz")
     assert names(tmp_path) == ["model.pte", "out.npz"] and (tmp_path / "out.npz").read_text() == "mine"
-    done = limited(tmp_path, 2**20, "run", "model.pte", "--random", "0", "--out", "out.npz")
+    done = limited(tmp_path, 2**20, "run", "model.pte", "--random", "0", "--force", "--out", "out.npz")
     assert done.returncode == 0 and list(np.load(tmp_path / "out.npz")) == ["output_0"]
 
 
