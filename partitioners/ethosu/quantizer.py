@@ -29,6 +29,7 @@ from npu_assay.partitioners.ethosu.quantizing.own_constants import own_constants
 from npu_assay.partitioners.ethosu.rewriting import rewrite
 from npu_assay.partitioners.ethosu.support.common import MARK
 from npu_assay.partitioners.exir.annotations import check_annotations, finite_constants
+from npu_assay.partitioners.exir.changed_in_place import warn_changed_in_place
 from npu_assay.partitioners.exir.pt2e import Quantizer
 
 __all__ = [
@@ -104,6 +105,7 @@ class EthosUQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annota
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Rewrite what will be quantised into what the device has; see `finite_constants` about infinite numbers."""
+        warn_changed_in_place(model, type(self).__name__)
         self.annotate(model)
         calls = [node for node in model.graph.nodes if node.op == "call_function"]
         quantised = [node for node in calls if node.meta.get("custom", {}).get(MARK, {}).get("quantized")]

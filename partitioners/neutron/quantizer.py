@@ -23,6 +23,7 @@ from npu_assay.partitioners.exir.annotations import (
     is_float,
     weight_spec,
 )
+from npu_assay.partitioners.exir.changed_in_place import warn_changed_in_place
 from npu_assay.partitioners.exir.pt2e import (
     DerivedQuantizationSpec,
     FixedQParamsQuantizationSpec,
@@ -214,6 +215,7 @@ class NeutronQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
         """
         split_to_slices(model)
         explicit_padding(model)
+        warn_changed_in_place(model, type(self).__name__)
         finite_constants(model, type(self).__name__, self.annotate)
         return model
 

@@ -27,6 +27,7 @@ from npu_assay.partitioners.exir.annotations import (
     finite_constants,
     weight_spec,
 )
+from npu_assay.partitioners.exir.changed_in_place import warn_changed_in_place
 from npu_assay.partitioners.exir.pt2e import (
     PlaceholderObserver,
     QuantizationAnnotation,
@@ -310,6 +311,7 @@ class XnnpackQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
 
         Warns with a ClampedConstantWarning where infinite constants become finite, e.g. those of a mask.
         """
+        warn_changed_in_place(model, type(self).__name__)
         finite_constants(model, type(self).__name__, self.annotate)
         scalars_to_constants(model)
         return model

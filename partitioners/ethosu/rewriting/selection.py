@@ -9,6 +9,7 @@ from torch import fx
 
 from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
 from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape, tensor
+from npu_assay.partitioners.exir.changed_in_place import missing
 
 aten = torch.ops.aten
 EXTREMES = {aten.max.dim: aten.amax.default, aten.min.dim: aten.amin.default}
@@ -30,21 +31,8 @@ def masked_fill(w: Writer, input: fx.Node, mask: fx.Node, value: float) -> fx.No
 
 
 def masked_fill_(w: Writer, input: fx.Node, mask: fx.Node, value: float) -> fx.Node | None:
-    """As masked_fill, where nobody else sees that the input changes."""
-    return masked_fill(w, input, mask, value) if _is_replaceable(w.node, input) else None
-
-
-def _is_replaceable(node: fx.Node, changed: fx.Node) -> bool:
-    """Whether an operator that changes a computed tensor in place is its last reader, and no view shares its memory."""
-    sharing = [user for user in changed.users if user is not node and _gives_view(user)]
-    later = [user for user in changed.users if user > node]
-    return changed.op == "call_function" and not (sharing or later or _gives_view(changed))
-
-
-def _gives_view(node: fx.Node) -> bool:
-    """Whether an operator's result has the memory of an operand; unknown operators may have it."""
-    schema = getattr(node.target, "_schema", None)
-    return schema is None or any(result.alias_info is not None for result in schema.returns)
+    """As masked_fill, where nobody else reads what the input becomes."""
+    return None if any(missing(w.node, input)) else masked_fill(w, input, mask, value)
 
 
 def where_number(w: Writer, condition: fx.Node, input: fx.Node | float, other: fx.Node | float) -> fx.Node | None:

@@ -1,0 +1,77 @@
+"""Operators that change a tensor which somebody else reads, too: what quantizers cannot keep. Needs no torchao.
+
+A quantizer puts quantize and dequantize nodes between an operator and each reader of its result. An operator that
+changes its operand in place then changes a copy: a view that was taken before, or whoever reads the operand later,
+misses the change. Readers of the operator's own result see it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+from torch.fx import GraphModule, Node
+
+
+class ChangedInPlaceWarning(UserWarning):
+    """A quantized model may miss a change that an operator makes in place."""
+
+
+def warn_changed_in_place(model: GraphModule, quantizer: str) -> None:
+    """Warn of operators whose change in place others read; `quantizer` is its name in the warning."""
+    for node in model.graph.nodes:
+        reader = next((found for changed in _changed(node) for found in missing(node, changed)), None)
+        if reader is not None:
+            warnings.warn(
+                f"{quantizer}: {node.name} ({node.target}) changes a tensor in place that {reader.name} reads, too: "
+                f"the quantized model may miss the change; expected an operator with a result of its own",
+                ChangedInPlaceWarning,
+                stacklevel=3,
+            )
+
+
+def missing(node: Node, changed: Node) -> Iterator[Node]:
+    """Who reads the memory of `changed` after `node` has written to it, and not through the result of `node`."""
+    root = _root(changed)
+    for other in node.graph.nodes:
+        if other is not node and _root(other) is root and node not in _lineage(other):
+            yield from (user for user in other.users if user > node)
+
+
+def _lineage(node: Node) -> Iterator[Node]:
+    """The node, and those whose memory its result has, up to the one that made it."""
+    found: Node | None = node
+    while found is not None:
+        yield found
+        found = _viewed(found)
+
+
+def _root(node: Node) -> Node:
+    *_, last = _lineage(node)
+    return last
+
+
+def _viewed(node: Node) -> Node | None:
+    """The operand whose memory the result of an operator has."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None:
+        return None
+    names = {name for result in schema.returns if result.alias_info for name in result.alias_info.before_set}
+    shared = [
+        value
+        for argument, value in zip(schema.arguments, node.args, strict=False)
+        if argument.alias_info is not None and names & set(argument.alias_info.before_set) and isinstance(value, Node)
+    ]
+    return shared[0] if shared else None
+
+
+def _changed(node: Node) -> list[Node]:
+    """The operands that the operator writes to."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or not schema.is_mutable:
+        return []
+    return [
+        value
+        for argument, value in zip(schema.arguments, node.args, strict=False)
+        if argument.alias_info is not None and argument.alias_info.is_write and isinstance(value, Node)
+    ]
