@@ -33,6 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
+    if getattr(config.option, "dist", "no") == "load":
+        config.option.dist = "worksteal"  # tests that start processes take a hundred times as long as others
     given = getattr(config, "workerinput", None)  # a worker of xdist's draws what its run draws
     if given is not None:
         config.option.sample, config.option.seed = given["sample"], given["seed"]

@@ -65,7 +65,7 @@ def output(command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "command", [pytest.param(one, marks=[pytest.mark.slow] * one.startswith("simulator")) for one in PRINTED]
 )

@@ -284,6 +284,7 @@ def wait_for_results(process: subprocess.Popen[str], path: Path) -> None:
     raise AssertionError(f"no results appeared: {process.communicate()[0]}")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("number", "workers"), [(signal.SIGINT, "2"), (signal.SIGINT, "1"), (signal.SIGKILL, "2")])
 def test_an_interrupted_run_is_never_certified(number: signal.Signals, workers: str, tmp_path: Path) -> None:
     process = child("certify", "fake_backend:slow", "-n", workers, "--out", str(tmp_path))

@@ -137,7 +137,7 @@ VERDICTS = {
 }
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", VERDICTS)
 def test_misbehaviour_is_a_verdict_of_its_case_alone(name: str) -> None:
     limits = LIMITS if VERDICTS[name].startswith("hang") else PATIENT
@@ -149,6 +149,7 @@ def test_what_is_allowed_is_no_failure(name: str) -> None:
     assert failures(f"hostile_backends:{name}") == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["segfaults", "hangs", "fells", "fells_quietly", "stops", "leaves_thread"])
 def test_two_runners_give_the_same_results(name: str) -> None:
     spec = f"hostile_backends:{name}"
@@ -186,6 +187,7 @@ IMPORTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("statement", IMPORTS)
 def test_a_backend_that_changes_settings_when_it_is_imported_is_refused(
     statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -168,6 +168,7 @@ def test_a_continued_run_runs_the_rest_and_ends_the_same(whole: Path, tmp_path: 
     assert not (folder / JOURNAL).exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("cut", [-1, -40])
 def test_a_last_line_without_its_end_runs_again(whole: Path, tmp_path: Path, cut: int) -> None:
     folder = partial(whole, tmp_path / "out", 30)
