@@ -312,8 +312,8 @@ class XnnpackQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
         Warns with a ClampedConstantWarning where infinite constants become finite, e.g. those of a mask.
         """
         warn_changed_in_place(model, type(self).__name__)
-        finite_constants(model, type(self).__name__, self.annotate)
         scalars_to_constants(model)
+        finite_constants(model, type(self).__name__, self.annotate)
         return model
 
     def annotate(self, model: GraphModule) -> GraphModule:
