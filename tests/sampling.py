@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-CASES = 400
+CASES = 250
 MARKS = (
     "sampled(n): a sample of the tests runs this one for n of its parameters, drawn by the run's seed",
     "slow: a sample of the tests leaves this one out",

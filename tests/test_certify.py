@@ -187,6 +187,7 @@ def test_processes_give_the_same_results_as_one() -> None:
     assert spread == alone and len(alone) == 12
 
 
+@pytest.mark.slow
 def test_any_executor_will_do() -> None:
     job = Job(SPEC, fake_backend.TABLE)
     here = {to_line(r) for r in run_all(job, names(12), 1)}

@@ -121,6 +121,7 @@ def test_two_processes_write_the_same_bytes_as_one(tmp_path: Path) -> None:
     assert (tmp_path / "1" / RESULTS).read_bytes() == (tmp_path / "2" / RESULTS).read_bytes()
 
 
+@pytest.mark.slow
 def test_workers_run_the_suite_that_the_command_runs(tmp_path: Path) -> None:
     """An `npu_assay` in the current folder is another copy of the suite, not the one that was started."""
     (tmp_path / "npu_assay").mkdir()
@@ -221,6 +222,7 @@ def test_a_look_at_some_cases_leaves_the_certificate_alone(tmp_path: Path, monke
     assert certificate["selection"] == {"expression": None, "smoke": False, "seed": 0}
 
 
+@pytest.mark.slow
 def test_the_command_of_a_failure_repeats_it(tmp_path: Path) -> None:
     """As printed, in a shell, for a backend that only PYTHONPATH finds."""
     arguments = ["certify", "fake_backend:drifts", "-n", "1", "-k", NEG]
@@ -242,6 +244,7 @@ def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
     assert not (tmp_path / CERTIFICATE).exists()
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_guard() -> None:
     """Workers do not import the main module again."""
     script = (

@@ -32,6 +32,7 @@ def diff(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["diff", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_as_its_archive(folders: Path, tmp_path: Path) -> None:
     packed = CliRunner().invoke(main, ["package", str(folders / "backend"), "--out", str(tmp_path / "a.zip")])
     assert packed.exit_code == 0

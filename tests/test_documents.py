@@ -54,6 +54,7 @@ def test_commands_are_found_behind_prompts_and_before_explanations() -> None:
 
 
 @pytest.mark.parametrize(("document", "command"), SHOWN)
+@pytest.mark.sampled(25)
 def test_a_command_that_is_shown_can_be_given(
     document: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def test_exchanged_axes_are_caught_where_the_axes_differ(row: str) -> None:
         ("strides_exchanged", ("aten.avg_pool2d.default",), "An error, DeviceError, in the stage 'run'", "height"),
     ],
 )
+@pytest.mark.sampled(1)
 def test_the_first_finding_says_what_is_wrong(
     backend: str, rows: tuple[str, ...], what: str, trait: str | None
 ) -> None:

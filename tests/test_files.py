@@ -50,6 +50,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_run_leaves_its_journal_and_goes_on_later(tmp_path: Path) -> None:
     refused(limited(tmp_path, 8 * 1024, *CERTIFY), "run")
     assert names(tmp_path / "run") == [JOURNAL]

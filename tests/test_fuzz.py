@@ -125,6 +125,7 @@ def test_there_is_no_such_reduction() -> None:
 
 
 @pytest.mark.parametrize("spec", OWN)
+@pytest.mark.sampled(1)
 def test_the_own_backends_stand_random_programs(spec: str) -> None:
     backend = load_backend(f"npu_assay.partitioners.{spec}")
     found = [observed(backend, f"fuzz/11/{number}") for number in range(25)]
@@ -307,6 +308,7 @@ def test_a_failing_program_is_made_small(tmp_path: Path) -> None:
     assert [r.failures for r in again.results] == [report.programs[0].small.failures]
 
 
+@pytest.mark.slow
 def test_a_random_program_that_dies_is_made_small(tmp_path: Path) -> None:
     report = run(tmp_path / "out", backend="fake_backend:dies", fuzz=6)
     (program,) = report.programs

@@ -212,7 +212,7 @@ def test_a_copy_that_an_import_makes_ends(tmp_path: Path, monkeypatch: pytest.Mo
 LEAVING = ("leaves_child", "leaves_grandchild", "leaves_daemons", "leaves_daemons_and_fells", "leaves_daemons_and_dies")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [*LEAVING, "hangs", "stops_and_hangs"])
 def test_nothing_is_left_running(name: str) -> None:
     """Not here, and of daemons nowhere."""
@@ -235,6 +235,7 @@ def marked(mark: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     """The daemons of a case that goes on when the run itself is killed."""
     mark = f"ASSAY_TEST={os.getpid()}_{time.monotonic_ns()}"

@@ -102,6 +102,7 @@ FREE |= {"aten.avg_pool2d.default", "aten._adaptive_avg_pool2d.default", "aten.c
 
 
 @pytest.mark.parametrize(("macs", "every"), [(4, 1), (6, 4), (16, 4)])
+@pytest.mark.sampled(1)
 def test_another_npu_keeps_the_promises_of_its_own_table(macs: int, every: int, tmp_path: Path) -> None:
     """Verdicts and reasons are right for NPUs with 4, 6 and 16 MAC units. Nothing is compiled or run."""
     table, backend = of_macs(tmp_path, macs), with_macs(macs)

@@ -45,6 +45,7 @@ def lowered(name: str) -> tuple[EdgeProgramManager, EdgeProgramManager, NeutronP
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.sampled(2)
 def test_one_delegate_takes_all_but_the_listed(name: str) -> None:
     _, program, partitioner = lowered(name)
     targets = [str(node.target) for node in program.exported_program().graph.nodes if node.op == "call_function"]

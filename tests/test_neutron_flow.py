@@ -164,6 +164,7 @@ def outside(program: ExportedProgram) -> list[str]:
 
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.sampled(30)
 def test_all_of_it_is_delegated_and_right(name: str, flow: str) -> None:
     """One step from the quantised model at most, and the same codes as with the passes that are certified."""
     partitioner = NeutronPartitioner()

@@ -30,6 +30,7 @@ def check(result: Run, exact: bool) -> None:
 
 @pytest.mark.parametrize("convert", [True, False], ids=["converted", "flagged"])
 @pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.sampled(120)
 def test_device_agrees_with_torch(name: str, convert: bool) -> None:
     graph, exact = GRAPHS[name]
     check(run(graph, convert=convert), exact)

@@ -267,6 +267,7 @@ def test_the_example_began_with_the_templates() -> None:
     assert written == mine
 
 
+@pytest.mark.slow
 def test_the_example_certifies(tmp_path: Path) -> None:
     """Installed by pip, not editable, and started elsewhere."""
     environment = Environment(tmp_path / "environment")

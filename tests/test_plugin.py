@@ -40,6 +40,7 @@ def collected(*options: str) -> list[str]:
     return [line.partition("::")[2] for line in found.stdout.splitlines() if "::" in line]
 
 
+@pytest.mark.slow
 def test_a_test_for_every_case_and_operator() -> None:
     import fake_backend
 

@@ -57,7 +57,7 @@ def test_the_check_takes_the_two_commands_from_the_readme() -> None:
         assert [line for line in printed("Two commands") if part in line] == [command]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.skipif("neutron" not in registered(), reason="the package is not installed")
 @pytest.mark.parametrize(
     "command",

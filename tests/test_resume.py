@@ -130,6 +130,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(whole: Path, tmp_path: Path) -> None:
     moments = random.Random(8)
     start = time.monotonic()
@@ -199,6 +200,7 @@ def test_a_run_that_ended_is_not_continued(whole: Path) -> None:
         ({"table": "other"}, "table: found fake@1.0 "),
     ],
 )
+@pytest.mark.sampled(2)
 def test_the_journal_of_another_run_is_refused(
     whole: Path, tmp_path: Path, changes: dict[str, object], problem: str
 ) -> None:
@@ -231,6 +233,7 @@ def with_line(number: int, change: Callable[[str], str]) -> Callable[[list[str]]
         (lambda lines: [*lines[:4], lines[3], *lines[4:]], "the case stands there twice"),
     ],
 )
+@pytest.mark.sampled(2)
 def test_a_damaged_journal_is_refused(
     whole: Path, tmp_path: Path, change: Callable[[list[str]], list[str]], problem: str
 ) -> None:

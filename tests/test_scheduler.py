@@ -152,12 +152,14 @@ def assert_same(folder: Path, local: Path) -> None:
         assert (folder / name).read_bytes() == (local / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_one_of_two_workers_is_killed(cluster: Cluster, local: Path, tmp_path: Path) -> None:
     told = Told(CASES // 4, lambda: kill(cluster.workers[0]))
     assert_same(run(tmp_path / "out", cluster, told), local)
     assert told.left == CASES // 4 - CASES and cluster.workers[0].returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_scheduler_is_killed_and_another_goes_on(cluster: Cluster, local: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(UsageError, match="--resume goes on"):

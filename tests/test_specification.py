@@ -106,6 +106,7 @@ def known(function: FunctionType) -> Iterator[tuple[object, str]]:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change.function}, {change.old}")
+@pytest.mark.sampled(8)
 def test_a_changed_line_of_a_kernel_fails_gate_1(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
     table = load_table(change.backend.table)
     function, wrong = changed(change)
