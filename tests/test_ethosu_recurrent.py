@@ -23,6 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torchao"),
     pytest.mark.filterwarnings("ignore:The tensor attributes self.*_flat_weights:UserWarning"),
+    pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning"),
 ]
 U55, U85 = "ethos-u55-128", "ethos-u85-256"
 LEAST_DECIBELS = 30.0
