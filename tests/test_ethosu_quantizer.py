@@ -193,6 +193,16 @@ def test_a_change_in_place_that_others_see_stays_one(function: Callable[[torch.T
     torch.testing.assert_close(found(x), function(x))
 
 
+def test_a_change_of_an_input_in_place_stays_one() -> None:
+    """Its caller sees it."""
+    model = exported(Applied(lambda x: x.masked_fill_(x > 0.5, 0.25) + 1), torch.zeros(3, 8))
+    found = quantizer().set_global(INT8).transform_for_annotation(model)
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+    expected = x.masked_fill(x > 0.5, 0.25)
+    found(x)
+    assert torch.equal(x, expected)
+
+
 def test_a_lone_window_has_stride_1() -> None:
     found = quantizer().set_global(INT8).transform_for_annotation(exported(nn.AvgPool2d(8), torch.rand(1, 2, 8, 8)))
     assert list(named(found, "avg_pool2d").args[1:3]) == [[8, 8], [1, 1]]

@@ -32,23 +32,21 @@ def warn_changed_in_place(model: GraphModule, quantizer: str) -> None:
 
 def missing(node: Node, changed: Node) -> Iterator[Node]:
     """Who reads the memory of `changed` after `node` has written to it, and not through the result of `node`."""
-    root = _root(changed)
-    for other in node.graph.nodes:
-        if other is not node and _root(other) is root and node not in _lineage(other):
-            yield from (user for user in other.users if user > node)
+    sharing = [_owner(changed)]
+    for one in sharing:  # which grows by the views of each
+        sharing += [user for user in one.users if user is not node and _viewed(user) is one]
+        yield from (user for user in one.users if user > node)
 
 
-def _lineage(node: Node) -> Iterator[Node]:
-    """The node, and those whose memory its result has, up to the one that made it."""
-    found: Node | None = node
-    while found is not None:
-        yield found
-        found = _viewed(found)
+def is_alone(node: Node, changed: Node) -> bool:
+    """Whether only readers of the result of `node` see what it writes: inputs and buffers outlive a run."""
+    return _owner(changed).op == "call_function" and not any(missing(node, changed))
 
 
-def _root(node: Node) -> Node:
-    *_, last = _lineage(node)
-    return last
+def _owner(node: Node) -> Node:
+    """The node that made the memory which the node's result has."""
+    viewed = _viewed(node)
+    return node if viewed is None else _owner(viewed)
 
 
 def _viewed(node: Node) -> Node | None:

@@ -9,7 +9,7 @@ from torch import fx
 
 from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
 from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape, tensor
-from npu_assay.partitioners.exir.changed_in_place import missing
+from npu_assay.partitioners.exir.changed_in_place import is_alone
 
 aten = torch.ops.aten
 EXTREMES = {aten.max.dim: aten.amax.default, aten.min.dim: aten.amin.default}
@@ -31,8 +31,8 @@ def masked_fill(w: Writer, input: fx.Node, mask: fx.Node, value: float) -> fx.No
 
 
 def masked_fill_(w: Writer, input: fx.Node, mask: fx.Node, value: float) -> fx.Node | None:
-    """As masked_fill, where nobody else reads what the input becomes."""
-    return None if any(missing(w.node, input)) else masked_fill(w, input, mask, value)
+    """As masked_fill, where nobody else sees that the input changes."""
+    return masked_fill(w, input, mask, value) if is_alone(w.node, input) else None
 
 
 def where_number(w: Writer, condition: fx.Node, input: fx.Node | float, other: fx.Node | float) -> fx.Node | None:
