@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.isolation.forking import fork
+from npu_assay.conformance.isolation.forking import close_files, fork
 from npu_assay.conformance.isolation.limits import (
     MEBI,
     Limits,
@@ -155,8 +155,7 @@ def _leave(writing: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nothing, number)
-    os.closerange(3, writing)
-    os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
+    close_files(but=writing)
     if "torch" in sys.modules:  # whose other threads are not in this copy
         sys.modules["torch"].set_num_threads(1)
 

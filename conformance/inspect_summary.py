@@ -9,6 +9,7 @@ from typing import Any, Final
 from npu_assay.conformance.confined import Work, confined
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.isolation.limits import Limits
+from npu_assay.conformance.shapes import check_shape
 
 Summary = dict[str, Any]
 
@@ -19,15 +20,13 @@ _METHOD: Final = {
     "outputs": [str],
     "instructions": int,
     "operators": _CALLS,
-    "delegates": [
-        {"backend": str, "bytes": int, "calls": int, "compile_specs": [str], "operators": (_CALLS, type(None))}
-    ],
+    "delegates": [{"backend": str, "bytes": int, "calls": int, "compile_specs": [str], "operators": (_CALLS, None)}],
     "memory": {
         "arenas": [{"id": int, "bytes": int}],
         "arena_bytes": int,
         "planned_tensors": int,
         "bytes_without_reuse": int,
-        "reuse_ratio": (float, type(None)),
+        "reuse_ratio": (float, None),
     },
 }
 SUMMARY: Final = {
@@ -37,7 +36,7 @@ SUMMARY: Final = {
     "segments": [{"content": str, "bytes": int}],
     "methods": [_METHOD],
 }
-"""The keys of a summary and the types of their values. A list has items of one form, a tuple the forms allowed."""
+"""What a summary holds, as `check_shape` takes it."""
 
 
 def summary_of(path: Path, backends: tuple[str, ...], limits: Limits) -> Summary:
@@ -52,24 +51,8 @@ def summary_of(path: Path, backends: tuple[str, ...], limits: Limits) -> Summary
 
     answer = confined(prepare, limits, str(path))
     try:
-        summary = json.loads(answer)
-    except (ValueError, RecursionError):
-        summary = None
-    if not _has_form(summary, SUMMARY):
-        raise UsageError(f"{path}: its process gave no valid answer")
-    return summary  # type: ignore[no-any-return]  # checked
-
-
-def _has_form(value: Any, form: Any) -> bool:
-    match form:
-        case tuple():
-            return any(_has_form(value, each) for each in form)
-        case list():
-            return type(value) is list and all(_has_form(each, form[0]) for each in value)
-        case dict():
-            return (
-                type(value) is dict
-                and value.keys() == form.keys()
-                and all(_has_form(value[key], each) for key, each in form.items())
-            )
-    return type(value) is form
+        summary: Summary = json.loads(answer)
+        check_shape(summary, SUMMARY)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: its process gave no valid answer") from error
+    return summary

@@ -11,8 +11,8 @@ OF_ANY_KEY = "*"  # as the only key of a shape: any keys, all values of this sha
 def check_shape(data: Any, shape: Any, where: str = "") -> None:
     """Raise ValueError, which names the place, unless `data` has the shape.
 
-    A shape is a type, None, a tuple of alternatives, a list with the shape of all items, or a dict with the shape
-    of each key. True is no int.
+    A shape is a type, None, a tuple of alternatives, which are shapes, a list with the shape of all items, or a dict
+    with the shape of each key. True is no int.
     """
     if isinstance(shape, Mapping):
         _check_mapping(data, shape, where)
@@ -23,7 +23,7 @@ def check_shape(data: Any, shape: Any, where: str = "") -> None:
             check_shape(item, shape[0], f"{where} {number}".strip())
     elif not _is(data, shape):
         kinds = shape if isinstance(shape, tuple) else (shape,)
-        raise _mismatch(data, " or ".join("null" if kind is None else kind.__name__ for kind in kinds), where)
+        raise _mismatch(data, " or ".join(map(_named, kinds)), where)
 
 
 def _check_mapping(data: Any, shape: Mapping[str, Any], where: str) -> None:
@@ -39,7 +39,19 @@ def _check_mapping(data: Any, shape: Mapping[str, Any], where: str) -> None:
 def _is(data: Any, shape: Any) -> bool:
     if isinstance(shape, tuple):
         return any(_is(data, alternative) for alternative in shape)
+    if isinstance(shape, (list, Mapping)):
+        try:
+            check_shape(data, shape)
+        except ValueError:
+            return False
+        return True
     return data is None if shape is None else type(data) is shape
+
+
+def _named(shape: Any) -> str:
+    if isinstance(shape, (list, Mapping)):
+        return "a list" if isinstance(shape, list) else "an object"
+    return "null" if shape is None else str(shape.__name__)
 
 
 def _mismatch(data: Any, expected: str, where: str) -> ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 
 
 def fork(action: Callable[[], object]) -> int:
@@ -20,3 +21,15 @@ def fork(action: Callable[[], object]) -> int:
         code = 0
     finally:
         os._exit(code)
+
+
+def close_files(but: int) -> None:
+    """Close the files that a copy has of the process it was made of, but standard ones and one more."""
+    try:
+        numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:  # where the system does not tell, every number is tried
+        numbers = list(range(os.sysconf("SC_OPEN_MAX")))
+    for number in numbers:
+        if number > 2 and number != but:
+            with suppress(OSError):  # of a number that is no file, or was that of the list
+                os.close(number)

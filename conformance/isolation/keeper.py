@@ -13,11 +13,10 @@ import sys
 import time
 from collections.abc import Callable
 
-from npu_assay.conformance.isolation.forking import fork
+from npu_assay.conformance.isolation.forking import close_files, fork
 from npu_assay.conformance.isolation.leaks import GRACE, end_children
 from npu_assay.conformance.isolation.limits import adopt_orphans, end
 
-FILES = 2**16  # numbers of open files that are closed
 LOOK = 0.2  # seconds between two looks at the nursery where the system does not tell of its end
 
 
@@ -36,8 +35,7 @@ def start(action: Callable[[], object]) -> tuple[int, int]:
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         kept = fork(action)
-        os.closerange(3, watched)  # the nursery's connection among them, which would not end otherwise
-        os.closerange(watched + 1, FILES)
+        close_files(but=watched)  # the nursery's connection among them, which would not end otherwise
         _end_like(_kept_until(kept, watched))
 
     keeper = fork(keep)

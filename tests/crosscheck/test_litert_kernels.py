@@ -31,29 +31,43 @@ def differing(program: Program) -> int:
     return expected.size if found.shape != expected.shape else int((found != expected).sum())
 
 
+def wrong(operator: str, seeds: range) -> dict[int, int]:
+    """How many codes differ, by seed, where any does."""
+    counts = {seed: differing(PROGRAMS[operator](Draw(seed))) for seed in seeds}
+    return {seed: count for seed, count in counts.items() if count}
+
+
+def check_random_programs(operator: str, count: int) -> None:
+    """No code differs in so many programs, whose seeds follow from the operator's name."""
+    first = zlib.crc32(operator.encode())
+    found = wrong(operator, range(first, first + count))
+    assert not found, f"{operator}: {len(found)} of {count} programs differ (seed: codes) {found}"
+
+
+def check_extreme_scales(operator: str) -> None:
+    """Ratios far above 1 and down to 0. What is refused is undefined in LiteRT, or aborts it, and is not run."""
+    compared = 0
+    for seed in range(60):
+        try:
+            found = differing(PROGRAMS[operator](Draw(seed, (-30, 10))))
+        except ValueError as refused:
+            assert "expected" in str(refused)
+            continue
+        compared += 1
+        assert not found, f"{operator}: {found} codes differ with seed {seed}"
+    assert compared > 40
+
+
 @pytest.mark.sampled(15)
 @pytest.mark.parametrize("operator", sorted(PROGRAMS))
 def test_equals_the_reference_kernel(operator: str) -> None:
-    seeds = range(zlib.crc32(operator.encode()), zlib.crc32(operator.encode()) + COUNT)
-    wrong = {seed: count for seed in seeds if (count := differing(PROGRAMS[operator](Draw(seed))))}
-    assert not wrong, f"{operator}: {len(wrong)} of {COUNT} programs differ (seed: codes) {wrong}"
+    check_random_programs(operator, COUNT)
 
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("operator", WIDE)
 def test_equals_the_reference_kernel_for_extreme_scales(operator: str) -> None:
-    """Ratios far above 1 and down to 0. What a kernel refuses is undefined in LiteRT, or aborts it, and is not run."""
-    compared = 0
-    for seed in range(60):
-        try:
-            program = PROGRAMS[operator](Draw(seed, (-30, 10)))
-            wrong = differing(program)
-        except ValueError as refused:
-            assert "expected" in str(refused)
-            continue
-        compared += 1
-        assert not wrong, f"{operator}: {wrong} codes differ with seed {seed}"
-    assert compared > 40
+    check_extreme_scales(operator)
 
 
 def test_another_rescale_scheme_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

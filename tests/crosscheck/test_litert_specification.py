@@ -5,15 +5,13 @@ A whole run has 10,000 random programs and more; a sample of the tests has those
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from crosscheck import kernel_programs
-from crosscheck.draw import Draw
-from crosscheck.test_litert_kernels import WIDE, differing
+from crosscheck.test_litert_kernels import WIDE, check_extreme_scales, check_random_programs, wrong
 from torch import Tensor
 
 from npu_assay.reference.arithmetic import tflite
@@ -73,34 +71,16 @@ def in_place_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_programs, "softmax", specification.softmax)
 
 
-def wrong(operator: str, seeds: range) -> dict[int, int]:
-    """How many codes differ, by seed, where any does."""
-    counts = {seed: differing(kernel_programs.PROGRAMS[operator](Draw(seed))) for seed in seeds}
-    return {seed: count for seed, count in counts.items() if count}
-
-
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_no_code_differs(operator: str) -> None:
-    first = zlib.crc32(operator.encode())
-    found = wrong(operator, range(first, first + COUNT))
-    assert not found, f"{operator}: {len(found)} of {COUNT} programs differ (seed: codes) {found}"
+    check_random_programs(operator, COUNT)
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("operator", WIDE)
 def test_no_code_differs_at_extreme_scales(operator: str) -> None:
-    """Ratios far above 1 and down to 0. What is refused is undefined in LiteRT, or aborts it, and is not run."""
-    compared = 0
-    for seed in range(60):
-        try:
-            found = differing(kernel_programs.PROGRAMS[operator](Draw(seed, (-30, 10))))
-        except ValueError as refused:
-            assert "expected" in str(refused)
-            continue
-        compared += 1
-        assert not found, f"{operator}: {found} codes differ with seed {seed}"
-    assert compared > 40
+    check_extreme_scales(operator)
 
 
 def test_another_rounding_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
