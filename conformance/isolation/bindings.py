@@ -38,13 +38,15 @@ class Place:
         """The names that stand for something else, or for nothing; they are put back.
 
         New names are none of them, as importing adds some, but for those that hide an inherited one. Nor is a module
-        that its own import put in place of something.
+        that its own import put in place of something, nor what torch itself sets with a setting of `State`.
         """
         found = []
         for name in self._hiding():
             _delete(self.owner, name)
             found.append(f"{self.name}.{name}")
         for name, value in self.before.items():
+            if f"{self.name}.{name}" in _SET_BY_TORCH:
+                continue
             after = self.names.get(name, _GONE)
             if after is not value and after is not sys.modules.get(f"{self.name}.{name}", value):
                 _set(self.owner, name, value)
@@ -61,6 +63,7 @@ class Place:
 
 
 _GONE = object()
+_SET_BY_TORCH = ("torch.Storage",)  # by torch.set_default_dtype, and put back by it
 
 
 @dataclass
