@@ -36,9 +36,9 @@ from npu_assay.conformance.results import NOISE
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE
 from npu_assay.reference import golden, integer, onnx_golden
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.golden import Bounded, Codes
+from npu_assay.reference.arithmetic.xnnpack import is_matrix_product
+from npu_assay.reference.golden import Bounded, Codes, accuracy_xnnpack
 from npu_assay.reference.integer import QTensor
-from npu_assay.reference.xnnpack import accuracy, dynamic
 
 CODES_END = 127
 """The largest code of 8 bits."""
@@ -179,7 +179,7 @@ class _Arithmetic:
         computed = self.dtype if self.dtype in golden.FORMATS else torch.float32
         reals = golden.run_float(step.op, args, kwargs, computed)
         if self.delegated and self.scheme == XNNPACK:
-            reals = tuple(accuracy.allowed(step.op, real, computed) for real in reals)
+            reals = tuple(accuracy_xnnpack.allowed(step.op, real, computed) for real in reals)
         return [self._result(step, args, kwargs, real) for real in reals]
 
     def _chosen(self, step: Step, operands: Mapping[Ref, Bounded]) -> Mapping[Ref, Bounded]:
@@ -214,7 +214,7 @@ def _quantised_rows(step: Step, operands: Mapping[Ref, Bounded]) -> tuple[int, .
         return everywhere[-1:]
     stride, padding, _, transposed, _, groups = step.args[3:9]
     pads = [(size,) for size in padding]
-    single = not transposed and dynamic.is_matrix_product(weight.shape[2:], stride, pads, groups)
+    single = not transposed and is_matrix_product(weight.shape[2:], stride, pads, groups)
     return everywhere[1:2] if single else everywhere[1:]
 
 

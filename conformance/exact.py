@@ -206,4 +206,4 @@ def _real_step(step: Step, found: Exact) -> None:
             found.reals[ref] = real
         else:
             y = affine(step.quant)
-            found.codes[ref] = QTensor(integer.quantize(y)(real), y.scale, y.zero_point)
+            found.codes[ref] = QTensor(integer.quantize(real, y), y.scale, y.zero_point)

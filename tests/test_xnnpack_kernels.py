@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine, float32
-from npu_assay.reference.arithmetic import xnnpack
+from npu_assay.reference.arithmetic import xnnpack as specified
+from npu_assay.reference.golden.accuracy_xnnpack import FLOAT32
 from npu_assay.reference.xnnpack import convert, dynamic, rational, static
 from npu_assay.reference.xnnpack import float32 as reals
-from npu_assay.reference.xnnpack.accuracy import FLOAT32
 from npu_assay.reference.xnnpack.fma import accumulate, flushed, fma
 from npu_assay.reference.xnnpack.output import code
 
@@ -184,8 +184,8 @@ def test_dequantize_and_requantize() -> None:
 
 def test_the_step_of_a_bias_is_rounded_per_channel_only() -> None:
     x, bias = Affine(float32(0.1), 0), torch.tensor([1.0, -2.0])
-    assert xnnpack.quantize_bias(bias, x, (0.003,)).tolist() == [round(1 / (0.003 * float32(0.1))), -6667]
-    assert xnnpack.quantize_bias(bias, x, (0.003, 0.003)).dtype == torch.int32
+    assert specified.static.quantize_bias(bias, x, (0.003,)).tolist() == [round(1 / (0.003 * float32(0.1))), -6667]
+    assert specified.static.quantize_bias(bias, x, (0.003, 0.003)).dtype == torch.int32
 
 
 # ------------------------------------------------------------------------------------------------ fused sums

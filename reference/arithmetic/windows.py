@@ -67,6 +67,15 @@ def scattered(
     return acc
 
 
+def transposed(
+    image: Tensor, weights: Tensor, stride: Pair, dilation: Pair, padding: Padding, output_padding: Pair
+) -> tuple[list[int], Pair, Pair, Pair]:
+    """Size, stride, dilation and crop for `scattered`, of a transposed convolution that is given by its padding."""
+    extents = zip(image.shape[1:3], weights.shape[1:3], stride, dilation, padding, output_padding, strict=True)
+    size = [(n - 1) * s + (k - 1) * d + 1 + more - sum(cut) for n, k, s, d, cut, more in extents]
+    return size, stride, dilation, (padding[0][0], padding[1][0])
+
+
 def _by_groups(cells: Tensor, weights: Tensor, groups: int) -> Tensor:
     """cells [N, H, W, groups, I] times weights [O, I]: [N, H, W, O], the outputs of each group from its own cells."""
     kernel = weights.to(torch.int64).reshape(groups, weights.shape[0] // groups, weights.shape[1])

@@ -1,6 +1,6 @@
 """The slack of XNNPACK's static int8 operators, in output steps, beside half a step and float32's relative errors.
 
-Source: the formulas of `npu_assay.reference.xnnpack.static`.
+Source: the formulas of `npu_assay.reference.arithmetic.xnnpack.static`.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic import tflite
+from npu_assay.reference.arithmetic.xnnpack import quantize
 from npu_assay.reference.golden.aten import ALIASES, bound, canonical
 from npu_assay.reference.golden.weighted import MOVEMENT
 from npu_assay.reference.integer import arithmetic, images, movement, tosa, xnnpack
 from npu_assay.reference.integer.operand import IntegerError, QTensor, Rule
 from npu_assay.reference.integer.reals import reals, run_dynamic, run_reals
 from npu_assay.reference.integer.xnnpack import FUSED, PRODUCTS
-from npu_assay.reference.xnnpack.convert import quantize
 
 __all__ = [
     "FUSED",

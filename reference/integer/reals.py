@@ -9,13 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from npu_assay.reference.arithmetic.xnnpack import dynamic, flushed
 from npu_assay.reference.golden.aten import CLONE, aten, bound, canonical
 from npu_assay.reference.golden.float32 import ONE_ROUNDING
 from npu_assay.reference.golden.weighted import MOVEMENT, PAD, POOLS
 from npu_assay.reference.integer.operand import Given, IntegerError, QTensor, on_images, pair, require, symmetric
 from npu_assay.reference.integer.xnnpack import output_major
-from npu_assay.reference.xnnpack import dynamic
-from npu_assay.reference.xnnpack.fma import flushed
 
 EXACT = MOVEMENT | POOLS | ONE_ROUNDING | {PAD}
 """Operators of which IEEE floats have one result: a choice, a move, or one operation that rounds correctly."""
@@ -68,22 +67,21 @@ def _weights(given: Given) -> QTensor:
 def _linear(given: Given) -> Tensor:
     weight = _weights(given)
     if weight.group is None:
-        return dynamic.linear(weight.codes, weight.scales, given["bias"])(given["input"])
+        return dynamic.linear(given["input"], weight.codes, weight.scales, given["bias"])
     scales = torch.tensor(weight.scales).reshape(weight.codes.shape[0], -1)
-    return dynamic.groupwise_linear(weight.codes, scales, given["bias"])(given["input"])
+    return dynamic.groupwise_linear(given["input"], weight.codes, scales, given["bias"])
 
 
 def _convolution(given: Given) -> Tensor:
     weight = _weights(given)
     rank, groups = weight.codes.dim() - 2, int(given["groups"])
     kernel = weight.codes if rank == 2 else weight.codes.unsqueeze(-2)
+    x, bias = given["input"], given["bias"]
     stride, dilation = pair(given["stride"], rank), pair(given["dilation"], rank)
-    padding = symmetric(given["padding"], rank)
+    window = (stride, dilation, symmetric(given["padding"], rank))
     if given["transposed"]:
         more = (0, pair(given["output_padding"], 1)[1]) if rank == 1 else pair(given["output_padding"])
-        laid = output_major(kernel, groups).contiguous()
-        prepared = dynamic.transpose_conv2d(laid, weight.scales, given["bias"], stride, dilation, padding, more, groups)
-    else:
-        laid = kernel.permute(0, 2, 3, 1).contiguous()
-        prepared = dynamic.conv2d(laid, weight.scales, given["bias"], stride, dilation, padding, groups)
-    return on_images(prepared, given["input"])
+        laid = output_major(kernel, groups)
+        return on_images(lambda image: dynamic.transpose_conv2d(image, laid, weight.scales, bias, *window, more), x)
+    laid = kernel.permute(0, 2, 3, 1)
+    return on_images(lambda image: dynamic.conv2d(image, laid, weight.scales, bias, *window), x)

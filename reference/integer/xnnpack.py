@@ -1,4 +1,4 @@
-"""Static int8 as XNNPACK computes it: ATen operators on codes, by `npu_assay.reference.arithmetic.xnnpack`.
+"""Static int8 as XNNPACK computes it: ATen operators on codes, by `npu_assay.reference.arithmetic.xnnpack.static`.
 
 Which operators there are, and that movement and max pooling never rescale: ExecuTorch's XNNPACK delegate.
 A bias is real, and made into codes of the accumulator's steps.
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.arithmetic import xnnpack
+from npu_assay.reference.arithmetic.xnnpack import static
 from npu_assay.reference.golden.aten import CLONE, aten
 from npu_assay.reference.integer.operand import (
     Given,
@@ -50,7 +50,7 @@ def _limits(lower: str | float, upper: str | float | None) -> Rule:
         lo, hi = (given[limit] if isinstance(limit, str) else limit for limit in (lower, upper))
         if lo is not None and hi is not None:
             lo = min(lo, hi)  # torch takes the upper of two crossed limits
-        return xnnpack.clamp(x.codes, lo, hi, x.affine, y)
+        return static.clamp(x.codes, lo, hi, x.affine, y)
 
     return rule
 
@@ -61,13 +61,13 @@ def _bias(given: Given, x: QTensor, weight: QTensor) -> Tensor | None:
     if found is None:
         return None
     require(isinstance(found, Tensor), "bias", type(found).__name__, "a real tensor")
-    return xnnpack.quantize_bias(found, x.affine, weight.scales)
+    return static.quantize_bias(found, x.affine, weight.scales)
 
 
 def _linear(given: Given, y: Affine) -> Tensor:
     x, weight = operand(given, "input"), operand(given, "weight")
     require(weight.zero_point == 0, "linear", f"weight zero point {weight.zero_point}", "0")
-    return xnnpack.linear(x.codes, weight.codes, _bias(given, x, weight), x.affine, weight.scales, y)
+    return static.linear(x.codes, weight.codes, _bias(given, x, weight), x.affine, weight.scales, y)
 
 
 def _convolution(given: Given, y: Affine) -> Tensor:
@@ -82,9 +82,9 @@ def _convolution(given: Given, y: Affine) -> Tensor:
     if given["transposed"]:
         more = (0, pair(given["output_padding"], 1)[1]) if rank == 1 else pair(given["output_padding"])
         laid = output_major(kernel, int(given["groups"]))
-        return on_images(lambda codes: xnnpack.transpose_conv2d(codes, laid, *constants, *window, more), x.codes)
+        return on_images(lambda codes: static.transpose_conv2d(codes, laid, *constants, *window, more), x.codes)
     laid = kernel.permute(0, 2, 3, 1)
-    return on_images(lambda codes: xnnpack.conv2d(codes, laid, *constants, *window), x.codes)
+    return on_images(lambda codes: static.conv2d(codes, laid, *constants, *window), x.codes)
 
 
 def output_major(kernel: Tensor, groups: int) -> Tensor:
@@ -99,7 +99,7 @@ def _mean(given: Given, y: Affine) -> Tensor:
     dims = sorted(axis % x.codes.dim() for axis in given["dim"])
     images = x.codes.dim() == 4 and dims == [2, 3] and bool(given["keepdim"])
     require(images, "mean", f"dims {dims} of rank {x.codes.dim()}", "height and width of images, kept")
-    return on_images(lambda codes: xnnpack.mean(codes, x.affine, y), x.codes)
+    return on_images(lambda codes: static.mean(codes, x.affine, y), x.codes)
 
 
 def _max_pool(given: Given, y: Affine) -> Tensor:
@@ -149,9 +149,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.relu6.default": _limits(0.0, 6.0),
         "aten.hardtanh.default": _limits("min_val", "max_val"),
         "aten.clamp.default": _limits("min", "max"),
-        "aten.add.Tensor": _binary("aten.add.Tensor", xnnpack.add),
-        "aten.sub.Tensor": _binary("aten.sub.Tensor", xnnpack.sub),
-        "aten.mul.Tensor": _binary("aten.mul.Tensor", xnnpack.mul),
+        "aten.add.Tensor": _binary("aten.add.Tensor", static.add),
+        "aten.sub.Tensor": _binary("aten.sub.Tensor", static.sub),
+        "aten.mul.Tensor": _binary("aten.mul.Tensor", static.mul),
         "aten.linear.default": _linear,
         "aten.convolution.default": _convolution,
         "aten.mean.dim": _mean,

@@ -7,5 +7,4 @@ on tensors of any fitting shape that never changes its inputs.
     convert       quantize, dequantize: between reals and codes
     dynamic       linear, conv2d, transpose_conv2d, groupwise_linear: reals that are quantised per row on the way in
     float32       kernels on real numbers, with XNNPACK's formulas
-    accuracy      how far a real kernel may be from the exact result, with its source
 """

@@ -1,8 +1,4 @@
-"""XNNPACK devices that compute something else.
-
-The golden of activations quantised at run time has the same kernels, so a fault holds only while the device loads or
-runs.
-"""
+"""XNNPACK devices that compute something else."""
 
 from __future__ import annotations
 

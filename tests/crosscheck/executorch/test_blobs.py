@@ -1,7 +1,7 @@
 """Our delegate blobs on the real runtime give what the simulated device gives: every accepted case of the table.
 
 Codes, and floats out of codes, to the last bit; float32 and float16 to the last bit, too, but for the operators of
-`npu_assay.reference.xnnpack.accuracy.APART`, which stay within what is stated there. Each blob runs on the
+`npu_assay.reference.golden.accuracy_xnnpack.APART`, which stay within what is stated there. Each blob runs on the
 case's own inputs, at a second size where sizes are open, and on random and extreme ones. The real runtime is a child
 process: when it dies, the case that it ran fails and the others go on.
 """
@@ -28,7 +28,7 @@ from npu_assay.conformance.table import Row, load_table
 from npu_assay.partitioners.exir import CompileSpec, run_program, to_backend
 from npu_assay.partitioners.xnnpack import XnnpackRuntime, backend
 from npu_assay.partitioners.xnnpack.runtime import InputError, Port, Program
-from npu_assay.reference.xnnpack.accuracy import APART, Accuracy
+from npu_assay.reference.golden.accuracy_xnnpack import APART, Accuracy
 
 TABLE = load_table("xnnpack@1.5")
 ACCEPTED = [case for case in cases_for(TABLE) if case.expect == "accept"]

@@ -15,7 +15,7 @@ from crosscheck.executorch import library, subgraphs
 from crosscheck.executorch.subgraphs import Array, Draw, Program
 
 from npu_assay.partitioners.xnnpack.runtime import load_model, run_program
-from npu_assay.reference.xnnpack.accuracy import APART, Accuracy
+from npu_assay.reference.golden.accuracy_xnnpack import APART, Accuracy
 
 COUNT = 40
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine, check_scale
-from npu_assay.reference.arithmetic.windows import NO_PADDING, Padding, Pair, convolved, padded, scattered
+from npu_assay.reference.arithmetic.windows import NO_PADDING, Padding, Pair, convolved, padded, scattered, transposed
 
 f32 = np.float32
 SUM_BITS = 20
@@ -111,9 +111,7 @@ def transpose_conv2d(
 
     OH = (H - 1) * stride + (KH - 1) * dilation + 1 + output_padding - top - bottom.
     """
-    extents = zip(codes.shape[1:3], weights.shape[1:3], stride, dilation, padding, output_padding, strict=True)
-    size = [(n - 1) * s + (k - 1) * d + 1 + more - sum(cut) for n, k, s, d, cut, more in extents]
-    acc = scattered(_centred(codes, x), weights, size, stride, dilation, (padding[0][0], padding[1][0]))
+    acc = scattered(_centred(codes, x), weights, *transposed(codes, weights, stride, dilation, padding, output_padding))
     return _requantised(_with(acc, bias), _ratios(x, scales, y, weights.shape[0]), y)
 
 
