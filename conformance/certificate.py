@@ -19,6 +19,7 @@ from npu_assay.conformance.waivers import Waiver, WaiverError, waived_cases, wai
 
 SCHEMA = 4
 PATH = "PYTHONPATH"  # in `environment`: the one without which the backend is not found, if there is one
+TRUST = "self-declared"  # the most that a certificate can say of itself, see docs/reading-a-certificate.md
 SEAL = "sha256"  # the key of the certificate's own digest
 COUNTS = ("cases", "pass", "unspecified", "fail", "waived")
 DIGESTS = {OF_ANY_KEY: str}
@@ -36,6 +37,7 @@ SHAPE = {
     "results_sha256": str,
     "reports": DIGESTS,
     SEAL: str,
+    "trust": str,
     "certified": bool,
     "counts": dict.fromkeys(COUNTS, int),
     "objections": [str],
@@ -115,7 +117,8 @@ class Certificate:
     The backend's `tools` are those of its blob checks that took part; their versions are in `environment`.
     table: name, version, path (None: the backend's own), sha256.
     made: date of the run (UTC), with which the waivers' expiry is compared.
-    reports: the digest of each report, by file. fuzz: of the run's random programs, if there were any.
+    reports: the digest of each report, by file. trust: always that it is self-declared; a signature, or a run of its
+    cases again, is for others to look at. fuzz: of the run's random programs, if there were any.
     """
 
     schema: int
@@ -131,6 +134,7 @@ class Certificate:
     counts: Mapping[str, int]
     objections: tuple[str, ...]
     reports: Mapping[str, str] = field(default_factory=dict)
+    trust: str = TRUST
     fuzz: Fuzz | None = None
 
     @property
@@ -211,6 +215,8 @@ def _certificate(data: Any) -> Certificate:
     check_shape(data, SHAPE | SHAPE_OF_FUZZ if isinstance(data, dict) and "fuzz" in data else SHAPE)
     if data["schema"] != SCHEMA:
         raise ValueError(f"schema {data['schema']!r}, expected {SCHEMA}")
+    if data["trust"] != TRUST:
+        raise ValueError(f"trust {data['trust']!r:.40}, expected {TRUST!r}: no certificate says more of itself")
     changed = {
         "selection": Selection(**data["selection"]),
         "waivers": tuple(_waiver(waiver, number) for number, waiver in enumerate(data["waivers"], 1)),

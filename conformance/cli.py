@@ -20,10 +20,10 @@ from npu_assay.conformance.commands.shared import (
     Seconds,
     cores,
     memory_option,
-    plain,
     timeout_option,
     usage_errors,
 )
+from npu_assay.conformance.commands.verify import verify
 
 if TYPE_CHECKING:
     from npu_assay.conformance.execution import Pool
@@ -156,31 +156,6 @@ def _cluster(address: str) -> Pool:
     return Scheduler(address)
 
 
-@main.command()
-@click.argument("folder", metavar="DIR|ARCHIVE", type=click.Path(path_type=Path))
-def verify(folder: Path) -> None:
-    """Derive the verdict of a results folder, or of an archive of one, again: from its results and its table.
-
-    Exit codes: 0 certified, 1 not certified, 2 nothing that a run wrote.
-    """
-    from npu_assay.conformance.certificate import verdict_text
-    from npu_assay.conformance.verification import verify as verify_folder
-
-    with usage_errors():
-        found = verify_folder(folder, _today())
-    for note in found.notes:
-        click.echo(f"note: {plain(note)}")
-    for problem in found.problems:
-        click.echo(f"problem: {plain(problem)}")
-    if found.verdict is not None:
-        click.echo(", ".join(f"{count} {name}" for name, count in found.verdict.counts.items()))
-        for objection in found.verdict.objections:
-            click.echo(f"because: {plain(objection)}")
-    counts = {} if found.verdict is None else found.verdict.counts
-    click.echo(f"{folder}: {verdict_text(found.certified, counts)}")
-    raise SystemExit(CERTIFIED if found.certified else NOT_CERTIFIED)
-
-
 backend_option = click.option(
     "--backend",
     "specs",
@@ -265,6 +240,7 @@ main.add_command(judge)
 main.add_command(mutate)
 main.add_command(new)
 main.add_command(package)
+main.add_command(verify)
 
 
 if __name__ == "__main__":

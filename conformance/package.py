@@ -50,6 +50,17 @@ def writing(folder: Path) -> Iterator[None]:
         raise PackageError(f"{folder}: cannot be written: {error.strerror}") from error
 
 
+def check_target(folder: Path, target: Path) -> None:
+    """What is made of a run stands beside its folder: inside, it could take the place of one of the run's own files.
+
+    Raises PackageError.
+    """
+    if target.is_dir():
+        raise PackageError(f"{target}: a folder, expected the name of a file")
+    if target.resolve().is_relative_to(folder.resolve()):
+        raise PackageError(f"{target}: inside {folder}, whose files it is made of; expected --out FILE elsewhere")
+
+
 def results_text(results: Sequence[CaseResult]) -> str:
     """results.jsonl: one line per case, sorted by case id."""
     return "".join(to_line(result) + "\n" for result in sorted(results, key=lambda result: result.case))

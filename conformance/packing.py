@@ -9,7 +9,7 @@ from pathlib import Path
 
 from npu_assay.conformance.archive import MEMBERS, archive_bytes
 from npu_assay.conformance.contents import read_folder
-from npu_assay.conformance.package import PackageError, writing
+from npu_assay.conformance.package import PackageError, check_target, writing
 from npu_assay.conformance.verification import Verification, verify_contents
 from npu_assay.files import write_whole
 
@@ -34,7 +34,7 @@ def pack(folder: Path, target: Path, today: datetime.date) -> Packed:
     contents = read_folder(folder)
     if not contents.files:
         raise PackageError(f"{folder}: no run has written here, expected a folder of 'assay certify'")
-    _check_target(folder, target)
+    check_target(folder, target)
     verification = verify_contents(contents, today)
     if verification.problems:
         return Packed(verification)
@@ -43,11 +43,3 @@ def pack(folder: Path, target: Path, today: datetime.date) -> Packed:
     with writing(target):
         write_whole(target, data)
     return Packed(verification, tuple(sorted(files)), len(data), hashlib.sha256(data).hexdigest())
-
-
-def _check_target(folder: Path, target: Path) -> None:
-    """An archive stands beside its folder: inside, it could take the place of one of the run's own files."""
-    if target.is_dir():
-        raise PackageError(f"{target}: a folder, expected the name of a file")
-    if target.resolve().is_relative_to(folder.resolve()):
-        raise PackageError(f"{target}: inside {folder}, whose files it is made of; expected --out FILE elsewhere")

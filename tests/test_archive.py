@@ -56,7 +56,7 @@ def test_a_folder_becomes_one_archive_that_is_certified(folder: Path, tmp_path: 
     assert packed.exit_code == 0 and packed.output.endswith("\ncertified\n")
     assert verify(out, TODAY).certified
     found = call("verify", out)
-    assert found.exit_code == 0 and found.output.endswith("a.zip: certified\n")
+    assert found.exit_code == 0 and found.output.endswith("a.zip: certified, self-declared\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zip"]
 
 

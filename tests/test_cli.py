@@ -85,7 +85,7 @@ def test_certify_and_verify_a_sound_backend(tmp_path: Path) -> None:
     code, text = assay("certify", "fake_backend:backend", "-n", "1", "--out", str(tmp_path))
     assert code == 0 and "CERTIFIED: fake_backend:backend against fake@1.0" in text
     code, text = assay("verify", str(tmp_path))
-    assert code == 0 and text.splitlines()[-1].endswith(": certified")
+    assert code == 0 and text.splitlines()[-1].endswith(": certified, self-declared")
 
 
 @pytest.mark.parametrize(("name", "code"), [("backend", 0), ("drifts", 1)])
@@ -111,7 +111,7 @@ def test_what_is_waived_is_said_in_the_last_line(tmp_path: Path) -> None:
     last = f"CERTIFIED WITH {waived}: fake_backend:drifts against fake@1.0"
     assert text.splitlines()[-1].lower() == last.lower()
     code, text = assay("verify", str(tmp_path / "out"))
-    assert code == 0 and text.splitlines()[-1] == f"{tmp_path / 'out'}: certified with {waived}"
+    assert code == 0 and text.splitlines()[-1] == f"{tmp_path / 'out'}: certified with {waived}, self-declared"
 
 
 def test_two_processes_write_the_same_bytes_as_one(tmp_path: Path) -> None:

@@ -193,6 +193,17 @@ def test_no_text_of_a_backend_is_html_in_markdown(hostile: Report) -> None:
     assert "assay certify fake_backend:drifts -k" in text and "\n```sh\n" in text
 
 
+def test_every_report_says_who_vouches_for_it(failing: Report) -> None:
+    console = Console(file=io.StringIO())
+    summary(console, failing, Path("x"))
+    for text in (markdown(failing), html(failing), console.file.getvalue()):  # type: ignore[attr-defined]
+        (line,) = [line for line in text.splitlines() if "self-declared: " in line]
+        assert all(command in line for command in ("assay attest", "assay verify --key", "assay verify --rerun"))
+    suites = ElementTree.fromstring(junit(failing)).findall("testsuite")
+    found = [[p.attrib for p in suite.findall("properties/property")] for suite in suites]
+    assert found == [[{"name": "trust", "value": "self-declared"}]] * len(suites)
+
+
 def test_junit_counts_what_it_lists(failing: Report) -> None:
     tree = ElementTree.fromstring(junit(failing))
     assert sum(int(suite.get("tests", "")) for suite in tree) == len(list(tree.iter("testcase")))

@@ -16,7 +16,7 @@ from npu_assay.conformance.certificate import verdict_text
 from npu_assay.conformance.plain import plain
 from npu_assay.conformance.report.data import Report, command
 from npu_assay.conformance.report.findings import Finding
-from npu_assay.conformance.report.words import LISTED, cases_text, counted, listed, trait_text
+from npu_assay.conformance.report.words import LISTED, TRUST_MEANS, cases_text, counted, listed, trait_text
 from npu_assay.conformance.results import CaseResult
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def summary(console: Console, report: Report, folder: Path) -> None:
             f"{counted(fuzz.programs, 'random program')} of seed {fuzz.seed}: {fuzz.fail} fail", highlight=False
         )
     console.print(plain(f"report: {folder / 'report.html'}"), highlight=False, markup=False, soft_wrap=True)
+    console.print(f"trust: {certificate.trust}: {TRUST_MEANS}", highlight=False, markup=False, soft_wrap=True)
     if certificate.certified:
         _print_certified(console, name, counts)
         return

@@ -16,6 +16,8 @@ def junit(report: Report) -> str:
     for row, tally in report.rows:
         if tally.cases:
             suite = ElementTree.SubElement(root, "testsuite", {"name": row, **_counts(tally)})
+            properties = ElementTree.SubElement(suite, "properties")
+            ElementTree.SubElement(properties, "property", name="trust", value=report.certificate.trust)
             for result in report.results:
                 if result.row == row:
                     _case(suite, result, failed.get(result.case))

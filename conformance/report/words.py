@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.traits import Trait
 
+TRUST_MEANS = (
+    "the backend's tester says so. 'assay attest' signs it, 'assay verify --key' checks that; "
+    "'assay verify --rerun' runs the cases again"
+)
+"""What a self-declared certificate is, and what would make it more."""
 LISTED = 4  # names before the rest is only counted
 
 
