@@ -26,8 +26,8 @@ class Change(NamedTuple):
 Line = tuple[str, str, str, str, str]
 """Module, function, text, other text, row without "aten."."""
 
-INT8, TOSA, XNNPACK = "npu_assay.reference.int8", "npu_assay.reference.tosa", "npu_assay.reference.xnnpack"
-RESCALE = "npu_assay.reference.rescale"
+INT8, RESCALE = "npu_assay.partitioners.common.int8", "npu_assay.partitioners.common.rescale"
+TOSA, XNNPACK = "npu_assay.partitioners.ethosu.kernels", "npu_assay.partitioners.xnnpack.kernels"
 
 DOUBLE_ROUNDING: tuple[Line, ...] = (
     # O1: the double rounding made single, in the stage that most kernels end with

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
+from npu_assay.partitioners.common.int8.elementwise import abs_, sub
 from npu_assay.partitioners.exir import (
     Backend,
     BackendDetails,
@@ -32,7 +33,6 @@ from npu_assay.partitioners.exir.backend import BlobCheck
 from npu_assay.partitioners.exir.faults import Fault
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8.elementwise import abs_, sub
 
 LIMITS = {"aten.abs.default": 2**23, "aten.neg.default": 2**19}  # output steps per input step
 TAG = "delegation_tag"

@@ -41,13 +41,14 @@ def test_imports_go_one_way() -> None:
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("reference/arithmetic/tflite/rounding.py", "from npu_assay.reference.int8 import output"),
-        ("reference/integer/operand.py", "from npu_assay.reference import rescale"),
-        ("reference/golden/bounded.py", "from npu_assay.reference.xnnpack import dynamic"),
-        ("conformance/chain.py", "from npu_assay.reference.tosa import products"),
-        ("reference/xnnpack/fma.py", "from npu_assay.reference.arithmetic.xnnpack import fused"),
-        ("partitioners/neutron/device/elementwise.py", "from npu_assay.reference.arithmetic import tflite"),
+        ("reference/arithmetic/tflite/rounding.py", "from npu_assay.partitioners.common.int8 import output"),
+        ("reference/integer/operand.py", "from npu_assay.partitioners.common import rescale"),
+        ("reference/golden/bounded.py", "from npu_assay.partitioners.xnnpack.kernels import dynamic"),
+        ("conformance/chain.py", "from npu_assay.partitioners.common.int8 import products"),
         ("conformance/exact.py", "from npu_assay.partitioners.neutron import device"),
+        ("partitioners/neutron/device/elementwise.py", "from npu_assay.reference.arithmetic import tflite"),
+        ("partitioners/xnnpack/kernels/fma.py", "from npu_assay.reference.arithmetic.xnnpack import fused"),
+        ("partitioners/common/rescale.py", "from npu_assay.partitioners.neutron import device"),
     ],
 )
 def test_an_import_of_the_wrong_way_is_found(module: str, line: str, tmp_path: Path) -> None:
@@ -58,13 +59,23 @@ def test_an_import_of_the_wrong_way_is_found(module: str, line: str, tmp_path: P
     assert run.returncode == 1 and "BROKEN" in run.stdout, run.stdout + run.stderr
 
 
+def forbidden(name: str) -> set[str]:
+    """What the contract of a name forbids."""
+    modules = next(contract for contract in contracts() if contract["name"] == name)["forbidden_modules"]
+    assert isinstance(modules, list)
+    return set(modules)
+
+
 def test_every_vendor_is_in_the_contracts() -> None:
     vendors = {f"npu_assay.partitioners.{p.parent.name}" for p in (ROOT / "partitioners").glob("*/__init__.py")}
     vendors -= {"npu_assay.partitioners.exir"}
-    for name in ("conformance never imports a vendor", "the export API knows neither vendors nor the reference"):
-        contract = next(c for c in contracts() if c["name"] == name)
-        forbidden = contract["forbidden_modules"]
-        assert isinstance(forbidden, list) and vendors <= set(forbidden)
+    assert vendors <= forbidden("conformance never imports a vendor, nor what vendors compute with")
+    assert vendors <= forbidden("the export API knows neither vendors nor the reference")
+
+
+def test_what_devices_may_import_of_the_reference_are_quantisations_alone() -> None:
+    parts = {f"npu_assay.reference.{path.stem}" for path in (ROOT / "reference").glob("[!_]*")}
+    assert parts - forbidden("devices never import what judges them") == {"npu_assay.reference.affine"}
 
 
 def called(tree: ast.AST) -> Iterator[str]:

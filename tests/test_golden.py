@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.rescale import SCHEMES
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.golden import (
     OPERATORS,
@@ -28,7 +29,6 @@ from npu_assay.reference.golden import (
     values,
 )
 from npu_assay.reference.golden.slack import RELATIVE
-from npu_assay.reference.rescale import SCHEMES
 
 F64 = torch.float64
 

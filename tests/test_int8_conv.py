@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.accumulate import exact_dtype, folded
+from npu_assay.partitioners.common.int8.conv import conv2d, depthwise_conv2d, transpose_conv
+from npu_assay.partitioners.common.int8.matmul import batch_matmul, fully_connected, fully_connected_dynamic
+from npu_assay.partitioners.common.rescale import quantize_multiplier, tflite_double_round, tflite_float64
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8.accumulate import exact_dtype, folded
-from npu_assay.reference.int8.conv import conv2d, depthwise_conv2d, transpose_conv
-from npu_assay.reference.int8.matmul import batch_matmul, fully_connected, fully_connected_dynamic
-from npu_assay.reference.rescale import quantize_multiplier, tflite_double_round, tflite_float64
 
 Pair = tuple[int, int]
 X = Affine(0.5, -3)

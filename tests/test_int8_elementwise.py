@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.reference.affine import Affine, dequantise, quantise
-from npu_assay.reference.int8.elementwise import (
+from npu_assay.partitioners.common.int8.elementwise import (
     abs_,
     add,
     leaky_relu,
@@ -22,8 +21,9 @@ from npu_assay.reference.int8.elementwise import (
     requantize,
     sub,
 )
-from npu_assay.reference.int8.lut import ALL_CODES, logistic, lookup, tanh
-from npu_assay.reference.int8.softmax import OUTPUT, softmax
+from npu_assay.partitioners.common.int8.lut import ALL_CODES, logistic, lookup, tanh
+from npu_assay.partitioners.common.int8.softmax import OUTPUT, softmax
+from npu_assay.reference.affine import Affine, dequantise, quantise
 
 ONE = Affine(1.0, 0)
 TWO = Affine(2.0, 0)

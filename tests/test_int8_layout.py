@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.layout import concat, pad, reshape, slice_, transpose
+from npu_assay.partitioners.common.int8.pool import avg_pool2d, max_pool2d, mean
+from npu_assay.partitioners.common.int8.resize import resize_bilinear, resize_nearest
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8.layout import concat, pad, reshape, slice_, transpose
-from npu_assay.reference.int8.pool import avg_pool2d, max_pool2d, mean
-from npu_assay.reference.int8.resize import resize_bilinear, resize_nearest
 
 ONE = Affine(1.0, 0)
 

@@ -17,9 +17,9 @@ from npu_assay.conformance.exact import exact_codes
 from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.numerics import GateResult, Golden, golden, judge
 from npu_assay.conformance.programs import model_inputs, module
+from npu_assay.partitioners.common.rescale import quantize_multiplier, tflite_single_round
 from npu_assay.reference.affine import Affine, float32
 from npu_assay.reference.arithmetic import tflite
-from npu_assay.reference.rescale import quantize_multiplier, tflite_single_round
 
 SCHEME = "tflite_double_round"
 Q = quant(0.05, 3)

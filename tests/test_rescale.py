@@ -8,9 +8,8 @@ import random
 import pytest
 import torch
 
-from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8.output import double_round_stage, float64_stage
-from npu_assay.reference.rescale import (
+from npu_assay.partitioners.common.int8.output import double_round_stage, float64_stage
+from npu_assay.partitioners.common.rescale import (
     SCHEMES,
     double_rounder,
     half_away_,
@@ -22,6 +21,7 @@ from npu_assay.reference.rescale import (
     tosa_single_round,
     xnnpack_fp32,
 )
+from npu_assay.reference.affine import Affine
 
 HALF = 2**30
 """The multiplier of 1/2 in 31 fraction bits."""

@@ -23,7 +23,15 @@ from npu_assay.conformance.package import CERTIFICATE, JOURNAL
 from npu_assay.conformance.sources import backend_files
 
 TESTS = Path(__file__).parent
-SHARED = "npu_assay/partitioners/__init__.py"  # what imports the suite's API runs this, too
+PARTITIONERS = TESTS.parent / "partitioners"
+API = "npu_assay/partitioners/__init__.py"  # what imports the suite's API runs this, too
+
+
+def modules(folder: str) -> set[str]:
+    """The modules in a folder of ours beside the export API, as a certificate names them."""
+    paths = (PARTITIONERS / folder).rglob("*.py")
+    return {f"npu_assay/partitioners/{path.relative_to(PARTITIONERS).as_posix()}" for path in paths}
+
 
 # ------------------------------------------------------------------------------------ a run that is continued
 
@@ -110,7 +118,7 @@ def test_a_run_is_continued_when_other_files_have_changed(interrupted: Path, tmp
     _, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
     sources = json.loads((copy / "out" / CERTIFICATE).read_text())["backend"]["sources"]
-    assert set(sources) == {*EDITS, "npu.py", "data/fake@1.0.toml", "data/strange@1.0.toml", SHARED}
+    assert set(sources) == {*EDITS, "npu.py", "data/fake@1.0.toml", "data/strange@1.0.toml", API, *modules("common")}
 
 
 # ------------------------------------------------------------------------------------ our own backends
@@ -121,15 +129,13 @@ def test_a_fault_is_of_the_same_files_as_its_backend(vendor: str) -> None:
     package = f"npu_assay.partitioners.{vendor}"
     files = backend_sources(f"{package}:any")
     assert backend_sources(f"{package}.faults:any") == files
-    folder = TESTS.parent / "partitioners" / vendor
-    modules = {f"npu_assay/partitioners/{path.relative_to(folder.parent).as_posix()}" for path in folder.rglob("*.py")}
-    assert set(files) == {*modules, SHARED}
+    assert set(files) == {*modules(vendor), *modules("common"), API}
 
 
 def test_an_adapter_is_of_its_own_package() -> None:
     files = backend_files("npu_assay.conformance.adapters.onnxruntime")
     own = "npu_assay/conformance/adapters/onnxruntime"
-    assert set(files) == {f"{own}/__init__.py", f"{own}/provider.py", SHARED}
+    assert set(files) == {f"{own}/__init__.py", f"{own}/provider.py", API}
 
 
 # ------------------------------------------------------------------------------------ which modules

@@ -1,4 +1,4 @@
-"""The kernels of `npu_assay.reference.tosa` against TOSA's formulas in whole numbers."""
+"""The kernels of `npu_assay.partitioners.ethosu.kernels` against TOSA's formulas in whole numbers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.reference.tosa import Codes, Unpredictable, codes, elementwise, images, movement, products, scale
-from npu_assay.reference.tosa.numbers import require_within
-from npu_assay.reference.tosa.rescale import rescale, rounded
+from npu_assay.partitioners.ethosu.kernels import (
+    Codes,
+    Unpredictable,
+    codes,
+    elementwise,
+    images,
+    movement,
+    products,
+    scale,
+)
+from npu_assay.partitioners.ethosu.kernels.numbers import require_within
+from npu_assay.partitioners.ethosu.kernels.rescale import rescale, rounded
 
 INT32 = (-(2**31), 2**31 - 1)
 EVERY = torch.arange(-128, 128, dtype=torch.int8)

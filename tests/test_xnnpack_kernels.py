@@ -1,4 +1,4 @@
-"""The kernels of `npu_assay.reference.xnnpack` against their formulas in whole numbers, fractions and float64."""
+"""The kernels of `partitioners.xnnpack.kernels` against their formulas in whole numbers, fractions and float64."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.xnnpack.kernels import convert, dynamic, rational, static
+from npu_assay.partitioners.xnnpack.kernels import float32 as reals
+from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, flushed, fma
+from npu_assay.partitioners.xnnpack.kernels.output import code
 from npu_assay.reference.affine import Affine, float32
 from npu_assay.reference.arithmetic import xnnpack as specified
 from npu_assay.reference.golden.accuracy_xnnpack import FLOAT32
-from npu_assay.reference.xnnpack import convert, dynamic, rational, static
-from npu_assay.reference.xnnpack import float32 as reals
-from npu_assay.reference.xnnpack.fma import accumulate, flushed, fma
-from npu_assay.reference.xnnpack.output import code
 
 ALL = torch.arange(-128, 128).to(torch.int8)
 PAIRS = (ALL.repeat_interleave(256), ALL.repeat(256))

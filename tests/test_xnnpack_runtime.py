@@ -17,10 +17,10 @@ from npu_assay.partitioners.exir.flatbuffer import FormatError
 from npu_assay.partitioners.xnnpack import xnn_format, xnn_schema
 from npu_assay.partitioners.xnnpack.device.operators import RULES
 from npu_assay.partitioners.xnnpack.device.site import DeviceError
+from npu_assay.partitioners.xnnpack.kernels import dynamic, static
 from npu_assay.partitioners.xnnpack.runtime import InputError, XnnpackRuntime, load_model
 from npu_assay.partitioners.xnnpack.xnn_model import PerChannel, PerGroup, PerToken, XModel, XNode, packed_int4
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.xnnpack import dynamic, static
 
 RUNTIME = XnnpackRuntime()
 

@@ -15,10 +15,10 @@ import torch
 from crosscheck.draw import Draw, tensor
 from torch import Tensor
 
+from npu_assay.partitioners.xnnpack.kernels import convert, fma, static
+from npu_assay.partitioners.xnnpack.kernels import dynamic as dynamic_kernels
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic import xnnpack as specified
-from npu_assay.reference.xnnpack import convert, fma, static
-from npu_assay.reference.xnnpack import dynamic as dynamic_kernels
 
 COUNT = 250
 

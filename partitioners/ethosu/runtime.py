@@ -15,15 +15,15 @@ from typing import Final
 
 import torch
 
+from npu_assay.partitioners.common.int8.buffers import Buffers
 from npu_assay.partitioners.ethosu import tosa_format
 from npu_assay.partitioners.ethosu.device.operators import PRODUCTS, prepare
 from npu_assay.partitioners.ethosu.device.site import DeviceError, Kernel, Site, Span, tensor_of
 from npu_assay.partitioners.ethosu.device.spans import of_result, of_tensor
+from npu_assay.partitioners.ethosu.kernels.numbers import DTYPES, Unpredictable
 from npu_assay.partitioners.ethosu.tosa_check import completed
 from npu_assay.partitioners.ethosu.tosa_model import TModel, TOperator, TShape, TTensor
 from npu_assay.partitioners.exir.backend import CompileSpec
-from npu_assay.reference.int8.buffers import Buffers
-from npu_assay.reference.tosa.numbers import DTYPES, Unpredictable
 
 WORK_LIMIT: Final = 2**35
 """Multiplications of all operators of a graph together."""

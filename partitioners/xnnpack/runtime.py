@@ -19,9 +19,9 @@ from npu_assay.partitioners.xnnpack import xnn_format
 from npu_assay.partitioners.xnnpack.device.operators import prepare
 from npu_assay.partitioners.xnnpack.device.site import NUMBERS, DeviceError, Kernel, Site, check_windows, tensor_of
 from npu_assay.partitioners.xnnpack.device.work import check_work, work
+from npu_assay.partitioners.xnnpack.kernels.output import OnCodes
 from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, XModel, XNode, XValue
 from npu_assay.partitioners.xnnpack.xnn_shapes import output_shape
-from npu_assay.reference.xnnpack.output import OnCodes
 
 MEMORY_LIMIT: Final = 2**27
 """Elements of all values of a model together."""

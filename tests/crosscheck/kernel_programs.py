@@ -14,9 +14,9 @@ from crosscheck.litert import Array, Spec, constant, one_operator
 from crosscheck.litert_draw import Program, constant_of, int32, spec
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8 import conv, elementwise, layout, lut, matmul, pool, resize
+from npu_assay.partitioners.common.int8.softmax import OUTPUT, softmax
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8 import conv, elementwise, layout, lut, matmul, pool, resize
-from npu_assay.reference.int8.softmax import OUTPUT, softmax
 
 VALID = 1
 SAME = 0

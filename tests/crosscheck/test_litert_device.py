@@ -94,7 +94,7 @@ def test_operator_numbers_are_the_published_ones(code: str) -> None:
 
 
 def test_a_device_that_rounds_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from npu_assay.reference.int8 import elementwise
+    from npu_assay.partitioners.common.int8 import elementwise
 
     model = arithmetic()
     monkeypatch.setattr(elementwise, "tflite_double_round", lambda acc, m, e: (acc * m + (1 << (30 - e))) >> (31 - e))

@@ -11,8 +11,8 @@ from crosscheck.kernel_programs import PROGRAMS
 from crosscheck.litert import run_litert
 from crosscheck.litert_draw import Program
 
-from npu_assay.reference import rescale
-from npu_assay.reference.int8 import elementwise
+from npu_assay.partitioners.common import rescale
+from npu_assay.partitioners.common.int8 import elementwise
 
 COUNT = 200
 

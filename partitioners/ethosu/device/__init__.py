@@ -1,1 +1,1 @@
-"""The simulated Ethos-U: prepares the operators of a TOSA graph with the arithmetic of npu_assay.reference.tosa."""
+"""The simulated Ethos-U prepares the operators of a TOSA graph with the arithmetic of `ethosu.kernels`."""

@@ -9,11 +9,11 @@ import torch
 
 from npu_assay.partitioners.ethosu.device import spans
 from npu_assay.partitioners.ethosu.device.site import Kernel, Site, Span, Step
-from npu_assay.reference.tosa import elementwise, placed
-from npu_assay.reference.tosa.numbers import DTYPES, Codes, codes
-from npu_assay.reference.tosa.products import Product
-from npu_assay.reference.tosa.rescale import of_product
-from npu_assay.reference.tosa.rescale import rescale as rescale_kernel
+from npu_assay.partitioners.ethosu.kernels import elementwise, placed
+from npu_assay.partitioners.ethosu.kernels.numbers import DTYPES, Codes, codes
+from npu_assay.partitioners.ethosu.kernels.products import Product
+from npu_assay.partitioners.ethosu.kernels.rescale import of_product
+from npu_assay.partitioners.ethosu.kernels.rescale import rescale as rescale_kernel
 
 _UNCHECKED: Final[Mapping[str, tuple[Callable[[Site], Span], Kernel]]] = {
     "ADD": (spans.total, torch.add),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from npu_assay.partitioners.ethosu.device.site import Site, Step
-from npu_assay.reference.tosa import images
-from npu_assay.reference.tosa.numbers import DTYPES, codes
+from npu_assay.partitioners.ethosu.kernels import images
+from npu_assay.partitioners.ethosu.kernels.numbers import DTYPES, codes
 
 
 def average_pool(site: Site) -> Step:

@@ -7,8 +7,8 @@ from typing import Final
 
 from npu_assay.partitioners.ethosu.device import spans
 from npu_assay.partitioners.ethosu.device.site import Kernel, Site, Step
-from npu_assay.reference.tosa import movement, placed
-from npu_assay.reference.tosa.numbers import DTYPES
+from npu_assay.partitioners.ethosu.kernels import movement, placed
+from npu_assay.partitioners.ethosu.kernels.numbers import DTYPES
 
 ALONG: Final[Mapping[str, Callable[[int], Kernel]]] = {
     "ARGMAX": movement.argmax,

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from npu_assay.partitioners.ethosu.device import elementwise, images, movement, products
 from npu_assay.partitioners.ethosu.device.site import DeviceError, Kernel, Site, Step
-from npu_assay.reference.tosa.elementwise import BINARY, UNARY
-from npu_assay.reference.tosa.products import integers
+from npu_assay.partitioners.ethosu.kernels.elementwise import BINARY, UNARY
+from npu_assay.partitioners.ethosu.kernels.products import integers
 
 RULES: Final[Mapping[str, Callable[[Site], Step]]] = {
     **dict.fromkeys((*UNARY, *BINARY), elementwise.plain),

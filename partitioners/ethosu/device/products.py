@@ -7,10 +7,10 @@ from math import prod
 
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.buffers import Place
 from npu_assay.partitioners.ethosu.device.site import Site, Step
-from npu_assay.reference.int8.buffers import Place
-from npu_assay.reference.tosa import products
-from npu_assay.reference.tosa.products import Product, integers
+from npu_assay.partitioners.ethosu.kernels import products
+from npu_assay.partitioners.ethosu.kernels.products import Product, integers
 
 Maker = Callable[[Tensor, Tensor, Place | None], Product]
 """From weights and bias to the kernel of the input, with a place of its own or not."""

@@ -14,13 +14,13 @@ from typing import Final
 import numpy as np
 import torch
 
+from npu_assay.partitioners.common.int8.accumulate import Padding
+from npu_assay.partitioners.common.int8.buffers import Buffers, Place
+from npu_assay.partitioners.ethosu.kernels.numbers import Codes, codes
+from npu_assay.partitioners.ethosu.kernels.products import Product
 from npu_assay.partitioners.ethosu.tosa_model import Array, TTensor
 from npu_assay.partitioners.ethosu.tosa_rules.use import Use
 from npu_assay.partitioners.exir.flatbuffer import FormatError
-from npu_assay.reference.int8.accumulate import Padding
-from npu_assay.reference.int8.buffers import Buffers, Place
-from npu_assay.reference.tosa.numbers import Codes, codes
-from npu_assay.reference.tosa.products import Product
 
 Kernel = Callable[..., torch.Tensor]
 Span = tuple[int, int]

@@ -10,8 +10,8 @@ from itertools import product
 from typing import Final
 
 from npu_assay.partitioners.ethosu.device.site import Site, Span
+from npu_assay.partitioners.ethosu.kernels.numbers import INT32, codes
 from npu_assay.partitioners.ethosu.tosa_model import TTensor
-from npu_assay.reference.tosa.numbers import INT32, codes
 
 _TYPES: Final[Mapping[str, Span]] = {
     "BOOL": (0, 1),

@@ -11,18 +11,18 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8 import accumulate, sums
+from npu_assay.partitioners.common.int8 import products as float_products
+from npu_assay.partitioners.common.rescale import tosa_single_round
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu.device import elementwise as device_elementwise
 from npu_assay.partitioners.ethosu.device import operators
 from npu_assay.partitioners.ethosu.device.site import Kernel, Site, Step
+from npu_assay.partitioners.ethosu.kernels import images
+from npu_assay.partitioners.ethosu.kernels import rescale as scaling
+from npu_assay.partitioners.ethosu.kernels.numbers import Codes
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.exir.faults import Patch, with_device
-from npu_assay.reference.int8 import accumulate, sums
-from npu_assay.reference.int8 import products as float_products
-from npu_assay.reference.rescale import tosa_single_round
-from npu_assay.reference.tosa import images
-from npu_assay.reference.tosa import rescale as scaling
-from npu_assay.reference.tosa.numbers import Codes
 
 
 def device(patched: Patch, backend: Backend = ethos_u55) -> Backend:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from npu_assay.partitioners.common.rescale import tosa_multiplier
 from npu_assay.partitioners.ethosu.lowering.scaling import rescaled
 from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES, Array, TModel, TOperator, TShape, TTensor
 from npu_assay.partitioners.exir.layout import Layout, arranged
-from npu_assay.reference.rescale import tosa_multiplier
 
 LIMITS: Mapping[str, tuple[int, int]] = {
     "INT8": (-(2**7), 2**7 - 1),

@@ -11,12 +11,12 @@ from math import prod
 
 import torch
 
+from npu_assay.partitioners.common.int8 import conv
 from npu_assay.partitioners.neutron.device.elementwise import fused_bounds
 from npu_assay.partitioners.neutron.device.site import SIDE_LIMIT, WINDOW_LIMIT, WORK_LIMIT, Kernel, Site, Step
 from npu_assay.partitioners.neutron.device.window import Pair, Window, fits_memory, window
 from npu_assay.partitioners.neutron.tflite_model import Tensor
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8 import conv
 
 BIAS_TOLERANCE = 1e-5
 """Relative; a product of two float32 scales, rounded to float32, is within 2**-23 of theirs."""

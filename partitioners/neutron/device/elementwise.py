@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Final
 
+from npu_assay.partitioners.common.int8 import elementwise, lut
+from npu_assay.partitioners.common.int8 import softmax as softmax_kernel
+from npu_assay.partitioners.common.int8.output import Bounds
 from npu_assay.partitioners.neutron.device.site import Shape, Site, Step
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8 import elementwise, lut
-from npu_assay.reference.int8 import softmax as softmax_kernel
-from npu_assay.reference.int8.output import Bounds
 
 REAL_LIMITS: Final[dict[str, tuple[float | None, float | None]]] = {
     "RELU": (0.0, None),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from math import prod
 
+from npu_assay.partitioners.common.int8 import layout
 from npu_assay.partitioners.neutron.device.site import Shape, Site, Step
-from npu_assay.reference.int8 import layout
 
 
 def pad(site: Site) -> Step:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from npu_assay.partitioners.common.int8 import pool, resize
 from npu_assay.partitioners.neutron.device.site import SIDE_LIMIT, Kernel, Site, Step
 from npu_assay.partitioners.neutron.device.window import Window, fits_memory, window
-from npu_assay.reference.int8 import pool, resize
 
 
 def average_pool_2d(site: Site) -> Step:

@@ -15,14 +15,14 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8 import conv, elementwise, matmul, output, pool
+from npu_assay.partitioners.common.rescale import tflite_double_round, tflite_single_round
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.exir.faults import Patch, with_device
 from npu_assay.partitioners.neutron import backend
 from npu_assay.partitioners.neutron.device.operators import RULES
 from npu_assay.partitioners.neutron.device.site import Kernel, Site
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8 import conv, elementwise, matmul, output, pool
-from npu_assay.reference.rescale import tflite_double_round, tflite_single_round
 
 
 def device(patched: Patch) -> Backend:

@@ -9,11 +9,11 @@ from typing import Final
 import torch
 
 from npu_assay.partitioners.xnnpack.device.site import FLOATS, Kernel, Site, Step, in_float32, limited
+from npu_assay.partitioners.xnnpack.kernels import convert as conversions
+from npu_assay.partitioners.xnnpack.kernels import rational, static
+from npu_assay.partitioners.xnnpack.kernels.fma import flushed
+from npu_assay.partitioners.xnnpack.kernels.output import Bounds, Kernel2
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.xnnpack import convert as conversions
-from npu_assay.reference.xnnpack import rational, static
-from npu_assay.reference.xnnpack.fma import flushed
-from npu_assay.reference.xnnpack.output import Bounds, Kernel2
 
 UNARY: Final[Mapping[str, Kernel]] = {
     "Abs": lambda x: flushed(x).abs(),

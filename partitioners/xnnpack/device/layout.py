@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from npu_assay.partitioners.xnnpack.device.site import Site, Step
-from npu_assay.reference.xnnpack.output import code
+from npu_assay.partitioners.xnnpack.kernels.output import code
 
 
 def copy(site: Site) -> Step:

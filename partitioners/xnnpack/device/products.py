@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from npu_assay.partitioners.xnnpack.device.site import SIDE_LIMIT, Kernel, Site, Step, in_float32
+from npu_assay.partitioners.xnnpack.kernels import dynamic, float32, static
 from npu_assay.partitioners.xnnpack.xnn_model import TRANSPOSE_WEIGHTS, PerGroup, PerToken, unpacked_int4
-from npu_assay.reference.xnnpack import dynamic, float32, static
 
 
 def batch_matmul(site: Site) -> Step:

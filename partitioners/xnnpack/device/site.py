@@ -14,11 +14,11 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from npu_assay.partitioners.common.int8.accumulate import Padding, Pair
 from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.xnnpack.kernels.output import Bounds, code
 from npu_assay.partitioners.xnnpack.xnn_model import Array, PerChannel, PerTensor, XNode, XValue
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8.accumulate import Padding, Pair
-from npu_assay.reference.xnnpack.output import Bounds, code
 
 Kernel = Callable[..., torch.Tensor]
 

@@ -16,10 +16,10 @@ from npu_assay.partitioners.xnnpack import backend
 from npu_assay.partitioners.xnnpack.device import elementwise, pooling, products
 from npu_assay.partitioners.xnnpack.device.operators import RULES
 from npu_assay.partitioners.xnnpack.device.site import Kernel, Site, Step
+from npu_assay.partitioners.xnnpack.kernels import dynamic, rational, static
+from npu_assay.partitioners.xnnpack.kernels.output import Bounds, limits
 from npu_assay.partitioners.xnnpack.runtime import Program
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.xnnpack import dynamic, rational, static
-from npu_assay.reference.xnnpack.output import Bounds, limits
 
 
 def device(patched: Patch = lambda: patch.dict({}), after: Any = lambda program, outputs: outputs) -> Backend:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.lut import ALL_CODES, table_kernel
+from npu_assay.partitioners.xnnpack.kernels.output import Kernel, OnCodes
 from npu_assay.reference.affine import Affine, float32
-from npu_assay.reference.int8.lut import ALL_CODES, table_kernel
-from npu_assay.reference.xnnpack.output import Kernel, OnCodes
 
 
 def quantize(y: Affine, half: bool = False) -> OnCodes:

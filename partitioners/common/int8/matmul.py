@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.accumulate import as_float, exact_dtype, folded, largest_input
+from npu_assay.partitioners.common.int8.output import Bounds, Kernel, Kernel2, double_round_stage, float64_stage
+from npu_assay.partitioners.common.rescale import quantize_multiplier
 from npu_assay.reference.affine import Affine, check_scale, float32
-from npu_assay.reference.int8.accumulate import as_float, exact_dtype, folded, largest_input
-from npu_assay.reference.int8.output import Bounds, Kernel, Kernel2, double_round_stage, float64_stage
-from npu_assay.reference.rescale import quantize_multiplier
 
 
 def fully_connected(

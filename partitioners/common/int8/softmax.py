@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.output import Kernel
+from npu_assay.partitioners.common.rescale import quantize_multiplier
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8.output import Kernel
-from npu_assay.reference.rescale import quantize_multiplier
 
 OUTPUT = Affine(1 / 256, -128)
 """The quantisation that SOFTMAX's output has."""

@@ -1,8 +1,8 @@
 """Accumulators of convolutions, NHWC: exact integers as floating-point numbers, before any rescale.
 
 Codes may have up to 16 bits: `x` gives their range and zero point. Padded cells hold the zero point. float32
-where every partial sum provably fits its 24 bits, else float64; see npu_assay.reference.int8.accumulate. Raise
-ValueError for accumulators that may need more than `bits` bits and a sign, and for shapes that do not fit together.
+where every partial sum provably fits its 24 bits, else float64; see `accumulate`. Raise ValueError for accumulators
+that may need more than `bits` bits and a sign, and for shapes that do not fit together.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8.accumulate import (
+from npu_assay.partitioners.common.int8.accumulate import (
     NO_PADDING,
     Padding,
     Pair,
@@ -26,6 +25,7 @@ from npu_assay.reference.int8.accumulate import (
     padded_float,
     window_rows,
 )
+from npu_assay.reference.affine import Affine
 
 Kernel = Callable[[Tensor], Tensor]
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, largest_input
+from npu_assay.partitioners.common.int8.lut import ALL_CODES, table_kernel
+from npu_assay.partitioners.xnnpack.kernels import products
+from npu_assay.partitioners.xnnpack.kernels.output import Bounds, Kernel, OnCodes, code, fp32_stage, limits, ratios
+from npu_assay.partitioners.xnnpack.kernels.pool import max_pool2d as max_pool2d
 from npu_assay.reference.affine import Affine, float32
-from npu_assay.reference.int8.accumulate import NO_PADDING, Padding, Pair, largest_input
-from npu_assay.reference.int8.lut import ALL_CODES, table_kernel
-from npu_assay.reference.xnnpack import products
-from npu_assay.reference.xnnpack.output import Bounds, Kernel, OnCodes, code, fp32_stage, limits, ratios
-from npu_assay.reference.xnnpack.pool import max_pool2d as max_pool2d
 
 _PRECISION = 20
 """Fraction bits, at most, of the larger operand's multiplier in a sum."""

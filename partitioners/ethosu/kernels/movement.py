@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from npu_assay.reference.int8.layout import pad as pad
-from npu_assay.reference.int8.layout import reshape as reshape
-from npu_assay.reference.int8.layout import slice_ as slice_
-from npu_assay.reference.int8.layout import transpose as transpose
-from npu_assay.reference.tosa.numbers import INT32, Kernel, Unpredictable, require_within
+from npu_assay.partitioners.common.int8.layout import pad as pad
+from npu_assay.partitioners.common.int8.layout import reshape as reshape
+from npu_assay.partitioners.common.int8.layout import slice_ as slice_
+from npu_assay.partitioners.common.int8.layout import transpose as transpose
+from npu_assay.partitioners.ethosu.kernels.numbers import INT32, Kernel, Unpredictable, require_within
 
 
 def concat(axis: int) -> Callable[..., Tensor]:

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.output import Bounds, Kernel
+from npu_assay.partitioners.common.rescale import half_away_
 from npu_assay.reference.affine import Affine, float32
-from npu_assay.reference.int8.output import Bounds, Kernel
-from npu_assay.reference.rescale import half_away_
 
 ALL_CODES = torch.arange(256, dtype=torch.uint8).view(torch.int8).to(torch.int64)
 """Every int8 code, 0 to 127 and then -128 to -1: a table's index is the code's bit pattern as uint8."""

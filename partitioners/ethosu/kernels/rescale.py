@@ -21,18 +21,18 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from npu_assay.reference.int8.buffers import Place
-from npu_assay.reference.int8.lut import ALL_CODES, lookup
-from npu_assay.reference.rescale import tosa_multiplier, tosa_single_round
-from npu_assay.reference.tosa import placed
-from npu_assay.reference.tosa.numbers import INT32, Codes, Kernel, Unpredictable, require_within
-from npu_assay.reference.tosa.products import Product
+from npu_assay.partitioners.common.int8.buffers import Place
+from npu_assay.partitioners.common.int8.lut import ALL_CODES, lookup
+from npu_assay.partitioners.common.rescale import tosa_multiplier, tosa_single_round
+from npu_assay.partitioners.ethosu.kernels import placed
+from npu_assay.partitioners.ethosu.kernels.numbers import INT32, Codes, Kernel, Unpredictable, require_within
+from npu_assay.partitioners.ethosu.kernels.products import Product
 
 _EXACT: Final = 53
 
 
 def scale(ratio: float, width: int = 32) -> tuple[int, int]:
-    """(multiplier, shift) of a positive real ratio; width 32 with scale32, else 16. See npu_assay.reference.rescale."""
+    """(multiplier, shift) of a positive real ratio; width 32 with scale32, else 16. See `tosa_multiplier`."""
     return tosa_multiplier(ratio, width)
 
 

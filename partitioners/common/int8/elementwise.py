@@ -13,10 +13,10 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.lut import ALL_CODES, lookup, table_kernel
+from npu_assay.partitioners.common.int8.output import Bounds, Kernel, Kernel2, bounds, double_round_stage
+from npu_assay.partitioners.common.rescale import half_away_, quantize_multiplier, tflite_double_round
 from npu_assay.reference.affine import Affine, float32
-from npu_assay.reference.int8.lut import ALL_CODES, lookup, table_kernel
-from npu_assay.reference.int8.output import Bounds, Kernel, Kernel2, bounds, double_round_stage
-from npu_assay.reference.rescale import half_away_, quantize_multiplier, tflite_double_round
 
 _LEFT_SHIFT = 20
 _WORTH_A_TABLE = 1 << 12

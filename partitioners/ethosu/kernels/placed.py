@@ -1,4 +1,4 @@
-"""Kernels with a place, see npu_assay.reference.int8.buffers: the arithmetic of their neighbours, on kept memory."""
+"""Kernels with a place, see `common.int8.buffers`: the arithmetic of their neighbours, on kept memory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8 import products, sums
+from npu_assay.partitioners.common.int8.accumulate import Padding, Pair, window_starts
+from npu_assay.partitioners.common.int8.buffers import Place, remembered
+from npu_assay.partitioners.ethosu.kernels.numbers import Kernel
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8 import products, sums
-from npu_assay.reference.int8.accumulate import Padding, Pair, window_starts
-from npu_assay.reference.int8.buffers import Place, remembered
-from npu_assay.reference.tosa.numbers import Kernel
 
 _SHORT_ROW: Final = 64
 """Channels from which a pass needs no longer rows."""
@@ -130,7 +130,7 @@ def floored(ratio: Tensor, offset: Tensor, low: int, high: int, dtype: torch.dty
 
 
 def lookup(table: Tensor, place: Place) -> Kernel:
-    """`npu_assay.reference.int8.lut.lookup`."""
+    """`npu_assay.partitioners.common.int8.lut.lookup`."""
     places = place.buffers.shared("codes", place.x, torch.int32)
     result = torch.empty(place.y, dtype=table.dtype)
     bits, flat, entries = remembered(lambda codes: codes.view(torch.uint8)), places.view(-1), result.view(-1)
@@ -144,7 +144,7 @@ def lookup(table: Tensor, place: Place) -> Kernel:
 
 
 def pad(paddings: Sequence[Pair], code: int, dtype: torch.dtype, place: Place) -> Kernel:
-    """`npu_assay.reference.tosa.movement.pad`."""
+    """`npu_assay.partitioners.ethosu.kernels.movement.pad`."""
     result = torch.full(place.y, code, dtype=dtype)
     middle = result
     for axis, (before, _) in enumerate(paddings):
@@ -163,7 +163,7 @@ def clamp(low: int, high: int, dtype: torch.dtype, place: Place) -> Kernel:
 
 
 def transpose(perm: Sequence[int], dtype: torch.dtype, place: Place) -> Kernel:
-    """`npu_assay.reference.tosa.movement.transpose`."""
+    """`npu_assay.partitioners.ethosu.kernels.movement.transpose`."""
     result, view = torch.empty(place.y, dtype=dtype), remembered(lambda x: x.permute(*perm))
     return lambda x: result.copy_(view(x))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from npu_assay.reference.int8.output import Kernel
+from npu_assay.partitioners.common.int8.output import Kernel
 
 
 def pad(paddings: Sequence[tuple[int, int]], code: int) -> Kernel:

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.accumulate import Pair
+from npu_assay.partitioners.common.int8.output import Kernel
 from npu_assay.reference.affine import float32
-from npu_assay.reference.int8.accumulate import Pair
-from npu_assay.reference.int8.output import Kernel
 
 _ONE = 1 << 10
 

@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8.accumulate import (
+from npu_assay.partitioners.common.int8.accumulate import (
     NO_PADDING,
     Padding,
     Pair,
@@ -23,8 +22,9 @@ from npu_assay.reference.int8.accumulate import (
     pad_hw,
     padded_float,
 )
-from npu_assay.reference.int8.output import Kernel, double_round_stage
-from npu_assay.reference.rescale import quantize_multiplier
+from npu_assay.partitioners.common.int8.output import Kernel, double_round_stage
+from npu_assay.partitioners.common.rescale import quantize_multiplier
+from npu_assay.reference.affine import Affine
 
 
 def avg_pool2d(kernel: Pair, stride: Pair, x: Affine, padding: Padding = NO_PADDING) -> Kernel:

@@ -13,12 +13,12 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8 import products, sums
+from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype, folded
+from npu_assay.partitioners.common.int8.buffers import Place
+from npu_assay.partitioners.ethosu.kernels import placed
+from npu_assay.partitioners.ethosu.kernels.numbers import Codes, Kernel, Kernel2, require_within
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8 import products, sums
-from npu_assay.reference.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype, folded
-from npu_assay.reference.int8.buffers import Place
-from npu_assay.reference.tosa import placed
-from npu_assay.reference.tosa.numbers import Codes, Kernel, Kernel2, require_within
 
 EXACT: Final = 53
 """Bits of a float64, in which every sum here is exact."""

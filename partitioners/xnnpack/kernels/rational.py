@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from npu_assay.reference.xnnpack.fma import flushed, fma
+from npu_assay.partitioners.xnnpack.kernels.fma import flushed, fma
 
 _EXP_P = (1.0, 0.41594290733, 0.072068706155, 0.0055380910635)
 _EXP_Q = (1.0, -0.27720427513, 0.023986088112)

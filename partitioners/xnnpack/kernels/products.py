@@ -1,7 +1,7 @@
 """Exact integer accumulators of products of steps (codes less their zero point), as floating-point numbers.
 
 Channels last. Steps come as float32, or int8 where the zero point is 0. float32 where every partial sum provably
-fits its 24 bits, else float64; see npu_assay.reference.int8.accumulate. Padded cells are 0.
+fits its 24 bits, else float64; see npu_assay.partitioners.common.int8.accumulate. Padded cells are 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from npu_assay.reference.int8.accumulate import (
+from npu_assay.partitioners.common.int8.accumulate import (
     NO_PADDING,
     Padding,
     Pair,
@@ -20,7 +20,7 @@ from npu_assay.reference.int8.accumulate import (
     pad_hw,
     window_rows,
 )
-from npu_assay.reference.xnnpack.output import Kernel
+from npu_assay.partitioners.xnnpack.kernels.output import Kernel
 
 
 def linear(weights: Tensor, bias: Tensor | None, largest: int) -> Kernel:

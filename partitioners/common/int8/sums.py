@@ -12,8 +12,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, output_size, padded, window_rows
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.int8.accumulate import NO_PADDING, Padding, Pair, output_size, padded, window_rows
 
 Kernel = Callable[[Tensor], Tensor]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.rescale import double_rounder, half_away_
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.rescale import double_rounder, half_away_
 
 Kernel = Callable[[Tensor], Tensor]
 Kernel2 = Callable[[Tensor, Tensor], Tensor]

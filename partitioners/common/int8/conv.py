@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8 import products
+from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair
+from npu_assay.partitioners.common.int8.output import Bounds, Kernel, double_round_stage
+from npu_assay.partitioners.common.rescale import quantize_multiplier
 from npu_assay.reference.affine import Affine, check_scale, float32
-from npu_assay.reference.int8 import products
-from npu_assay.reference.int8.accumulate import NO_PADDING, Padding, Pair
-from npu_assay.reference.int8.output import Bounds, Kernel, double_round_stage
-from npu_assay.reference.rescale import quantize_multiplier
 
 
 def conv2d(

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype
+from npu_assay.partitioners.xnnpack.kernels import products
+from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, fma
+from npu_assay.partitioners.xnnpack.kernels.output import Kernel
 from npu_assay.reference.affine import check_scale
-from npu_assay.reference.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype
-from npu_assay.reference.xnnpack import products
-from npu_assay.reference.xnnpack.fma import accumulate, fma
-from npu_assay.reference.xnnpack.output import Kernel
 
 Reals = tuple[float, float]
 """Lower and upper limit of a fused activation, as reals."""

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from npu_assay.reference.int8.accumulate import NO_PADDING, Padding, Pair, pad_hw, windows
-from npu_assay.reference.xnnpack.fma import accumulate, flushed
-from npu_assay.reference.xnnpack.output import Kernel, Kernel2
-from npu_assay.reference.xnnpack.products import spread
+from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, pad_hw, windows
+from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, flushed
+from npu_assay.partitioners.xnnpack.kernels.output import Kernel, Kernel2
+from npu_assay.partitioners.xnnpack.kernels.products import spread
 
 Reals = tuple[float, float]
 

@@ -12,10 +12,18 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from npu_assay.reference.int8.buffers import Place
-from npu_assay.reference.int8.lut import lookup
-from npu_assay.reference.tosa import placed
-from npu_assay.reference.tosa.numbers import INT32, Codes, Kernel, Kernel2, Unpredictable, as_int32, require_within
+from npu_assay.partitioners.common.int8.buffers import Place
+from npu_assay.partitioners.common.int8.lut import lookup
+from npu_assay.partitioners.ethosu.kernels import placed
+from npu_assay.partitioners.ethosu.kernels.numbers import (
+    INT32,
+    Codes,
+    Kernel,
+    Kernel2,
+    Unpredictable,
+    as_int32,
+    require_within,
+)
 
 _WIDTHS: Final = {torch.int8: 8, torch.int16: 16, torch.int32: 32}
 

@@ -8,9 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from npu_assay.reference.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype, output_size, padded_float
-from npu_assay.reference.tosa.numbers import INT32, Codes, Kernel, require_within
-from npu_assay.reference.tosa.rescale import rounded
+from npu_assay.partitioners.common.int8.accumulate import (
+    NO_PADDING,
+    Padding,
+    Pair,
+    exact_dtype,
+    output_size,
+    padded_float,
+)
+from npu_assay.partitioners.ethosu.kernels.numbers import INT32, Codes, Kernel, require_within
+from npu_assay.partitioners.ethosu.kernels.rescale import rounded
 
 
 def avg_pool2d(kernel: Pair, stride: Pair, x: Codes, y: Codes, padding: Padding = NO_PADDING) -> Kernel:

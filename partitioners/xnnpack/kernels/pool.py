@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from npu_assay.reference.int8.accumulate import NO_PADDING, Padding, Pair, output_size, pad_hw
+from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, output_size, pad_hw
 
 
 def max_pool2d(
