@@ -9,7 +9,7 @@ else from the nearest codes, and then what is ambiguous in one step makes more s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -49,11 +49,14 @@ class Walk:
     """The float golden of every graph output: chain bounds, legal codes and their quantisation, dtype.
 
     own: the same outputs along the code path, which has the roundings that really happened on the way.
+    last: where a step's operands are known exactly, the float golden of that step alone; None where they are not, or
+    where that is the chain's.
     contradictions: the steps at which the exact golden is not legal, in words.
     """
 
     bounded: tuple[Bounded, ...]
     own: tuple[Bounded, ...]
+    last: tuple[Bounded | None, ...]
     codes: tuple[Codes | None, ...]
     quants: tuple[Quant | None, ...]
     dtypes: tuple[torch.dtype, ...]
@@ -65,7 +68,11 @@ class Walk:
 
 @dataclass(frozen=True)
 class _Node:
-    """A value or a step's output on both paths; `quant` None when it is a real number."""
+    """A value or a step's output on both paths; `quant` None when it is a real number.
+
+    step: what the code path computed from operands that are known exactly; None where some are not, or where both paths
+    are one.
+    """
 
     chain: Bounded
     code: Bounded
@@ -73,6 +80,7 @@ class _Node:
     quant: Quant | None = None
     dtype: torch.dtype = torch.float32
     contradiction: str = ""
+    step: _Result | None = None
 
 
 NOTHING = Exact({}, {})
@@ -103,11 +111,20 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHI
     return Walk(
         tuple(x.chain for x in outputs),
         tuple(x.code for x in outputs),
+        tuple(_last(x) for x in outputs),
         tuple(x.codes for x in outputs),
         tuple(x.quant for x in outputs),
         tuple(x.dtype for x in outputs),
         tuple(x.contradiction for x in nodes.values() if x.contradiction),
     )
+
+
+def _last(node: _Node) -> Bounded | None:
+    """What a step's output may be, from exact operands."""
+    result = node.step
+    if result is None or node.quant is None:
+        return None if result is None else result.real
+    return golden.quantised(result.real, affine(node.quant), result.slack, on_grid=result.on_grid)
 
 
 _CONVERTS = frozenset(
@@ -168,9 +185,10 @@ class _Arithmetic:
     dtype: torch.dtype
     delegated: bool
 
-    def results(self, step: Step, operands: Mapping[Ref, Bounded]) -> list[_Result]:
+    def results(self, step: Step, operands: Mapping[Ref, Bounded], exact: bool = False) -> list[_Result]:
+        """A step's outputs. exact: an operand that is quantised at run time is known, and so are its codes."""
         if step.dynamic is not None:
-            operands = self._chosen(step, operands)
+            operands = self._chosen(step, operands, exact)
         args, kwargs = substitute(step.args, operands), dict(step.kwargs)
         if self.delegated and self.scheme == TOSA and self.y is None:
             args = golden.rounded_operands(step.op, args)
@@ -182,14 +200,15 @@ class _Arithmetic:
             reals = tuple(accuracy_xnnpack.allowed(step.op, real, computed) for real in reals)
         return [self._result(step, args, kwargs, real) for real in reals]
 
-    def _chosen(self, step: Step, operands: Mapping[Ref, Bounded]) -> Mapping[Ref, Bounded]:
+    def _chosen(self, step: Step, operands: Mapping[Ref, Bounded], exact: bool) -> Mapping[Ref, Bounded]:
         """The first operand quantised at run time: by rows on the device, else as the program says."""
         first = references(step.args)[0]
         x = operands[first]
         everywhere, rank = tuple(range(x.value.dim())), x.value.dim()
         rows = _quantised_rows(step, operands)
         axes = rows if self.delegated else everywhere if step.dynamic == "per_tensor" else everywhere[rank - 1 :]
-        return {**operands, first: golden.chosen_at_run_time(x, axes)}
+        chosen = golden.codes_at_run_time if exact else golden.chosen_at_run_time
+        return {**operands, first: chosen(x, axes)}
 
     def _result(self, step: Step, args: Any, kwargs: dict[str, Any], real: Bounded) -> _Result:
         if self.y is None:
@@ -222,10 +241,14 @@ def _float_step(step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node],
     """Both paths through a step; one computation serves both while their operands are the same."""
     refs = references(step.args)
     chain = arithmetic.results(step, {ref: nodes[ref].chain for ref in refs})
-    same = all(nodes[ref].chain is nodes[ref].code for ref in refs)
-    code = chain if same else arithmetic.results(step, {ref: nodes[ref].code for ref in refs})
+    codes = step.dynamic is not None and any(Ref(step.name) in known for known in (exact.codes, exact.reals))
+    same = not codes and all(nodes[ref].chain is nodes[ref].code for ref in refs)
+    code = chain if same else arithmetic.results(step, {ref: nodes[ref].code for ref in refs}, exact=codes)
     outputs = [Ref(step.name, index) for index in range(min(step.outputs, len(chain)))]
-    return {ref: _output(step, ref, chain[ref.index], code[ref.index], arithmetic.dtype, exact) for ref in outputs}
+    found = {ref: _output(step, ref, chain[ref.index], code[ref.index], arithmetic.dtype, exact) for ref in outputs}
+    if same or not all(ref in exact.codes or ref in exact.reals for ref in refs):
+        return found
+    return {ref: replace(node, step=code[ref.index]) for ref, node in found.items()}
 
 
 def _output(step: Step, ref: Ref, chain: _Result, code: _Result, dtype: torch.dtype, exact: Exact) -> _Node:

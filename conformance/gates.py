@@ -40,6 +40,7 @@ class Output:
     name: as messages print it, such as "out" or "out1". real: what the backend computed; a quantised
     output counts as its code times the scale, for its float32 rounding is not the backend's. distance: to
     the float golden. codes: None for a float output. unit: of errors, one LSB, or 1 for a float output.
+    own, last: see `Walk`. exact: what a float output must be to the last bit, None where that is not known.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Output:
     unit: float
     own: Bounded
     exact: Tensor | None = None
+    last: Bounded | None = None
 
 
 # A message, or "" when passed, and what was measured; `excess` is by how much the limit is passed, if it is.
@@ -141,12 +143,12 @@ def not_saturated(output: Output) -> tuple[str, dict[str, float]]:
 def gate1(output: Output) -> tuple[str, dict[str, float]]:
     """Codes, element by element; reals to the last bit, where that is known."""
     codes = output.codes
-    if codes is None and output.exact is not None:
-        return _same_reals(output, output.exact)
-    if codes is None or codes.actual.numel() == 0:
+    if output.real.numel() == 0:
         return "", {}
+    if codes is None:
+        return ("", {"allowed_lsb": math.inf}) if output.exact is None else _same_reals(output, output.exact)
     distance = (codes.actual - codes.expected).abs()
-    metrics = {"max_lsb": float(distance.max())}
+    metrics = {"max_lsb": float(distance.max()), "allowed_lsb": float(codes.allowed.max())}
     wrong = distance > codes.allowed
     if not bool(wrong.any()):
         return "", metrics
@@ -158,14 +160,15 @@ def gate1(output: Output) -> tuple[str, dict[str, float]]:
 
 
 def _same_reals(output: Output, exact: Tensor) -> tuple[str, dict[str, float]]:
+    metrics = {"allowed_lsb": 0.0}
     wrong = output.real != exact
     if not bool(wrong.any()):
-        return "", {}
+        return "", metrics
     distance = torch.where(wrong, (output.real - exact).abs(), -1.0)
     at = int(distance.argmax())
     found, expected = (f"{_at(tensor, at):.9g}" for tensor in (output.real, exact))
     message = f"{output.name}{_subscript(wrong, at)} = {found}, expected {expected} (exact){_count(wrong)}"
-    return message, {"excess": _at(distance, at)}
+    return message, metrics | {"excess": _at(distance, at)}
 
 
 def gate2(output: Output) -> tuple[str, dict[str, float]]:
@@ -188,16 +191,29 @@ def gate2(output: Output) -> tuple[str, dict[str, float]]:
 
 
 def gate3(output: Output) -> tuple[str, dict[str, float]]:
-    """Distance to the float golden over its bound, element by element.
+    """Distance to the float golden over its bound, element by element: that of the whole chain and of the last step.
+
+    The bound that is measured is the largest of any element, of the two the smaller: nothing may be further off.
+    """
+    if output.distance.numel() == 0:
+        return "", {}
+    message, metrics = _within(output, output.bounded, output.distance)
+    if output.last is None:
+        return message, metrics
+    text, others = _within(output, output.last, (output.real - output.last.value).abs())
+    smaller = {key: min(metrics[key], others[key]) for key in ("bound_lsb", "bound_share") if key in metrics}
+    worst = {key: max(found.get(key, 0.0) for found in (metrics, others)) for key in metrics | others}
+    return message or text, worst | smaller
+
+
+def _within(output: Output, golden: Bounded, distance: Tensor) -> tuple[str, dict[str, float]]:
+    """The distance to one float golden over its bound.
 
     A ratio of float64's own rounding counts as none: it is that of the processor that computed the golden.
     """
-    distance = output.distance
-    if distance.numel() == 0:
-        return "", {}
-    bound = (output.bounded.error + output.bounded.magnitude * NOISE).expand_as(distance)
+    bound = (golden.error + golden.magnitude * NOISE).expand_as(distance)
     ratio = float((distance / bound).nan_to_num_(0.0).max())
-    metrics = {"worst_ratio_to_bound": ratio if ratio > NOISE else 0.0}
+    metrics = {"worst_ratio_to_bound": ratio if ratio > NOISE else 0.0} | _widest(output, bound)
     wrong = distance > bound
     if not bool(wrong.any()):
         return "", metrics
@@ -205,8 +221,18 @@ def gate3(output: Output) -> tuple[str, dict[str, float]]:
     metrics["excess"] = _at(distance, at) - _at(bound, at)
     found = f"{output.name}{_subscript(distance, at)} = {_at(output.real, at):.6g}"
     lsb = "" if output.codes is None else f", {_at(bound, at) / output.unit:.3g} LSB"
-    expected = f"{_at(output.bounded.value, at):.6g} +- {_at(bound, at):.3g}{lsb} (float)"
+    expected = f"{_at(golden.value, at):.6g} +- {_at(bound, at):.3g}{lsb} (float)"
     return f"{found}, expected {expected}{_count(wrong)}", metrics
+
+
+def _widest(output: Output, bound: Tensor) -> dict[str, float]:
+    """The largest bound of an output: in LSB, or of reals as a share of the golden's range, which holds zero."""
+    widest = float(bound.nan_to_num(nan=math.inf, posinf=math.inf).max())
+    if output.codes is not None:
+        return {"bound_lsb": widest / output.unit}
+    value = output.bounded.value
+    extent = max(float(value.max()), 0.0) - min(float(value.min()), 0.0)
+    return {"bound_share": widest / (extent or 1.0) if math.isfinite(extent) else math.inf}
 
 
 def gate4(output: Output) -> tuple[str, dict[str, float]]:

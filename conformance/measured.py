@@ -15,14 +15,19 @@ from npu_assay.conformance.results import NOISE, CaseResult, Number, rounded
 
 GATE_OF: Mapping[str, str] = {
     "max_lsb": "gate1",
+    "allowed_lsb": "gate1",
     "bias": "gate2",
     "off_by_one_rate": "gate2",
     "worst_ratio_to_bound": "gate3",
+    "bound_lsb": "gate3",
+    "bound_share": "gate3",
     "sqnr_db": "gate4",
     "sqnr_floor_db": "gate4",
 }
 """The gate that measures each metric."""
 NOT_FINITE = ("inf", "-inf", "nan")
+LIMITS = ("allowed_lsb", "bound_lsb", "bound_share")
+"""The metrics that are limits of their gates: infinite where a gate allows anything."""
 LARGEST = 1000.0  # dB of which the ratio is still a float
 HALF_DIGIT = 5e-6  # by which six significant digits are off, relatively
 
@@ -34,7 +39,8 @@ def metric_problems(result: CaseResult) -> Iterator[str]:
         if not _is_excess(value):
             yield f"the limit of {check} is passed by {value!r}, which is no distance"
     for name, value in result.metrics.items():
-        if not (value is None or _is_real(value) or (value in NOT_FINITE and GATE_OF[name] in failed)):
+        limitless = (value in NOT_FINITE and GATE_OF[name] in failed) or (name in LIMITS and value == "inf")
+        if not (value is None or _is_real(value) or limitless):
             yield f"{name} is {value!r}, which {GATE_OF[name]} does not measure"
             return
     if not failed and result.verdict != "accept" and any(value is not None for value in result.metrics.values()):
@@ -55,8 +61,13 @@ def _beyond(numbers: Mapping[str, Number]) -> Iterator[str]:
     """The limits that are known without the goldens. numbers: finite, of gates that did not fail."""
     found = {name: value for name, value in numbers.items() if isinstance(value, float)}
     lsb, rate, ratio = (found.get(name, 0.0) for name in ("max_lsb", "off_by_one_rate", "worst_ratio_to_bound"))
+    for name in LIMITS:
+        if found.get(name, 0.0) < 0:
+            yield f"{name} is {found[name]:g}, expected at least 0"
     if lsb < 0 or lsb != round(lsb):
         yield f"max_lsb is {lsb:g}, expected a whole number"
+    if lsb > found.get("allowed_lsb", math.inf):
+        yield f"max_lsb is {lsb:g} and allowed_lsb {found['allowed_lsb']:g}, but no failure is recorded"
     if not 0 <= rate <= 1:
         yield f"off_by_one_rate is {rate:g}, expected a share from 0 to 1"
     if not 0 <= ratio <= 1:

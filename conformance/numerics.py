@@ -5,8 +5,9 @@ gate1: codes against the exact-integer golden, 0 LSB, where the vendor names its
     known way: to the last bit.
 gate2: over the case, how many codes are not the float golden's nearest ones, and their signed mean. Only
     elements whose rounding is ambiguous under the scheme's own slack may differ, so their share is the limit.
-gate3: each element against the float golden of the whole chain, within its bound; and every step of the
-    integer golden against the float golden of that step alone.
+gate3: each element against the float golden of the whole chain, within its bound, and where the operands of the last
+    step are known exactly, against that of this step; and every step of the integer golden against the float golden
+    of that step alone.
 gate4: SQNR over each output against the floor that gate 3's bounds give.
 
 Any other float output has no codes: gates 3 and 4 only. The numbers come from two independent
@@ -172,7 +173,8 @@ def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None, real_ex
     )
     real = output.to(torch.float64)
     if quant is None or legal is None:
-        return Output(name, real, bounded, (real - bounded.value).abs(), None, 1.0, run.own[index], real_exact)
+        distance, own, last = (real - bounded.value).abs(), run.own[index], run.last[index]
+        return Output(name, real, bounded, distance, None, 1.0, own, real_exact, last)
     unit = affine(quant).scale32
     steps = (real / unit).round()
     real, ambiguous = steps * unit, legal.ambiguous()
@@ -180,7 +182,8 @@ def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None, real_ex
         coded = Coded(quant, steps + quant.zero_point, exact.to(torch.float64), _NONE, legal, ambiguous)
     else:
         coded = Coded(quant, steps + quant.zero_point, legal.nearest, ambiguous.clamp(min=1), legal, ambiguous)
-    return Output(name, real, bounded, (real - bounded.value).abs(), coded, unit, run.own[index])
+    distance, own, last = (real - bounded.value).abs(), run.own[index], run.last[index]
+    return Output(name, real, bounded, distance, coded, unit, own, last=last)
 
 
 _NONE = torch.zeros((), dtype=torch.float64)

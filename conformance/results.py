@@ -16,7 +16,17 @@ from typing import Any
 from npu_assay.conformance.graph import Case, Graph
 from npu_assay.conformance.shapes import OF_ANY_KEY, check_shape
 
-METRICS = ("max_lsb", "bias", "off_by_one_rate", "sqnr_db", "sqnr_floor_db", "worst_ratio_to_bound")
+METRICS = (
+    "max_lsb",
+    "allowed_lsb",
+    "bias",
+    "off_by_one_rate",
+    "sqnr_db",
+    "sqnr_floor_db",
+    "worst_ratio_to_bound",
+    "bound_lsb",
+    "bound_share",
+)
 VERDICTS = ("accept", "reject", "partial", "absent", "error")
 STATUSES = ("pass", "fail", "unspecified")
 CHECKS = {

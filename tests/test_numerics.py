@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from npu_assay.conformance.cases.baseline import BASELINES, baseline
 from npu_assay.conformance.cases.make import bias_quant, quant, weight_quant
 from npu_assay.conformance.chain import second_opinion
 from npu_assay.conformance.exact import exact_codes
+from npu_assay.conformance.gates import FORM
 from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.numerics import GateResult, Golden, golden, judge
 from npu_assay.conformance.programs import model_inputs, module
@@ -141,7 +143,8 @@ def test_float_model_has_gates_3_and_4_only() -> None:
     (output,) = fallback(graph)
     results = judge(found, [output], SCHEME)
     assert failed(results) == []
-    assert [result.gate for result in results if result.metrics] == ["gate3", "gate4"]
+    assert [result.gate for result in results if result.metrics] == ["gate1", "gate3", "gate4"]
+    assert dict(results[len(FORM) + 2].metrics) == {"allowed_lsb": math.inf}
     assert failed(judge(found, [output * 1.0001], SCHEME)) == ["gate3", "gate4"]
 
 
@@ -329,11 +332,11 @@ def test_only_gate_3_sees_one_element_of_a_float_output_beyond_its_bound() -> No
 
 
 def test_only_gate_4_sees_errors_that_all_lie_at_the_end_of_their_bounds() -> None:
-    """A float output behind quantised steps: every error within its bound, and all to one side."""
+    """A float output behind quantised steps of no named scheme: every error within its bound, and all to one side."""
     graph = with_float_output(deep())
-    (bounded,) = golden(graph).walk(SCHEME, True).bounded
+    (bounded,) = golden(graph).walk(None, True).bounded
     output = (bounded.value + 0.99 * bounded.error).to(torch.float32)
-    message = assert_only("gate4", golden(graph), [output])
+    message = assert_only("gate4", golden(graph), [output], None)
     assert message.startswith("out: SQNR ") and " dB, expected at least " in message
 
 

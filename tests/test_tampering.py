@@ -244,8 +244,10 @@ def test_such_an_edit_is_noticed_in_a_whole_run(good: Files, drifting: tuple[Cas
 def test_a_distance_that_the_table_forbids_is_noticed(good: Files) -> None:
     """The table names a rescale scheme, so that no code may be off."""
     result = next(r for r in map(from_line, good[RESULTS].decode().splitlines()) if r.metrics["max_lsb"] is not None)
-    found = check(with_result(good, replace(result, metrics={**result.metrics, "max_lsb": 1.0})))
+    found = check(with_result(good, replace(result, metrics={**result.metrics, "max_lsb": 1.0, "allowed_lsb": 1.0})))
     assert not found.certified and f"{result.case}: max_lsb is 1, gate1 allows 0" in found.problems[0]
+    found = check(with_result(good, replace(result, metrics={**result.metrics, "max_lsb": 1.0})))
+    assert not found.certified and "max_lsb is 1 and allowed_lsb 0" in found.problems[0]
 
 
 FLATTERING: tuple[Any, ...] = (None, 0, 0.0, "", "pass", "accept", "reject", [], {})

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from npu_assay.conformance.certificate import verdict_text
 from npu_assay.conformance.plain import plain
+from npu_assay.conformance.report.bounds import free_cases
 from npu_assay.conformance.report.data import Report, command
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.words import LISTED, TRUST_MEANS, cases_text, counted, listed, trait_text
@@ -108,6 +109,10 @@ def summary(console: Console, report: Report, folder: Path) -> None:
         console.print(
             f"{counted(fuzz.programs, 'random program')} of seed {fuzz.seed}: {fuzz.fail} fail", highlight=False
         )
+    if free := free_cases(report.wide):
+        text = f"{cases_text(free)} may be off by more than 2 LSB or 1 % of the range unnoticed"
+        text += ": 'Wide bounds' in the report"
+        console.print(text, highlight=False, soft_wrap=True)
     console.print(plain(f"report: {folder / 'report.html'}"), highlight=False, markup=False, soft_wrap=True)
     console.print(f"trust: {certificate.trust}: {TRUST_MEANS}", highlight=False, markup=False, soft_wrap=True)
     if certificate.certified:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from npu_assay.conformance.certificate import PATH, Certificate, verdict_text
 from npu_assay.conformance.drift import Drift, drift
 from npu_assay.conformance.graph import Case
+from npu_assay.conformance.report.bounds import WideBounds, wide_bounds
 from npu_assay.conformance.report.findings import Finding, find
 from npu_assay.conformance.report.matrix import Line, Tally, common, lines, tally
 from npu_assay.conformance.results import CHECKS as CHECKS
@@ -45,7 +46,10 @@ class FailedCase:
 
 @dataclass(frozen=True)
 class Report:
-    """One run. `lines` are the operators in each precision; `codes` the constraints that many of them have."""
+    """One run. `lines` are the operators in each precision; `codes` the constraints that many of them have.
+
+    wide: the operators whose results may be off by much before gate 3 notices.
+    """
 
     certificate: Certificate
     table: Table
@@ -56,6 +60,7 @@ class Report:
     failures: tuple[FailedCase, ...]
     findings: tuple[Finding, ...]
     drift: Drift
+    wide: tuple[WideBounds, ...] = ()
     programs: tuple[Small, ...] = ()
     path: str = ""
 
@@ -116,6 +121,7 @@ def make_report(
         tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status == "fail"),
         find(results, {case.id: case for case in cases}, waived, table.rescale),
         drift(str(certificate.backend["spec"]), table, results, certificate.selection.seed),
+        wide_bounds(table, results),
         tuple(programs),
         path,
     )

@@ -8,7 +8,15 @@ codes are exact, so behind one operator the bound is half a step plus the slack.
 from npu_assay.reference.golden.aten import bound, canonical
 from npu_assay.reference.golden.bounded import ZERO, Bounded, GoldenError, values
 from npu_assay.reference.golden.float32 import FORMATS, quantise_float32, run_float, run_float32
-from npu_assay.reference.golden.grid import Codes, chosen_at_run_time, dequantised, groupwise, legal_codes, quantised
+from npu_assay.reference.golden.grid import (
+    Codes,
+    chosen_at_run_time,
+    codes_at_run_time,
+    dequantised,
+    groupwise,
+    legal_codes,
+    quantised,
+)
 from npu_assay.reference.golden.operators import OPERATORS, run
 from npu_assay.reference.golden.selection import LOOKED_UP, TRUTHS
 from npu_assay.reference.golden.slack import Slack, device, excess, on_grid, reciprocal_scale
@@ -28,6 +36,7 @@ __all__ = [
     "bound",
     "canonical",
     "chosen_at_run_time",
+    "codes_at_run_time",
     "dequantised",
     "device",
     "excess",

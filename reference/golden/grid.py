@@ -57,6 +57,26 @@ def chosen_at_run_time(x: Bounded, axes: tuple[int, ...]) -> Bounded:
     return Bounded(x.value, x.error + step * (1 + 2.0**-12))
 
 
+TIE = 2.0**-12
+"""How far from a tie, in steps, float32 still rounds up to 255 steps as reals do."""
+
+
+def codes_at_run_time(x: Bounded, axes: tuple[int, ...]) -> Bounded:
+    """The reals behind the codes of numbers that are known exactly, where the device divides the range into 255 steps.
+
+    axes: those that share a range, which holds zero. Off by a step at a tie, which float32 may round either way; there
+    the zero point may be, too, and saturates the far end. Elsewhere by float32's roundings of the step alone.
+    """
+    if not x.value.numel():
+        return x
+    high, low = x.value.amax(axes, keepdim=True).clamp_min(0), x.value.amin(axes, keepdim=True).clamp_max(0)
+    step = (high - low) / 255
+    steps = torch.where(step > 0, x.value / step, 0.0)
+    value = steps.round() * step
+    tied = (steps - steps.floor() - 0.5).abs() <= TIE
+    return Bounded(value, torch.where(tied, step * (1 + TIE), value.abs() * 2.0**-21))
+
+
 def quantised(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> Bounded:
     """What a correct quantised output may be: b within the representable range, half a step further.
 
