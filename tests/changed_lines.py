@@ -70,7 +70,7 @@ STATIC: tuple[Line, ...] = (
     (f"{XNNPACK}.static", "_sum", "second *= sign", "", "sub.Tensor"),
     (f"{XNNPACK}.static", "_sum", "_PRECISION -", "_PRECISION - 8 -", "add.Tensor"),
     (f"{XNNPACK}.static", "clamp", ".round_()", ".floor_()", "clamp.default"),
-    (f"{XNNPACK}.static", "mean", "ratio / count", "ratio / (count + 1)", "mean.dim"),
+    (f"{XNNPACK}.static", "mean", "float32(ratio / count)", "float32(ratio / (count + 1))", "mean.dim"),
     (f"{XNNPACK}.static", "mean", ".round_()", ".trunc_()", "mean.dim"),
 )
 
@@ -88,7 +88,7 @@ DYNAMIC: tuple[Line, ...] = (
 )
 
 GROUPWISE: tuple[Line, ...] = (
-    (f"{XNNPACK}.dynamic", "groupwise_linear", "+ matrix.sum(0).float() * step", "", "linear.default"),
+    (f"{XNNPACK}.dynamic", "groupwise_linear", "+ part.sum(0).float() * step", "", "linear.default"),
     (f"{XNNPACK}.dynamic", "groupwise_linear", "rows.zero_points + 128", "rows.zero_points", "linear.default"),
 )
 

@@ -148,8 +148,9 @@ def test_mean_of_codes() -> None:
     given = codes(torch.Generator().manual_seed(4), 2, 5, 3, 4)
     x, y = Affine(0.1, 9), Affine(0.07, -2)
     ratio = np.float32(np.float32(np.float32(0.1) / np.float32(0.07)) / np.float32(15))
-    acc = (given.long() - 9).sum((1, 2)).numpy().astype(np.float32)
-    expected = np.clip(np.rint(acc * ratio) - 2, -128, 127)
+    start = np.float32(-2) - np.float32(15 * 9) * ratio
+    total = given.long().sum((1, 2)).numpy().astype(np.float32)
+    expected = np.clip(np.rint(total * ratio + start), -128, 127)
     assert np.array_equal(static.mean(x, y)(given)[:, 0, 0].numpy(), expected)
 
 

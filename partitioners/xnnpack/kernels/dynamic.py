@@ -71,8 +71,8 @@ def groupwise_linear(weights: Tensor, scales: Tensor, bias: Tensor | None, activ
     """weights [O, I] 4-bit codes within [-8, 7] as int8, scales [O, groups]; x [..., I] real -> y [..., O] real.
 
     The scales are rounded to bfloat16. Groups are added up one after the other, from a float32 correction for the
-    zero point that is summed in the same order; codes and zero point are unsigned (128 more) on the way, as in
-    the kernels for processors with VNNI.
+    zero point that is summed in the same order, `_PACKED` weights at a time; codes and zero point are unsigned
+    (128 more) on the way, as in the kernels for processors with VNNI.
     """
     outputs, inputs = weights.shape
     steps = scales.to(torch.bfloat16).float()
@@ -82,7 +82,8 @@ def groupwise_linear(weights: Tensor, scales: Tensor, bias: Tensor | None, activ
     matrices = [part.t().to(exact).contiguous() for part in weights.chunk(groups, dim=1)]
     correction = torch.zeros(outputs)
     for matrix, step in zip(matrices, steps.unbind(1), strict=True):
-        correction = correction + matrix.sum(0).float() * step
+        for part in torch.split(matrix, _PACKED):
+            correction = correction + part.sum(0).float() * step
     wide = steps.double()
     add = torch.zeros(outputs) if bias is None else bias.float()
 
@@ -141,6 +142,9 @@ def transpose_conv2d(
     multiply = products.transpose_conv2d(weights, None, _LARGEST, stride, dilation, padding, output_padding, groups)
     return _on_images(multiply, _stage(w_scales, bias, len(weights), activation))
 
+
+_PACKED = 16
+"""4-bit weights of an output that XNNPACK packs at a time: two in each of 8 bytes."""
 
 _LARGEST = 255
 """The largest magnitude of a code less its zero point."""

@@ -133,16 +133,19 @@ def transpose_conv2d(
 
 
 def mean(x: Affine, y: Affine) -> OnCodes:
-    """The mean over height and width of x [N, H, W, C] -> [N, 1, 1, C]: f32(acc) * f32(f32(sx / sy) / n).
+    """The mean over height and width of x [N, H, W, C] -> [N, 1, 1, C]: f32(sum of codes) * ratio + start.
 
-    The zero point is added before the rounding, ties to even: which way a tie goes depends on it.
+    ratio = f32(f32(sx / sy) / n), start = f32(zy - f32(n * zx * ratio)): it is added before the rounding, ties to
+    even, so which way a tie goes depends on the zero points.
     """
     ratio = float32(x.scale32 / y.scale32)
 
     def apply(steps: Tensor) -> Tensor:
         count = steps.shape[1] * steps.shape[2]
-        acc = steps.sum((1, 2), keepdim=True, dtype=torch.float64)
-        codes = acc.float().mul_(float32(ratio / count)).add_(y.zero_point)
+        total = steps.sum((1, 2), keepdim=True, dtype=torch.float64).add_(count * x.zero_point)
+        factor = float32(ratio / count)
+        start = float32(y.zero_point - float32(count * x.zero_point * factor))
+        codes = total.float().mul_(factor).add_(start)
         return codes.clamp_(y.qmin, y.qmax).round_().sub_(y.zero_point)
 
     return OnCodes(apply, (x.zero_point,), y.zero_point)

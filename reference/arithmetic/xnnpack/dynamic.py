@@ -25,6 +25,8 @@ from npu_assay.reference.arithmetic.xnnpack.floats import fused
 LOWEST, HIGHEST = -128, 127
 UNSIGNED = 128
 """What makes an int8 code unsigned."""
+PACKED = 16
+"""4-bit weights of an output that are packed at a time, two in each of 8 bytes; groups have a multiple of 32."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,8 @@ def linear(x: Tensor, weights: Tensor, scales: Sequence[float], bias: Tensor | N
 def groupwise_linear(x: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
     """x [..., I] real, weights [O, I] within [-8, 7], scales [O, groups], which are rounded to bfloat16: [..., O].
 
-    A group's sum of products of unsigned codes is added, times its scale, to -(unsigned zero point) * correction; the
-    correction is the groups' sums of weights, times their scales, group after group in float32.
+    A group's sum of products of unsigned codes is added, times its scale, to -(unsigned zero point) * correction. The
+    correction is the sum of the weights times their scales in float32, `PACKED` weights after the other.
     """
     flat = rows(x.reshape(-1, x.shape[-1]))
     zero_points = flat.zero_points + UNSIGNED
@@ -76,8 +78,9 @@ def groupwise_linear(x: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | 
     kernel = weights.to(torch.int64).view(len(weights), -1, size)
     codes = (flat.steps + zero_points.to(torch.int64)).view(len(flat.steps), -1, size)
     correction = torch.zeros(len(weights))
-    for group in range(steps.shape[1]):
-        correction = correction + kernel[:, group].sum(1).float() * steps[:, group]
+    for first in range(0, x.shape[-1], PACKED):
+        part = weights[:, first : first + PACKED].to(torch.int64)
+        correction = correction + part.sum(1).float() * steps[:, first // size]
     acc = -zero_points * correction
     for group in range(steps.shape[1]):
         acc = fused((codes[:, group] @ kernel[:, group].mT).float(), steps[:, group], acc)

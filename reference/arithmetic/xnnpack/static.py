@@ -47,7 +47,10 @@ def _sum(p: Tensor, q: Tensor, a: Affine, b: Affine, y: Affine, sign: int) -> Te
 
 
 def mul(p: Tensor, q: Tensor, a: Affine, b: Affine, y: Affine) -> Tensor:
-    """p * q, by the ratio f32(f32(sa * sb) / sy)."""
+    """p * q, by the ratio f32(f32(sa * sb) / sy).
+
+    XNNPACK itself overflows where the product leaves int32 in the output's steps, from a ratio of 2**15 on.
+    """
     ratio = f32(a.scale32) * f32(b.scale32) / f32(y.scale32)
     return _requantised(_centred(p, a) * _centred(q, b), torch.tensor(ratio), y)
 
@@ -116,10 +119,15 @@ def transpose_conv2d(
 
 
 def mean(codes: Tensor, x: Affine, y: Affine) -> Tensor:
-    """Over height and width, kept: f32(sum) * f32(f32(sx / sy) / n) + zero point, rounded last."""
-    ratio = f32(x.scale32) / f32(y.scale32) / f32(codes.shape[1] * codes.shape[2])
-    total = _centred(codes, x).sum((1, 2), keepdim=True)
-    return _rounded(total.float() * torch.tensor(ratio) + y.zero_point, y)
+    """Over height and width, kept: f32(sum of the codes) * ratio + start, rounded last; all of it in float32.
+
+    ratio = f32(sx / sy) / n, start = zy - f32(n * zx) * ratio: of the zero point, which the sum holds n times.
+    """
+    count = codes.shape[1] * codes.shape[2]
+    ratio = f32(x.scale32) / f32(y.scale32) / f32(count)
+    start = f32(y.zero_point) - f32(count * x.zero_point) * ratio
+    total = codes.to(torch.int64).sum((1, 2), keepdim=True)
+    return _rounded(total.float() * torch.tensor(ratio) + torch.tensor(start), y)
 
 
 def quantize_bias(bias: Tensor, x: Affine, scales: Sequence[float]) -> Tensor:

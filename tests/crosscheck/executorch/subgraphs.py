@@ -210,9 +210,17 @@ def dynamic_linear(kind: str) -> Callable[[Draw], Program]:
     return draw
 
 
-def dynamic_convolution(op: str) -> Callable[[Draw], Program]:
+def dynamic_convolution(op: str, *, elements: bool = False) -> Callable[[Draw], Program]:
+    """elements: only convolutions of single elements, which XNNPACK computes as matrix products."""
+
     def draw(d: Draw) -> Program:
         options, shape, filters = window(d, op)
+        if elements:
+            kept = {name: options[f"group_{name}"] for name in ("input_channels", "output_channels")}
+            options = {name: int(name.startswith(("kernel", "subsampling", "dilation", "groups"))) for name in options}
+            options |= {f"group_{name}": count for name, count in kept.items()}
+            filters = (kept["output_channels"], 1, 1, kept["input_channels"])
+            shape = (*shape[:3], kept["input_channels"])
         codes = d.random.integers(-127, 128, filters).astype(np.int8)
         values = [XValue("fp32", shape), XValue("qcint8", filters, PerChannel(d.scales(filters[0]), 0), codes)]
         values += [XValue("fp32", (filters[0],), data=d.reals("fp32", filters[0]))] if d.seed % 3 else []
