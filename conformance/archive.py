@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from npu_assay.conformance.contents import LIMITS, Contents
-from npu_assay.conformance.package import FILES, JOURNAL, PackageError
+from npu_assay.conformance.folder import FILES, JOURNAL
+from npu_assay.conformance.package import PackageError
 
 TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows
 MEMBERS = tuple(name for name in FILES if name != JOURNAL)

@@ -15,14 +15,17 @@ from npu_assay.conformance.about import About
 from npu_assay.conformance.certificate import PATH, SCHEMA, Certificate, Fuzz, Selection, conclude
 from npu_assay.conformance.environment import environment, suite_sources
 from npu_assay.conformance.execution import Job, Pool, known_cases, run_on
+from npu_assay.conformance.folder import RESULTS, TABLE
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.fuzz.record import Record
 from npu_assay.conformance.fuzz.shrink import Run
 from npu_assay.conformance.fuzz.stream import fuzz
 from npu_assay.conformance.graph import Case
-from npu_assay.conformance.isolation import LIMITS, Crew, Limits, Subject
+from npu_assay.conformance.isolation.crew import Crew
+from npu_assay.conformance.isolation.limits import LIMITS, Limits
+from npu_assay.conformance.isolation.nursery import Subject
 from npu_assay.conformance.journal import Identity, journal
-from npu_assay.conformance.package import RESULTS, TABLE, results_text, sha256, write_package
+from npu_assay.conformance.package import results_text, sha256, write_package
 from npu_assay.conformance.preserved import check_preserved
 from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
@@ -103,7 +106,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
 
 
 def _subject(request: Request) -> Subject:
-    return Subject(request.backend, request.table, request.tools, request.limits, request.selection.seed)
+    return Subject(request.backend, request.tools, request.limits)
 
 
 def _runner(crew: Crew, made: _Made, table: str, stack: ExitStack) -> Run:

@@ -1,23 +1,34 @@
-"""Assay one case: tag, compile, run, judge. Whatever the backend does becomes a verdict with a reason."""
+"""Assay one case: ask the backend, judge what it answers. Whatever the backend does becomes a verdict with a reason.
+
+The two halves are apart: `answering` is where the backend is and knows a program and inputs; here is what the case
+promises, and the goldens. `isolation` puts a process between them; `run_case` does both in this one.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import re
-import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol, TypeGuard
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-import torch
 from torch import Tensor
-from torch.export import ExportedProgram
 
-from npu_assay.conformance.errors import NotRunError
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.answering import (
+    ANEW,
+    BESIDE,
+    BESIDE_ALONE,
+    FIRST,
+    FRESH,
+    LAST,
+    RUNS,
+    answer,
+)
+from npu_assay.conformance.describing import describe
+from npu_assay.conformance.graph import Case, Graph
 from npu_assay.conformance.numerics import GateResult, golden, judge
-from npu_assay.conformance.programs import materialise, model_inputs
+from npu_assay.conformance.outline import NO_WORK, empty_partitions, on_integers
+from npu_assay.conformance.packed import digest
+from npu_assay.conformance.question import Answer, Handed, Question
 from npu_assay.conformance.results import (
     METRICS,
     CaseResult,
@@ -30,51 +41,24 @@ from npu_assay.conformance.results import (
     tag_failures,
 )
 from npu_assay.conformance.table import Table
-from npu_assay.conformance.tagging import NO_WORK, STEP, Recorder, Tags, prepare, tagging_of
-from npu_assay.conformance.untrusted import Elsewhere, Watched, same
-from npu_assay.partitioners.exir import Backend, LoweredBackendModule, run_program, to_backend
-from npu_assay.partitioners.exir.ops import (
-    CALL_DELEGATE,
-    DEQUANTIZE,
-    DEQUANTIZE_DYNAMIC,
-    GETITEM,
-    QUANTIZE,
-    target_name,
-)
+from npu_assay.conformance.tagging import tagging_of
+from npu_assay.conformance.untrusted import same
+from npu_assay.partitioners.exir import Backend
 
-COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.default"})
-_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
-
-
-class Watch(Elsewhere, Protocol):
-    """Follows a case from outside, where cases run in a process of their own."""
-
-    def entered(self, stage: str) -> None: ...
-
-    def changes(self, numeric: bool) -> list[str]:
-        """The settings of the process that were changed (those that bear on numbers); they are put back."""
-
-    def refused(self, error: BaseException) -> str | None:
-        """What to say when an error comes from the limit of memory."""
+Elsewhere = Callable[[Handed], tuple[str, str | None]]
+"""Runs a blob where nothing was compiled: the digest of what it gives there, or why there is none."""
 
 
 @dataclass
 class Observation:
-    """What is known about a case so far; `stage` names what is running, for a crash's message."""
+    """What is known about a case so far."""
 
-    watch: Watch | None = None
-    stage: str = "build"
     verdict: str = "error"
     reasons: tuple[Reason, ...] | None = ()
     failures: list[Failure] = field(default_factory=list)
     metrics: dict[str, Number] = field(default_factory=lambda: dict.fromkeys(METRICS))
     blobs: list[str] = field(default_factory=list)
     checks: dict[str, Number] = field(default_factory=dict)
-
-    def enter(self, stage: str) -> None:
-        self.stage = stage
-        if self.watch is not None:
-            self.watch.entered(stage)
 
     def fail(self, check: str, message: str) -> None:
         self.failures.append(Failure(check, message))
@@ -83,50 +67,64 @@ class Observation:
         """These checks ran to their end: note how often each failed."""
         self.checks |= {check: sum(failure.check == check for failure in self.failures) for check in checks}
 
-    def fail_by(self, error: BaseException) -> None:
-        """A backend may raise anything; the report says what and where."""
-        refused = None if self.watch is None else self.watch.refused(error)
-        if refused is not None:
-            self.fail("memory", f"{self.stage}: {refused}")
-        elif isinstance(error, NotRunError):
-            self.fail("not_run", str(error))
-        else:
-            self.fail("crash", f"{self.stage}: {describe(error)}")
 
-
-def run_case(
-    case: Case, backend: Backend, table: Table, tools: Sequence[str] = (), watch: Watch | None = None
-) -> CaseResult:
-    """Everything that one case shows about a backend. Never raises: a crash is a failure of the case.
+def run_case(case: Case, backend: Backend, table: Table, tools: Sequence[str] = ()) -> CaseResult:
+    """Everything that one case shows about a backend, in this process. Never raises: a crash is a failure of the case.
 
     tools: those of the backend's blob checks that every delegate must pass as well.
     """
-    return result_of(case, watch, lambda seen: _observe(case, backend, table, tools, seen))
+    return judged(case, table, answer(asked(case, table, tools), backend), tools)
 
 
-def result_of(case: Case, watch: Watch | None, observe: Callable[[Observation], None]) -> CaseResult:
-    """What an observation of a case comes to, however it ends."""
-    seen = Observation(watch)
+def asked(case: Case, table: Table, tools: Sequence[str] = (), beside: Graph | None = None) -> Question:
+    """What a case asks of a backend. beside: a program that a row's first case takes turns with."""
+    first = is_baseline(case)
+    return question(case, table, tools=tuple(tools), elsewhere=first, beside=beside if first else None)
+
+
+def partners(cases: Iterable[Case]) -> dict[str, str]:
+    """By the id of each row's first case, that of the next accepted one, which takes turns with it, where there is one.
+
+    Of the same precision, and with the same options of the partitioner.
+    """
+    found, first = dict[str, str](), dict[tuple[str, str | None], Case]()
+    for case in cases:
+        key = case.row, case.precision
+        if is_baseline(case):
+            first.setdefault(key, case)
+        elif case.expect == "accept" and key in first and case.options == first[key].options:
+            found.setdefault(first[key].id, case.id)
+    return found
+
+
+def question(case: Case, table: Table, **more: Any) -> Question:
+    """A case's program and how the table has programs made, and nothing else of either."""
+    return Question(case.graph, tuple(table.preserve), table.mark, table.backend_id, case.options, **more)
+
+
+def is_baseline(case: Case) -> bool:
+    """Whether the case is its row's first.
+
+    Its blobs also run where nothing was compiled, and its program takes turns with another one of the row.
+    """
+    return case.side == "accept" and case.id.endswith("/baseline")
+
+
+def judged(
+    case: Case, table: Table, given: Answer, tools: Sequence[str] = (), elsewhere: Elsewhere | None = None
+) -> CaseResult:
+    """The result of a case whose question was answered so."""
+    return result_of(case, lambda seen: _judge(case, table, given, tools, elsewhere, seen))
+
+
+def result_of(case: Case, judge: Callable[[Observation], None]) -> CaseResult:
+    """What judging a case comes to, however it ends."""
+    seen = Observation()
     try:
-        observe(seen)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001  (SystemExit and its like, too: a case does not end the run)
-        seen.fail_by(error)
+        judge(seen)
+    except Exception as error:  # noqa: BLE001  (a golden that a case has none of is that case's failure)
+        seen.fail("crash", f"judge: {describe(error)}")
     return _result(case, seen)
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line: type, message without addresses, and the function that raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" (in {frames[-1].name}, {Path(frames[-1].filename).name})" if frames else ""
-    said = without_addresses(" ".join(str(error).split()))
-    return f"{type(error).__name__}:{said and f' {said}'}{place}"
-
-
-def without_addresses(text: str) -> str:
-    """A text that is the same in every process."""
-    return _ADDRESS.sub("0x...", text)
 
 
 def failed(case: Case, check: str, message: str) -> CaseResult:
@@ -134,6 +132,13 @@ def failed(case: Case, check: str, message: str) -> CaseResult:
     seen = Observation()
     seen.fail(check, message)
     return _result(case, seen)
+
+
+def with_failures(result: CaseResult, found: Sequence[Failure]) -> CaseResult:
+    """A result with what was noticed behind it, each failure once."""
+    known = set(result.failures)
+    fresh = [failure for failure in dict.fromkeys(found) if failure not in known]
+    return replace(result, failures=(*result.failures, *fresh), status="fail") if fresh else result
 
 
 def _result(case: Case, seen: Observation) -> CaseResult:
@@ -157,178 +162,81 @@ def _result(case: Case, seen: Observation) -> CaseResult:
     )
 
 
-def _observe(case: Case, backend: Backend, table: Table, tools: Sequence[str], seen: Observation) -> None:
-    inputs, sources = model_inputs(case.graph), Sources.of(case)
-    seen.enter("passes")
-    program = prepare(case, backend, table)
-    seen.enter("partition")
-    lowered, tags = _lower(case, backend, table, program, seen)
-    seen.enter("run")
-    outputs = run_lowered(backend, lowered, inputs, seen, elsewhere=is_baseline(case))
-    seen.enter("judge")
-    sources.check(seen)
-    if seen.watch is not None:  # the golden is not computed under settings that the backend chose
-        seen.failures += [Failure("state", change) for change in seen.watch.changes(numeric=True)]
-    delegated = seen.verdict == "accept" and on_integers(lowered)
-    judge_outputs(case, outputs, table.rescale or None, delegated, seen)
-    seen.enter("partition again")
-    _check_tags_again(case, backend, program, tags, seen)
-    seen.enter("compile again")
-    for delegate in delegates(lowered):
-        check_delegate(backend, delegate, working(table), seen)
-    sources.check(seen)
-    for tool in tools:
-        seen.enter(tool)
-        for delegate in delegates(lowered):
-            refusal = backend.blob_checks[tool].refusal(delegate.processed_bytes, delegate.compile_specs)
-            if refusal:
-                seen.fail("tool", f"{tool}: {refusal}")
-    seen.finish("delegates", "mutation", "determinism", "empty", *(["tool"] if tools else []))
-
-
-def is_baseline(case: Case) -> bool:
-    """Whether the case is its row's first, whose blobs also run where nothing was compiled."""
-    return case.side == "accept" and case.id.endswith("/baseline")
-
-
-def _lower(
-    case: Case, backend: Backend, table: Table, program: ExportedProgram, seen: Observation
-) -> tuple[ExportedProgram, Tags]:
-    """Tag and compile. The tags are judged as soon as the partitioner answers, even if compiling fails."""
-
-    def answered() -> None:
-        tagging = tagging_of(case, table.row(case.row), recorder, program)
+def _judge(
+    case: Case, table: Table, given: Answer, tools: Sequence[str], elsewhere: Elsewhere | None, seen: Observation
+) -> None:
+    if given.tags is not None:
+        tagging = tagging_of(case, table.row(case.row), given.nodes, given.tags, given.rejections)
         seen.verdict, seen.reasons = tagging.verdict, tagging.reasons
         seen.failures += tag_failures(case, tagging.verdict, tagging.reasons)
-        seen.enter("compile")
+    judge_blobs(case, given, seen)
+    judge_runs(given, elsewhere, seen)
+    if FIRST in given.runs:
+        delegated = seen.verdict == "accept" and on_integers(given.nodes, given.tags or {})
+        judge_outputs(case, given.runs[FIRST], table.rescale or None, delegated, seen)
+    judge_again(given, seen)
+    judge_partitions(given, table, seen)
+    seen.failures += given.late
+    judge_end(given, seen)
+    judge_whole(given, asked(case, table, tools), seen)
+    if given.finished:
+        seen.finish("delegates", "mutation", "determinism", "empty", *(["tool"] if tools else []))
 
-    recorder = Recorder(backend.partitioner(**dict(case.options)), answered)
-    details = dict.fromkeys((backend.details.__name__, table.backend_id), backend.details)
-    lowered: ExportedProgram = to_backend(program, recorder, details=details)
-    _check_number(case, len(list(delegates(lowered))), seen)
-    seen.blobs += [hashlib.sha256(delegate.processed_bytes).hexdigest() for delegate in delegates(lowered)]
-    return lowered, recorder.tags
 
-
-def _check_number(case: Case, found: int, seen: Observation) -> None:
+def judge_blobs(case: Case, given: Answer, seen: Observation) -> None:
     """As many delegates as the case promises, if it does."""
-    if case.delegates is not None and found != case.delegates:
-        seen.fail("delegates", f"found {found} delegates, expected {case.delegates}")
+    seen.blobs += [hashlib.sha256(blob).hexdigest() for blob in given.blobs or ()]
+    if given.blobs is not None and case.delegates is not None and len(given.blobs) != case.delegates:
+        seen.fail("delegates", f"found {len(given.blobs)} delegates, expected {case.delegates}")
 
 
-def _check_tags_again(case: Case, backend: Backend, program: ExportedProgram, tags: Tags, seen: Observation) -> None:
-    """A second, fresh partitioner tags the same. Comes last: it writes its tags on the program."""
-    again = Recorder(backend.partitioner(**dict(case.options)))
-    again(program)
-    differing = sorted({name for name, _ in tags.items() ^ again.tags.items()})
-    if differing:
-        seen.fail("determinism", f"the same program was tagged differently twice: {', '.join(differing)}")
+def judge_runs(given: Answer, elsewhere: Elsewhere | None, seen: Observation) -> None:
+    """What a run gives does not depend on what ran before it, on what runs beside it, or on the process."""
+    settings = [failure for failure in given.ran if failure.check == "state"]
+    seen.failures += dict.fromkeys(failure for failure in given.ran if failure.check != "state")
+    runs = given.runs
+    for name, text in (
+        (LAST, "the same blob gave other outputs the second time"),
+        *((ANEW + name, "the same blob gave other outputs behind other runs than at first") for name, _ in FRESH),
+        *((BESIDE + name, "the same blob gave other outputs in turn with another one") for name, _ in RUNS[:2]),
+    ):
+        first = FIRST if name == LAST else name.removeprefix(ANEW).removeprefix(BESIDE)
+        _compare(runs, first, name, text, seen)
+    for name, _ in RUNS[:2]:
+        text = "another blob gave other outputs in turn with this one"
+        _compare(runs, BESIDE_ALONE, BESIDE_ALONE + BESIDE + name, text, seen)
+    if elsewhere is not None:
+        for handed in given.handed:
+            _ask(handed, elsewhere, seen)
+    seen.failures += settings
 
 
-def delegates(program: ExportedProgram) -> Iterator[LoweredBackendModule]:
-    """The delegates that a lowered program calls, in order."""
-    for node in program.graph.nodes:
-        if node.op == "call_function" and target_name(node.target) == CALL_DELEGATE:
-            yield program.graph_module.get_submodule(node.args[0].target)
+def _compare(runs: Mapping[str, Sequence[Tensor]], one: str, other: str, text: str, seen: Observation) -> None:
+    """The same outputs in two runs, where there were both; a difference is told once."""
+    if one in runs and other in runs and not _alike(runs[one], runs[other]):
+        failure = Failure("determinism", text)
+        if failure not in seen.failures:
+            seen.failures.append(failure)
 
 
-def working(table: Table) -> frozenset[str]:
-    """The rows of a table that convert between reals and codes: there, that is work."""
-    return frozenset(row.name for row in table.rows) & NO_WORK
+def _alike(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    return len(some) == len(others) and all(
+        a.dtype == b.dtype and same(a, b) for a, b in zip(some, others, strict=True)
+    )
 
 
-def check_delegate(
-    backend: Backend, delegate: LoweredBackendModule, working: frozenset[str], seen: Observation
-) -> None:
-    """A delegate computes something, and compiles to the same bytes again."""
-    program = delegate.original_module
-    if not any(computes(node) or _is_call(node, working) for node in program.graph.nodes):
-        seen.fail("empty", "a partition computes nothing: it holds only quantize, dequantize and copies")
-    again = backend.details.preprocess(program, delegate.compile_specs)
-    if again.processed_bytes != delegate.processed_bytes:
-        seen.fail("determinism", "the same partition compiled to different bytes twice")
-
-
-def computes(node: torch.fx.Node) -> bool:
-    return node.op == "call_function" and target_name(node.target) not in NO_WORK | COPIES
-
-
-def on_integers(lowered: ExportedProgram) -> bool:
-    """Whether a lowered program computes every step on codes, in its delegates."""
-    return not _falls_back(lowered) and not _splits_integers(lowered)
-
-
-def _falls_back(lowered: ExportedProgram) -> bool:
-    """Whether torch, not a delegate, rounds codes: computes some step, or gives a copy other parameters."""
-    return any((STEP in node.meta and computes(node)) or _requantises(node) for node in lowered.graph.nodes)
-
-
-def _splits_integers(lowered: ExportedProgram) -> bool:
-    """Whether a delegate computes in floats between a dequantize and a quantize node that torch runs."""
-    for node in lowered.graph.nodes:
-        if _is_call(node, {CALL_DELEGATE}) and any(_is_call(x, DEQUANTIZE | DEQUANTIZE_DYNAMIC) for x in node.args[1:]):
-            return True
-        if _is_call(node, QUANTIZE) and _is_call(node.args[0], {GETITEM}):
-            return _is_call(node.args[0].args[0], {CALL_DELEGATE})
-    return False
-
-
-def _requantises(node: torch.fx.Node) -> bool:
-    """Whether a quantize node takes, through copies or at once, what had another scale or zero point."""
-    if node.op != "call_function" or target_name(node.target) not in QUANTIZE:
-        return False
-    source = node.args[0]
-    while _is_call(source, COPIES):
-        source = source.args[0]
-    return _is_call(source, DEQUANTIZE) and source.args[1:3] != node.args[1:3]
-
-
-def _is_call(node: Any, names: Collection[str]) -> TypeGuard[torch.fx.Node]:
-    return isinstance(node, torch.fx.Node) and node.op == "call_function" and target_name(node.target) in names
-
-
-@dataclass(frozen=True)
-class Sources:
-    """A case's own tensors, which its program, its golden and other cases share, and how they were."""
-
-    tensors: tuple[Tensor, ...]
-    before: tuple[Tensor, ...]
-
-    @classmethod
-    def of(cls, case: Case) -> Sources:
-        tensors = tuple(map(materialise, case.graph.values))
-        return cls(tensors, tuple(tensor.clone() for tensor in tensors))
-
-    def check(self, seen: Observation) -> None:
-        """Put back what was written."""
-        changed = [pair for pair in zip(self.tensors, self.before, strict=True) if not same(*pair)]
-        for tensor, before in changed:
-            tensor.copy_(before)
-        if changed:
-            seen.fail("mutation", "the backend changed the constants of the program that it was given")
-
-
-def run_lowered(
-    backend: Backend, lowered: ExportedProgram, inputs: Sequence[Tensor], seen: Observation, elsewhere: bool = False
-) -> list[Tensor]:
-    """Run the whole program: delegates on the backend's runtime, which must not write its inputs, the rest in torch.
-
-    elsewhere: delegates also run in a process that has nothing but their blobs, where there is one.
-    """
-    runtime = Watched(backend.runtime, seen.watch if elsewhere else None)
-    outputs: list[Tensor] = run_program(lowered, inputs, {d.backend_id: runtime for d in delegates(lowered)})
-    if runtime.changed:
-        seen.fail("mutation", "the runtime changed the tensors that it was given")
-    if runtime.wavering:
-        seen.fail("determinism", "the same blob gave other outputs the second time")
-    if runtime.bound:
-        seen.fail("determinism", f"the blob {runtime.bound}")
-    return outputs
+def _ask(handed: Handed, elsewhere: Elsewhere, seen: Observation) -> None:
+    found, refused = elsewhere(handed)
+    if refused is not None:
+        seen.fail("determinism", f"the blob does not run in a process that did not compile it: {refused}")
+    elif found != digest(handed.outputs):
+        seen.fail("determinism", "the blob gives other outputs in a process that did not compile it")
 
 
 def judge_outputs(
     case: Case, outputs: Sequence[Tensor], scheme: str | None, delegated: bool, seen: Observation
 ) -> None:
+    """The gates of `numerics`."""
     gates = judge(golden(case.graph), outputs, scheme, delegated=delegated)
     # What torch computed right tells nothing of the backend, and its last bits are this processor's.
     measured = delegated or any(gate.messages for gate in gates)
@@ -342,3 +250,53 @@ def _record(gate: GateResult, measured: bool, seen: Observation) -> None:
     seen.checks[gate.gate] = rounded(gate.excess)
     if measured:
         seen.metrics.update({key: rounded(value) for key, value in gate.metrics.items() if key in METRICS})
+
+
+def judge_again(given: Answer, seen: Observation) -> None:
+    """A second, fresh partitioner tags the same."""
+    if given.tags is None or given.tags_again is None:
+        return
+    differing = sorted({name for name, _ in given.tags.items() ^ given.tags_again.items()})
+    if differing:
+        seen.fail("determinism", f"the same program was tagged differently twice: {', '.join(differing)}")
+
+
+def judge_partitions(given: Answer, table: Table, seen: Observation) -> None:
+    """A partition computes something, and compiles to the same bytes again."""
+    if given.tags_again is None:
+        return
+    for _ in range(empty_partitions(given.nodes, given.tags or {}, working(table))):
+        seen.fail("empty", "a partition computes nothing: it holds only quantize, dequantize and copies")
+    for first, again in zip(given.blobs or (), given.blobs_again, strict=False):
+        if first != again:
+            seen.fail("determinism", "the same partition compiled to different bytes twice")
+
+
+def working(table: Table) -> frozenset[str]:
+    """The rows of a table that convert between reals and codes: there, that is work."""
+    return frozenset(row.name for row in table.rows) & NO_WORK
+
+
+def judge_whole(given: Answer, question: Question, seen: Observation) -> None:
+    """An answer that names no error leaves nothing out of what was asked."""
+    partitions = len(set((given.tags or {}).values()))
+    runs = {FIRST} if question.runs else set()
+    if partitions and question.runs:
+        runs |= {name for name, _ in RUNS} | {ANEW + name for name, _ in FRESH}
+    whole = {
+        "its end": given.finished,
+        "tags": given.tags is not None and given.tags_again is not None,
+        f"blobs of {partitions} partitions": given.blobs is not None and len(given.blobs) == partitions,
+        "as many blobs again": given.blobs is not None and len(given.blobs_again) == partitions,
+        "all runs": runs <= set(given.runs),
+        "what a delegate was given": bool(given.handed) or not (partitions and question.elsewhere),
+    }
+    missing = [name for name, there in whole.items() if not there]
+    if given.error is None and missing:
+        seen.fail("crash", f"the process of the backend left out {', '.join(missing)}")
+
+
+def judge_end(given: Answer, seen: Observation) -> None:
+    """What ended the work."""
+    if given.error is not None:
+        seen.failures.append(given.error)

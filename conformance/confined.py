@@ -155,7 +155,7 @@ def _leave(writing: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nothing, number)
-    close_files(but=writing)
+    close_files(but={writing})
     if "torch" in sys.modules:  # whose other threads are not in this copy
         sys.modules["torch"].set_num_threads(1)
 

@@ -149,14 +149,16 @@ def main() -> None:
 def _serve(data: Mapping[str, Any], answer: Any) -> None:
     from npu_assay.conformance.environment import environment, suite_sources
     from npu_assay.conformance.execution import Job, known_cases
-    from npu_assay.conformance.isolation import Crew, Limits, Subject
+    from npu_assay.conformance.isolation.crew import Crew
+    from npu_assay.conformance.isolation.limits import Limits
+    from npu_assay.conformance.isolation.nursery import Subject
     from npu_assay.conformance.results import to_line
     from npu_assay.conformance.statement import differences, statement
     from npu_assay.conformance.table import held, load_table
 
     job = Job(data["backend"], data["table"], tuple(data["tools"]), Limits(**data["limits"]), seed=data["seed"])
-    subject = Subject(job.backend, job.table, job.tools, job.limits, job.seed)
-    with held(job.table), Crew(subject) as crew:
+    subject = Subject(job.backend, job.tools, job.limits)
+    with held(job.table), Crew(subject, job.table) as crew:
         found = statement(crew.about, load_table(job.table), suite_sources(), environment())
         if data["made"] and (wrong := differences(found, dict(data["made"]))):
             raise UsageError(f"a worker is not as the machine that started the run: {wrong}")

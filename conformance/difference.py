@@ -11,7 +11,8 @@ from typing import Any
 from npu_assay.conformance.certificate import Certificate, CertificateError, Fuzz, read_certificate, verdict_text
 from npu_assay.conformance.contents import read_contents
 from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.package import CERTIFICATE, RESULTS, sha256
+from npu_assay.conformance.folder import CERTIFICATE, RESULTS
+from npu_assay.conformance.package import sha256
 from npu_assay.conformance.results import CaseResult, Number, ResultError, read_results
 from npu_assay.conformance.waivers import Waiver
 

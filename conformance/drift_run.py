@@ -7,7 +7,8 @@ from pathlib import Path
 from npu_assay.conformance.certificate import CertificateError, read_certificate
 from npu_assay.conformance.contents import read_contents
 from npu_assay.conformance.drift import Drift, drift
-from npu_assay.conformance.package import CERTIFICATE, RESULTS, TABLE, PackageError
+from npu_assay.conformance.folder import CERTIFICATE, RESULTS, TABLE
+from npu_assay.conformance.package import PackageError
 from npu_assay.conformance.results import ResultError, read_results
 from npu_assay.conformance.table import Table, TableError, read_table
 

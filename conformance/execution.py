@@ -22,7 +22,9 @@ from npu_assay.conformance.deputy import DeputyError, as_data, run_lines
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.graph import Case
-from npu_assay.conformance.isolation import LIMITS, Crew, Limits, Subject
+from npu_assay.conformance.isolation.crew import Crew
+from npu_assay.conformance.isolation.limits import LIMITS, Limits
+from npu_assay.conformance.isolation.nursery import Subject
 from npu_assay.conformance.results import CaseResult, from_line
 from npu_assay.conformance.selection import all_cases
 from npu_assay.conformance.table import Table, load_table
@@ -103,7 +105,7 @@ def run_all(job: Job, ids: Sequence[str], workers: int, pool: Pool | None = None
     fails, and the others go on. Raises UsageError when no process starts.
     """
     if pool is None:
-        with Crew(Subject(job.backend, job.table, job.tools, job.limits, job.seed)) as crew:
+        with Crew(Subject(job.backend, job.tools, job.limits), job.table) as crew:
             yield from crew.run_named(ids, known_cases(job.table, job.seed).case, workers)
         return
     with pool.open(job) as executor:

@@ -16,16 +16,9 @@ from pathlib import Path
 from weakref import WeakSet
 
 from npu_assay.conformance.evidence import result_problem
+from npu_assay.conformance.folder import CERTIFICATE, FILES, FUZZ_JOURNAL, JOURNAL
 from npu_assay.conformance.graph import Case
-from npu_assay.conformance.package import (
-    CERTIFICATE,
-    FILES,
-    FUZZ_JOURNAL,
-    JOURNAL,
-    PackageError,
-    refuse_foreign,
-    writing,
-)
+from npu_assay.conformance.package import PackageError, refuse_foreign, writing
 from npu_assay.conformance.results import CaseResult, ResultError, from_line, to_line
 
 Identity = Mapping[str, str]  # what must be the same for a run to be continued, in words of the command line

@@ -14,26 +14,9 @@ from pathlib import Path
 
 from npu_assay.conformance.certificate import Certificate, certificate_text
 from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.folder import CERTIFICATE, FUZZ_JOURNAL, JOURNAL, REPORTS
 from npu_assay.conformance.results import CaseResult, to_line
 from npu_assay.files import replacing, write_synced
-
-JOURNAL = "results.partial.jsonl"
-FUZZ = "fuzz.jsonl"
-FUZZ_JOURNAL = "fuzz.partial.jsonl"
-RESULTS = "results.jsonl"
-CERTIFICATE = "certificate.json"
-ATTESTATION = "attestation.json"  # of `assay attest`, once the run is over
-TABLE = "table.toml"
-REPORTS = ("drift.json", "junit.xml", "report.md", "report.html")
-FILES = (
-    CERTIFICATE,
-    ATTESTATION,
-    RESULTS,
-    FUZZ,
-    TABLE,
-    *REPORTS,
-    JOURNAL,
-)  # in the order in which a new run removes them
 
 
 class PackageError(UsageError):

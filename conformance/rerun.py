@@ -23,12 +23,13 @@ from npu_assay.conformance.contents import Contents
 from npu_assay.conformance.environment import environment
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.execution import Job, run_all
+from npu_assay.conformance.folder import FUZZ, RESULTS, TABLE
 from npu_assay.conformance.fuzz.names import FIRST, is_program
-from npu_assay.conformance.isolation import LIMITS, Crew, Limits, Subject
-from npu_assay.conformance.package import FUZZ, RESULTS, TABLE
+from npu_assay.conformance.isolation.crew import Crew
+from npu_assay.conformance.isolation.limits import LIMITS, Limits
+from npu_assay.conformance.isolation.nursery import Subject
 from npu_assay.conformance.preserved import check_preserved
 from npu_assay.conformance.rerun_compare import difference, verdict_difference
-from npu_assay.conformance.rerun_sources import file_problems
 from npu_assay.conformance.results import CaseResult, read_results
 from npu_assay.conformance.table import held, load_table, table_bytes
 
@@ -178,7 +179,7 @@ def _recorded(contents: Contents) -> dict[str, CaseResult]:
 def _about(job: Job, named_there: bool) -> About:
     """What the process that has loaded the backend says of it."""
     try:
-        with Crew(Subject(job.backend, job.table, job.tools, job.limits, job.seed)) as crew:
+        with Crew(Subject(job.backend, job.tools, job.limits), job.table) as crew:
             return crew.about
     except UsageError as error:
         where = "; the certificate names this backend, --backend names another" if named_there else ""
@@ -213,6 +214,20 @@ def backend_problems(backend: About, certificate: Certificate) -> Iterator[str]:
         if found:
             rest = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             yield f"not run again: other {what} than the certified backend's: {'; '.join(found[:SHOWN])}{rest}"
+
+
+def file_problems(found: Mapping[str, str], certificate: Certificate) -> list[str]:
+    """Where the digests of a backend's files differ from those that a certificate lists."""
+    stated: Mapping[str, str] = certificate.backend["sources"]
+    return [
+        f"{name}: found {_digest(found.get(name))}, recorded {_digest(stated.get(name))}"
+        for name in sorted(found.keys() | stated.keys())
+        if found.get(name) != stated.get(name)
+    ]
+
+
+def _digest(sha256: str | None) -> str:
+    return "no such file" if sha256 is None else f"sha256 {sha256[:12]}"
 
 
 def _notes(backend: About, certificate: Certificate) -> tuple[str, ...]:

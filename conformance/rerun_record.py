@@ -12,7 +12,8 @@ from npu_assay import __version__
 from npu_assay.conformance.certificate import Certificate
 from npu_assay.conformance.contents import Contents
 from npu_assay.conformance.environment import digest_of, environment, suite_sources
-from npu_assay.conformance.package import CERTIFICATE, check_target, writing
+from npu_assay.conformance.folder import CERTIFICATE
+from npu_assay.conformance.package import check_target, writing
 from npu_assay.conformance.rerun import Rerun
 from npu_assay.files import write_whole
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npu_assay.conformance.graph import Case, Value
+from npu_assay.conformance.graph import Case, Fill, Graph, Value
 
 APART = 1_000_003
 """The seeds of one case are letters summed up and small numbers: far less than this."""
+FURTHER = 999_983
+"""The same for further inputs of one program."""
 
 
 def reseeded(case: Case, seed: int) -> Case:
@@ -25,3 +27,21 @@ def _reseeded(value: Value, seed: int) -> Value:
     if value.fill.kind != "random":
         return value
     return replace(value, fill=replace(value.fill, seed=value.fill.seed + APART * seed))
+
+
+def redrawn(graph: Graph, number: int) -> Graph:
+    """The program with other inputs, its constants as they are; number 0 is the program as it is.
+
+    Codes are drawn at random whatever they were. Other inputs are drawn anew where they are random: indices and
+    special numbers stay.
+    """
+    if number == 0:
+        return graph
+    return replace(graph, values=tuple(v if v.constant else _redrawn(v, number) for v in graph.values))
+
+
+def _redrawn(value: Value, number: int) -> Value:
+    fill = value.fill
+    if fill.kind != "random" and value.quant is None:
+        return value
+    return replace(value, fill=Fill(seed=fill.seed + FURTHER * number))

@@ -17,7 +17,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from npu_assay.conformance.environment import LIBRARIES, SUITE
-from npu_assay.conformance.package import CERTIFICATE, JOURNAL, RESULTS
+from npu_assay.conformance.folder import CERTIFICATE, JOURNAL, RESULTS
 from npu_assay.conformance.static_imports import Finder, Module, imported_names
 
 OURS = "npu_assay"

@@ -28,9 +28,10 @@ from npu_assay.conformance.contents import Contents, read_contents
 from npu_assay.conformance.environment import suite_sources
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.evidence import result_problem
+from npu_assay.conformance.folder import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.measured import limit_problem
-from npu_assay.conformance.package import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE, PackageError, sha256
+from npu_assay.conformance.package import PackageError, sha256
 from npu_assay.conformance.results import CaseResult, ResultError, read_line
 from npu_assay.conformance.selection import all_cases
 from npu_assay.conformance.table import FOLDER, Table, TableBombError, TableError, read_table

@@ -28,6 +28,7 @@ from fake_backend import FakePartitioner, FakeRuntime
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
+from npu_assay.conformance import answering
 from npu_assay.partitioners.exir import Backend, BackendDetails, CompileSpec, PreprocessResult
 
 NEG = "aten.neg.default"
@@ -55,6 +56,9 @@ def running_on(deed: Callable[[Tensor], object]) -> Backend:
             return (lambda codes: (handle(codes), deed(codes))[0]) if NEG.encode() in processed_bytes else handle
 
     return replace(fake_backend.backend, runtime=Runtime())
+
+
+RUNS = len(answering.RUNS) + len(answering.FRESH)  # of neg in each case
 
 
 def tagging(deed: Deed) -> Backend:
@@ -243,7 +247,7 @@ forks = running(os.fork)
 forks_in_c = running(ctypes.CDLL(None).fork)
 forks_and_waits = tagging(_fork_and_wait)
 forks_and_exits = running(lambda: os.fork() or sys.exit())
-keeps_child = replace(running(_leave_child), processes=2)  # each case runs neg twice
+keeps_child = replace(running(_leave_child), processes=RUNS)
 default_dtype = tagging(lambda: torch.set_default_dtype(torch.float64))
 grad_mode = tagging(lambda: torch.set_grad_enabled(not torch.is_grad_enabled()))
 inference = running(lambda: _enter(torch.inference_mode()))
@@ -305,7 +309,7 @@ moody = returning(lambda y: y - 1 if next(_turns) % 2 else y)
 
 scribbles = running_on(lambda codes: codes.fill_(5))
 _deaths = itertools.count()
-dies_second = running(lambda: ctypes.string_at(0) if next(_deaths) == 2 else None)  # each case runs neg twice
+dies_second = running(lambda: ctypes.string_at(0) if next(_deaths) == RUNS else None)
 logging_backend = running(_log)
 
 

@@ -16,7 +16,8 @@ from npu_assay.conformance.cli import main
 from npu_assay.conformance.contents import read_folder
 from npu_assay.conformance.difference import KINDS, Run, compare, read_run
 from npu_assay.conformance.difference_text import WIDTH, lines
-from npu_assay.conformance.package import CERTIFICATE, RESULTS, sha256
+from npu_assay.conformance.folder import CERTIFICATE, RESULTS
+from npu_assay.conformance.package import sha256
 from npu_assay.conformance.results import CaseResult
 
 

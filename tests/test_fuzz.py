@@ -17,14 +17,14 @@ from torch.export import ExportedProgram
 from npu_assay.conformance.assay import Request, assay
 from npu_assay.conformance.backends import load_backend
 from npu_assay.conformance.certificate import Selection
-from npu_assay.conformance.certify import result_of
+from npu_assay.conformance.folder import CERTIFICATE, FUZZ, FUZZ_JOURNAL, JOURNAL, RESULTS
 from npu_assay.conformance.fuzz.names import Name, is_program, parse
-from npu_assay.conformance.fuzz.observe import observe
+from npu_assay.conformance.fuzz.observe import run_program_case
 from npu_assay.conformance.fuzz.programs import Programs
 from npu_assay.conformance.fuzz.reductions import reductions
 from npu_assay.conformance.fuzz.sketch import count, kinds
 from npu_assay.conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.package import CERTIFICATE, FUZZ, FUZZ_JOURNAL, JOURNAL, RESULTS, PackageError
+from npu_assay.conformance.package import PackageError
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.results import CaseResult, to_line
 from npu_assay.conformance.selection import SelectionError, all_cases
@@ -47,7 +47,7 @@ def programs(table: str) -> Programs:
 
 def observed(backend: Backend, name: str) -> CaseResult:
     case, table = programs(backend.table).case(name), load_table(backend.table)
-    return result_of(case, None, lambda seen: observe(case, backend, table, seen))
+    return run_program_case(case, backend, table)
 
 
 @pytest.mark.parametrize("name", ["fuzz/21/006504", "fuzz/21/010356"])
@@ -289,9 +289,9 @@ def test_codes_may_leave_where_an_operator_is_defined(monkeypatch: pytest.Monkey
     name = str(Name(0, 0))
     case = Case(name, steps[-1].op, "fuzz", "random", "unspecified", None, Graph((x,), steps, (Ref("c"),)), "")
     table = load_table(ethos_u85.table)
-    assert result_of(case, None, lambda seen: observe(case, ethos_u85, table, seen)).failures == ()
+    assert run_program_case(case, ethos_u85, table).failures == ()
     monkeypatch.setattr("npu_assay.conformance.fuzz.observe._has_golden", lambda *_: True)
-    (failure,) = result_of(case, None, lambda seen: observe(case, ethos_u85, table, seen)).failures
+    (failure,) = run_program_case(case, ethos_u85, table).failures
     assert "GoldenError: aten.log10.default: found numbers from 0 " in failure.message
 
 

@@ -15,12 +15,12 @@ from honesty import lower, run
 from random_graphs import random_graph
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.fuzz.observe import cycles
+from npu_assay.conformance.fuzz.answering import cycles
 from npu_assay.conformance.graph import Graph
 from npu_assay.conformance.numerics import golden, judge
+from npu_assay.conformance.partitioning import Recorder
 from npu_assay.conformance.programs import build, model_inputs
 from npu_assay.conformance.table import Table, load_table
-from npu_assay.conformance.tagging import Recorder
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult, apply_passes
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG

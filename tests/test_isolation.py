@@ -20,8 +20,11 @@ from npu_assay.conformance.backends import BackendSpecError, load_backend
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.isolation import Crew, Limits, Subject, leaks
+from npu_assay.conformance.isolation import leaks
+from npu_assay.conformance.isolation.crew import Crew
 from npu_assay.conformance.isolation.leaks import left
+from npu_assay.conformance.isolation.limits import Limits
+from npu_assay.conformance.isolation.nursery import Subject
 from npu_assay.conformance.results import Failure, from_line, to_line
 from npu_assay.conformance.table import load_table
 
@@ -38,7 +41,7 @@ Found = dict[str, list[str]]
 
 def results(spec: str, workers: int = 1, ids: tuple[str, ...] = IDS, limits: Limits = LIMITS) -> dict[str, str]:
     """The lines of all results by case."""
-    with Crew(Subject(spec, None, (), limits)) as crew:
+    with Crew(Subject(spec, (), limits)) as crew:
         found = [(result.case, to_line(result)) for result in crew.run([CASES[name] for name in ids], workers)]
     assert sorted(name for name, _ in found) == sorted(ids)
     return dict(found)
@@ -57,10 +60,11 @@ def failures(spec: str, workers: int = 1, limits: Limits = LIMITS) -> list[str]:
     return [f"{failure.check}: {failure.message}" for failure in from_line(line).failures]
 
 
+RUNS = hostile_backends.RUNS
 STATE = "state: {} changed"
 COPIED = "leak: forked this process, and the copy went on running cases"
 MALFORMED = (
-    "crash: partition: TypeError: rejection of aten_neg_default: its {}, expected a str (in _reason, tagging.py)"
+    "crash: partition: TypeError: rejection of aten_neg_default: its {}, expected a str (in _rejected, partitioning.py)"
 )
 WRONG = (
     "crash: run: BackendError: executorch_call_delegate: runtime of FakeBackend returned a wrong output 0 "
@@ -88,12 +92,12 @@ VERDICTS = {
     "stops": "crash: the process from which all cases start was stopped",
     "stops_and_hangs": "crash: the process from which all cases start was stopped",
     "babbles": "crash: the process wrote to the connection of the suite",
-    "leaves_child": "leak: left child processes running: 2, expected 0",
+    "leaves_child": f"leak: left child processes running: {RUNS}, expected 0",
     "leaves_daemons": "leak: left child processes running: 6, expected 0",
     "leaves_daemons_and_fells": "crash: the process from which all cases start died",
     "leaves_daemons_and_dies": "crash: run: the process died (SIGABRT)",
     "leaves_grandchild": "leak: left child processes running: 2, expected 0",
-    "leaves_thread": "leak: left threads running: 2",
+    "leaves_thread": f"leak: left threads running: {RUNS}",
     "forks": COPIED,
     "forks_in_c": COPIED,
     "forks_and_waits": COPIED,
@@ -166,7 +170,7 @@ def test_too_few_open_files_are_one_clear_error() -> None:
     """In time for the run to go on otherwise, and with what to do."""
     used = len(list(Path("/dev/fd").iterdir()))
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with Crew(Subject("fake_backend:backend", None, (), LIMITS)) as crew:
+    with Crew(Subject("fake_backend:backend", (), LIMITS)) as crew:
         resource.setrlimit(resource.RLIMIT_NOFILE, (used + 36, before[1]))
         try:
             with pytest.raises(
@@ -197,14 +201,14 @@ def test_a_backend_that_changes_settings_when_it_is_imported_is_refused(
     monkeypatch.syspath_prepend(tmp_path)
     rule = "importing it changes settings that bear on numbers, and must not"
     with pytest.raises(BackendSpecError) as raised:
-        Crew(Subject("meddler:backend", None, (), LIMITS))
+        Crew(Subject("meddler:backend", (), LIMITS))
     assert str(raised.value) == f"backend 'meddler:backend': {rule}: {IMPORTS[statement]}"
 
 
 def test_a_copy_that_an_import_makes_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "twins.py").write_text("import ctypes\nctypes.CDLL(None).fork()\nfrom fake_backend import backend\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with Crew(Subject("twins:backend", None, (), LIMITS)) as crew:
+    with Crew(Subject("twins:backend", (), LIMITS)) as crew:
         twins = left(lambda: frozenset(pid for pid, parent in leaks.running() if parent == crew._nursery), frozenset())
     assert twins == frozenset()
 

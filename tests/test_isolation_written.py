@@ -65,7 +65,7 @@ PATCHES = {
     "torch.ops.aten.clamp": "torch.ops.aten.clamp = torch.ops.aten.abs",
     "numpy.float32": "numpy.float32 = numpy.float16",
     "npu_assay.conformance.certify.golden": "npu_assay.conformance.certify.golden = lambda graph: None",
-    "npu_assay.conformance.untrusted.Watched._once": "npu_assay.conformance.untrusted.Watched._once = lambda *_: []",
+    "npu_assay.conformance.untrusted.same": "npu_assay.conformance.untrusted.same = lambda *_: True",
 }
 ALL = "builtins, importlib, math, numpy, npu_assay.conformance.certify, torch"
 

@@ -26,8 +26,9 @@ from npu_assay.conformance.certificate import (
     verdict_text,
 )
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.folder import CERTIFICATE, JOURNAL, RESULTS, TABLE
 from npu_assay.conformance.journal import journal
-from npu_assay.conformance.package import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError, sha256
+from npu_assay.conformance.package import PackageError, sha256
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.results import CaseResult, ResultError, from_line, to_line
 from npu_assay.conformance.selection import SelectionError

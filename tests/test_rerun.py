@@ -25,7 +25,8 @@ from npu_assay.conformance.certificate import (
     read_certificate,
 )
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.package import CERTIFICATE, FUZZ, RESULTS, results_text, sha256, write_package
+from npu_assay.conformance.folder import CERTIFICATE, FUZZ, RESULTS
+from npu_assay.conformance.package import results_text, sha256, write_package
 from npu_assay.conformance.report.data import make_report
 from npu_assay.conformance.report.render import reports
 from npu_assay.conformance.rerun import chosen

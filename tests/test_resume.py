@@ -19,9 +19,10 @@ import pytest
 from npu_assay.conformance.assay import Request, assay
 from npu_assay.conformance.certificate import Selection
 from npu_assay.conformance.environment import suite_sources
-from npu_assay.conformance.isolation import Limits
+from npu_assay.conformance.folder import CERTIFICATE, JOURNAL, RESULTS
 from npu_assay.conformance.isolation.forking import fork
-from npu_assay.conformance.package import CERTIFICATE, JOURNAL, RESULTS, PackageError
+from npu_assay.conformance.isolation.limits import Limits
+from npu_assay.conformance.package import PackageError
 from npu_assay.conformance.results import CaseResult
 from npu_assay.conformance.verification import verify
 

@@ -26,8 +26,8 @@ from npu_assay.conformance.deputy import Deputy, as_data
 from npu_assay.conformance.environment import suite_sources
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.execution import Job
-from npu_assay.conformance.isolation import Limits
-from npu_assay.conformance.package import CERTIFICATE, FUZZ, JOURNAL, RESULTS
+from npu_assay.conformance.folder import CERTIFICATE, FUZZ, JOURNAL, RESULTS
+from npu_assay.conformance.isolation.limits import Limits
 from npu_assay.conformance.results import CaseResult
 
 ROOT = Path(__file__).parent.parent

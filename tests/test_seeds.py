@@ -14,7 +14,7 @@ from npu_assay.conformance.assay import Request, assay
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.certificate import Selection
 from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.package import RESULTS
+from npu_assay.conformance.folder import RESULTS
 from npu_assay.conformance.programs import materialise
 from npu_assay.conformance.seeds import reseeded
 from npu_assay.conformance.table import load_table

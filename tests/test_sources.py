@@ -19,7 +19,7 @@ from environments import Environment
 
 from npu_assay.conformance.about import backend_sources
 from npu_assay.conformance.backends import BackendSpecError, load_backend
-from npu_assay.conformance.package import CERTIFICATE, JOURNAL
+from npu_assay.conformance.folder import CERTIFICATE, JOURNAL
 from npu_assay.conformance.sources import backend_files
 
 TESTS = Path(__file__).parent

@@ -19,7 +19,8 @@ from npu_assay.conformance import verification
 from npu_assay.conformance.certificate import Certificate, Selection, certificate_text, conclude, read_certificate
 from npu_assay.conformance.contents import Contents, read_folder
 from npu_assay.conformance.evidence import NOTED, result_problem
-from npu_assay.conformance.package import CERTIFICATE, RESULTS, results_text, sha256
+from npu_assay.conformance.folder import CERTIFICATE, RESULTS
+from npu_assay.conformance.package import results_text, sha256
 from npu_assay.conformance.results import CaseResult, ResultError, from_line, read_line, to_line
 from npu_assay.conformance.verification import Verification, verify_contents
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from npu_assay.conformance.certificate import Fuzz
+from npu_assay.conformance.folder import FUZZ
 from npu_assay.conformance.fuzz.names import Name, parse
 from npu_assay.conformance.fuzz.programs import Programs
 from npu_assay.conformance.graph import Case
-from npu_assay.conformance.package import FUZZ, sha256
+from npu_assay.conformance.package import sha256
 from npu_assay.conformance.results import CaseResult, ResultError, program_sha256, read_line, status_of
 
 

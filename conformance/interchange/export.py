@@ -11,7 +11,7 @@ from pathlib import Path
 from npu_assay import __version__
 from npu_assay.conformance.backends import load_backend
 from npu_assay.conformance.certificate import Selection
-from npu_assay.conformance.certify import describe
+from npu_assay.conformance.describing import describe
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.interchange.forms import FORMATS, Format, Made
 from npu_assay.conformance.interchange.manifest import (

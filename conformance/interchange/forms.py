@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram, export, save
 
-from npu_assay.conformance.certify import delegates, describe, on_integers
+from npu_assay.conformance.answering import delegates
+from npu_assay.conformance.describing import describe
 from npu_assay.conformance.exact import affine
 from npu_assay.conformance.graph import Case, Graph, Quant, Value
 from npu_assay.conformance.interchange.onnx_form import onnx_model
@@ -20,9 +21,11 @@ from npu_assay.conformance.interchange.onnx_rules import RULES
 from npu_assay.conformance.interchange.onnx_writer import FormError
 from npu_assay.conformance.interchange.whole import Whole
 from npu_assay.conformance.numerics import Golden, golden, judge
+from npu_assay.conformance.outline import on_integers, outline
+from npu_assay.conformance.partitioning import Recorder
 from npu_assay.conformance.programs import build, materialise, model_inputs, module
 from npu_assay.conformance.table import Table
-from npu_assay.conformance.tagging import Recorder, prepare, tagging_of
+from npu_assay.conformance.tagging import prepare, tagging_of
 from npu_assay.partitioners.exir import (
     Backend,
     DelegationSpec,
@@ -145,12 +148,13 @@ def pte_form(case: Case, table: Table, backend: Backend) -> Made:
         program = prepare(case, backend, table)
         recorder = Recorder(backend.partitioner(**dict(case.options)))
         lowered = to_backend(program, recorder, details=_details(backend, table))
-        verdict = tagging_of(case, table.row(case.row), recorder, program).verdict
+        nodes, tags = outline(program.graph), recorder.tags
+        verdict = tagging_of(case, table.row(case.row), nodes, tags, None).verdict
         config = EdgeCompileConfig(_check_ir_validity=False)
         model = EdgeProgramManager(lowered, compile_config=config).to_executorch().buffer
     except ExirError as error:
         raise FormError("program", f"{' '.join(str(error).split())}") from error
-    arithmetic = INTEGERS if verdict == "accept" and on_integers(lowered) else FLOATS
+    arithmetic = INTEGERS if verdict == "accept" and on_integers(nodes, tags) else FLOATS
     return Made(model, model_inputs(case.graph), expected_outputs(case, table), arithmetic)
 
 

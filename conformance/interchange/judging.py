@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.conformance.certificate import Selection
-from npu_assay.conformance.certify import describe
+from npu_assay.conformance.describing import describe
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.interchange.forms import (

@@ -1,15 +1,12 @@
 """Backends that nobody vouches for run in processes of their own, which may crash, hang or misbehave.
 
-`crew` gives cases to runners and draws the conclusions when one dies; `nursery` is the process that has loaded the
-backend and forks runners; `keeper`, above it, ends whatever it leaves; `runner` runs cases there and looks at what
-they leave behind (`state`, `leaks`). This guards against faults, not against malice: a backend has the rights of the
-user who runs it.
+`crew` gives cases to pairs of processes and draws the conclusions when one dies. A `judge`, forked from the run, knows
+the case, its table and its goldens; it asks a `runner`, which has the backend and knows nothing but the question.
+`origin` is started anew, so that it has nothing of the run's memory; it forks, for each run, a `keeper`, which ends
+whatever a backend leaves, and below it the `nursery`, which has loaded the backend and forks runners. A runner looks
+at what a program leaves behind (`state`, `leaks`), and has a `stranger` beside it, which runs blobs and never compiled
+one.
+
+Nothing that the backend's process loads judges anything, and what comes from it is read as data. All of these run with
+the rights of the user: against a backend that attacks the machine itself, use a container.
 """
-
-from __future__ import annotations
-
-from npu_assay.conformance.isolation.crew import Crew
-from npu_assay.conformance.isolation.limits import LIMITS, Limits
-from npu_assay.conformance.isolation.nursery import Subject
-
-__all__ = ["LIMITS", "Crew", "Limits", "Subject"]

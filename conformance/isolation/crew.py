@@ -10,20 +10,25 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from npu_assay.conformance.about import About
-from npu_assay.conformance.certify import failed
+from npu_assay.conformance.certify import failed, partners
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.graph import Case
-from npu_assay.conformance.isolation import nursery
+from npu_assay.conformance.isolation import judge, nursery, origin
+from npu_assay.conformance.isolation.forking import fork
+from npu_assay.conformance.isolation.frames import LAST, STAGE
+from npu_assay.conformance.isolation.judge import Bench
+from npu_assay.conformance.isolation.leaks import GRACE
 from npu_assay.conformance.isolation.limits import MEBI, Limits, end, is_stopped, resident
-from npu_assay.conformance.isolation.nursery import ASK, ENDED, KILL, LOADED, READY, REFUSED, RUN, Subject
-from npu_assay.conformance.isolation.runner import LAST, STAGE, take
+from npu_assay.conformance.isolation.nursery import ASK, ENDED, ENDS, KILL, LOADED, READY, REFUSED, RUN, Subject
+from npu_assay.conformance.isolation.runner import take
 from npu_assay.conformance.isolation.usage import taken
 from npu_assay.conformance.isolation.wire import Wire, WireError
 from npu_assay.conformance.results import CaseResult, Failure, ResultError, from_line
+from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.table import load_table
 
 CHUNK = 16  # cases that a runner has waiting, so that it never waits itself
 LOOK = 0.2  # seconds between two looks at clocks and memory
@@ -43,17 +48,22 @@ class Task:
 
 @dataclass
 class Hand:
-    """A runner as the run sees it. given: its cases, the first of which it is running since `since`."""
+    """A runner and its judge as the run sees them. given: their cases, the first of which is running since `since`.
+
+    process, judge: their ids, 0 before the nursery has told the runner's.
+    """
 
     wire: Wire
     files: list[int]
     given: deque[Task] = field(default_factory=deque)
     process: int = 0
+    judge: int = 0
     since: float = 0.0
     memory: int = 0
     measured: float = 0.0  # when its memory was, and that of what it started
     ran: int = 0
     retired: bool = False
+    alone: float = 0.0  # when its judge was found to have ended
     verdict: tuple[str, str] | None = None  # check and message of a runner that the run itself ended
 
     def give(self, tasks: Sequence[Task]) -> None:
@@ -81,25 +91,40 @@ class Hand:
         return taken(self.process, self.memory) > limit
 
     def close(self) -> None:
-        """Give back the connection and the files."""
+        """Give back the connection and the files; the judge ends."""
         self.wire.close()
         for file in self.files:
             os.close(file)
+        judge, self.judge = self.judge, 0
+        if judge:
+            end(judge)
+            os.waitpid(judge, 0)
+
+    def drain(self, seconds: float) -> None:
+        """Wait for the judge to end, so that all that it has to say is there."""
+        deadline = time.monotonic() + seconds
+        while self.judge and time.monotonic() < deadline:
+            if os.waitpid(self.judge, os.WNOHANG)[0]:
+                self.judge = 0
+            else:
+                time.sleep(0.002)
 
 
 class Crew:
-    """A nursery and the runners that it forks, for the cases of one backend and table.
+    """A nursery, the runners that it forks, and a judge for each of them, for the cases of one backend and table.
 
-    `about` tells what the backend says of itself. Raises UsageError or TableError when it cannot be loaded.
+    table: name or path, None for the backend's own. `about` tells what the backend says of itself. Raises UsageError
+    when it cannot be loaded.
     """
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, table: str | None = None) -> None:
         self._subject = subject
+        self._named = table
         self._hands: list[Hand] = []
         self._start()
 
     def _start(self) -> None:
-        self._keeper, self._held, self._wire = nursery.start(self._subject)
+        self._kept, self._wire = origin.start(self._subject)
         self._nursery = self._asked = self._answered = 0
         self._since = time.monotonic()  # the last question
         self.about = self._introduction()
@@ -119,14 +144,8 @@ class Crew:
 
     def _end_nursery(self) -> int:
         """End it and all that came of it; returns how it ended."""
-        keeper, self._keeper = self._keeper, 0
         self._wire.close()
-        if not keeper:
-            return 0
-        with suppress(BrokenPipeError):  # it has ended
-            os.write(self._held, b"x")  # closing alone says nothing while a copy of this process has it open
-        os.close(self._held)
-        return os.waitstatus_to_exitcode(os.waitpid(keeper, 0)[1])
+        return self._kept.end()
 
     def _introduction(self) -> About:
         ready, _, _ = select.select([self._wire.socket], [], [], LOADING)
@@ -147,27 +166,35 @@ class Crew:
 
     def run_named(self, names: Sequence[str], case: Callable[[str], Case], workers: int) -> Iterator[CaseResult]:
         """The same of cases by name; `case` makes those that are needed here."""
+        table = load_table(self._named or self.about.table)
+        self._bench = Bench(table, case, self._subject.tools, partners(all_cases(table)))
         yield from _Run(self, names, case, workers).results()
 
     # -------------------------------------------------------------------------------- for _Run
 
     def hire(self) -> Hand:
-        """A new runner, which begins as soon as the nursery has forked it.
+        """A new runner, which begins as soon as the nursery has forked it, and its judge, forked from here.
 
         Raises UsageError when this process cannot open so many files.
         """
         try:
             files = nursery.files()
-            ours, theirs = socket.socketpair()
+            ends = [end for _ in range(1 + ENDS) for end in socket.socketpair()]
         except OSError as error:
             raise _too_many(len(self._hands), str(error.strerror)) from error
-        if 0 <= _most_files() < theirs.fileno() + SPARE:  # the system gives the lowest number that is free
-            theirs.close()
-            Hand(Wire(ours), files).close()
-            raise _too_many(len(self._hands), "too few open files would be left")
-        with theirs:
-            self._wire.send({RUN: True}, [theirs.fileno(), *files])
+        ours, orders, asking, asked, showing, shown = ends
         hand = Hand(Wire(ours), files)
+        try:
+            if (
+                0 <= _most_files() < max(end.fileno() for end in ends) + SPARE
+            ):  # the system gives the lowest that is free
+                hand.close()
+                raise _too_many(len(self._hands), "too few open files would be left")
+            hand.judge = fork(lambda: judge.serve(orders, asking, showing, files[0], self._bench))
+            self._wire.send({RUN: True}, [asked.fileno(), shown.fileno(), *files])
+        finally:
+            for end_of in ends[1:]:
+                end_of.close()
         self._hands.append(hand)
         return hand
 
@@ -269,6 +296,7 @@ class _Run:
             for hand in self.crew.hands:
                 self._answers(hand)
             for hand, status in self.crew.news():
+                hand.drain(self.crew.limits.seconds)
                 self._answers(hand)
                 yield from self._ended(hand, status)
             yield from self._sure()
@@ -326,6 +354,8 @@ class _Run:
                     raise WireError("the result of another case")
                 task = hand.given.popleft()
                 hand.ran, hand.since, hand.retired = hand.ran + 1, time.monotonic(), line[0] == LAST
+                if hand.retired:
+                    self.crew.kill(hand)
                 result = result if task.fault is None else _with(result, _only_behind(task.fault))
                 self.unsure.append((self.crew.next_question, task, result))
         except (WireError, ResultError):
@@ -368,10 +398,19 @@ class _Run:
         limits = self.crew.limits
         if not hand.given or not hand.process or hand.verdict or hand.retired:
             return
+        if hand.wire.closed:
+            self._unjudged(hand)
+            return
         if time.monotonic() - hand.since > limits.seconds:
             self._end(hand, "hang", f"{hand.stage}: {limits.too_long}")
         elif hand.takes_more(limits.mebibytes * MEBI + hand.memory):
             self._end(hand, "memory", f"{hand.stage}: {limits.too_much}")
+
+    def _unjudged(self, hand: Hand) -> None:
+        """The judge has ended: because the runner has, which the nursery will say, or the runner has ended it."""
+        hand.alone = hand.alone or time.monotonic()
+        if time.monotonic() - hand.alone > GRACE:
+            self._end(hand, "crash", f"{hand.stage}: the process that judges the case died")
 
     def _end(self, hand: Hand, check: str, message: str) -> None:
         hand.verdict = check, message

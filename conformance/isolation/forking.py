@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 
@@ -23,13 +23,13 @@ def fork(action: Callable[[], object]) -> int:
         os._exit(code)
 
 
-def close_files(but: int) -> None:
-    """Close the files that a copy has of the process it was made of, but standard ones and one more."""
+def close_files(but: Collection[int]) -> None:
+    """Close the files that a copy has of the process it was made of, but standard ones and some more."""
     try:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:  # where the system does not tell, every number is tried
         numbers = list(range(os.sysconf("SC_OPEN_MAX")))
     for number in numbers:
-        if number > 2 and number != but:
+        if number > 2 and number not in but:
             with suppress(OSError):  # of a number that is no file, or was that of the list
                 os.close(number)

@@ -20,27 +20,19 @@ from npu_assay.conformance.isolation.limits import adopt_orphans, end
 LOOK = 0.2  # seconds between two looks at the nursery where the system does not tell of its end
 
 
-def start(action: Callable[[], object]) -> tuple[int, int]:
-    """Do something in a kept process; returns the keeper, and a file: writing to it, or closing it, ends all.
+def keep(action: Callable[[], object], watched: int) -> None:
+    """Do something in a kept process, until it ends or what was written to or closed at the other end of `watched` is.
 
-    The keeper ends as the kept process ended, when nothing is left of it.
+    This process then ends as the kept one ended, when nothing is left of it.
     """
-    watched, held = os.pipe()
-
-    def keep() -> None:
-        os.close(held)
-        os.setsid()
-        adopt_orphans()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        kept = fork(action)
-        close_files(but=watched)  # the nursery's connection among them, which would not end otherwise
-        _end_like(_kept_until(kept, watched))
-
-    keeper = fork(keep)
-    os.close(watched)
-    return keeper, held
+    os.setsid()
+    adopt_orphans()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    kept = fork(action)
+    close_files(but={watched})  # the nursery's connection among them, which would not end otherwise
+    _end_like(_kept_until(kept, watched))
 
 
 def _kept_until(process: int, watched: int) -> int:

@@ -1,6 +1,7 @@
-"""The process that loads the suite's cases and the backend once, and forks a runner whenever it is asked to.
+"""The process that loads the backend once, and forks a runner whenever it is asked to.
 
 So a runner that dies costs a fork and not the loading of torch, and the process of the run never imports the backend.
+No table and no case is loaded here: what runners are asked comes from the judge, question by question.
 """
 
 from __future__ import annotations
@@ -23,46 +24,31 @@ import torch
 from npu_assay.conformance.about import About, about
 from npu_assay.conformance.backends import BackendSpecError, load_backend
 from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.fuzz.programs import Known
-from npu_assay.conformance.isolation import keeper, runner
+from npu_assay.conformance.isolation import runner
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.imports import unchanged
 from npu_assay.conformance.isolation.leaks import children, end_children
 from npu_assay.conformance.isolation.limits import Limits, adopt_orphans, end
 from npu_assay.conformance.isolation.wire import Wire
-from npu_assay.conformance.selection import all_cases
-from npu_assay.conformance.table import TableBombError, TableError, load_table
 
 RUN, READY, KILL, ENDED, LOADED, REFUSED = "run", "ready", "kill", "ended", "loaded", "refused"
 ASK = "ask"  # a number, which comes back: the nursery was there after it had been sent
-FILES = 3  # that go to a runner with its socket
+ENDS = 2  # of connections to its judge that go to a runner: its own, and that of the process beside it
+FILES = 3  # that go with them
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What runners are forked for: a backend's spec, a table (None: the backend's own), the names of blob checks.
-
-    seed: of the cases' random numbers.
-    """
+    """What runners are forked for: a backend's spec, the names of blob checks, the limits of a case."""
 
     backend: str
-    table: str | None
     tools: tuple[str, ...]
     limits: Limits
-    seed: int = 0
 
 
-def start(subject: Subject) -> tuple[int, int, Wire]:
-    """Fork a nursery; returns its keeper's process id, a file whose closing ends all, and the connection to it."""
-    ours, theirs = socket.socketpair()
-
-    def action() -> None:
-        ours.close()
-        _Nursery(Wire(theirs), subject).serve()
-
-    process, held = keeper.start(action)
-    theirs.close()
-    return process, held, Wire(ours)
+def serve(end: socket.socket, subject: Subject) -> None:
+    """Be the nursery, for who has the other end."""
+    _Nursery(Wire(end), subject).serve()
 
 
 @dataclass
@@ -81,7 +67,7 @@ class _Nursery:
         _silence()
         try:
             work = self._load()
-        except (UsageError, TableError) as error:
+        except UsageError as error:
             self.wire.send({REFUSED: str(error), "type": type(error).__name__})
             return
         # Runners share these pages as long as nobody writes to them; and the collector need not look there.
@@ -93,10 +79,7 @@ class _Nursery:
         with unchanged(self.subject.backend):
             told = self._about()
         self.wire.send({LOADED: vars(told), "process": self.process})
-        table = load_table(self.subject.table or told.table)
-        known = Known(all_cases(table), self.subject.seed)
-        backend = load_backend(self.subject.backend)
-        return runner.Work(backend, table, known, self.subject.tools, self.subject.limits)
+        return runner.Work(load_backend(self.subject.backend), self.subject.limits)
 
     def _about(self) -> About:
         """Loads the backend. A copy of this process that it forks, and that comes back, ends here."""
@@ -119,7 +102,7 @@ class _Nursery:
             self._reap(runners)
             if not select.select([self.wire.socket], [], [], 0)[0]:
                 continue
-            data, descriptors, _, _ = socket.recv_fds(self.wire.socket, 512, 1 + FILES)
+            data, descriptors, _, _ = socket.recv_fds(self.wire.socket, 512, ENDS + FILES)
             if not data:
                 break
             for line in data.decode().splitlines():
@@ -137,7 +120,8 @@ class _Nursery:
             def action() -> None:
                 signal.set_wakeup_fd(-1)
                 ours.close()
-                runner.serve(socket.socket(fileno=descriptors[0]), descriptors[1:], work)
+                judge, strangers_judge = (socket.socket(fileno=number) for number in descriptors[:ENDS])
+                runner.serve(judge, strangers_judge, descriptors[ENDS:], work)
 
             runners.add(started := fork(action))
             for descriptor in descriptors:
@@ -192,7 +176,7 @@ def _file(name: str) -> int:
     return file
 
 
-def refusal(message: dict[str, Any]) -> UsageError | TableError:
+def refusal(message: dict[str, Any]) -> UsageError:
     """The error that a nursery reported, as the run raises it."""
-    kinds = {kind.__name__: kind for kind in (BackendSpecError, TableError, TableBombError)}
-    return kinds.get(message["type"], UsageError)(message[REFUSED])
+    kind = BackendSpecError if message["type"] == BackendSpecError.__name__ else UsageError
+    return kind(message[REFUSED])

@@ -1,7 +1,7 @@
-"""A process that runs cases one after another, and says of each what it left behind.
+"""A process that answers questions one after another with a backend, and says of each what it left behind.
 
-An answer is one line: `+` or `-`, then the result as in results.jsonl. After `-` the process ends: it was left in a
-state that no other case should start from, and a new one is forked.
+An answer begins with `+` or `-`. After `-` the process ends: it was left in a state that no other program should start
+from, and a new one is forked.
 """
 
 from __future__ import annotations
@@ -16,18 +16,14 @@ import socket
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from torch import Tensor
-
-from npu_assay.conformance.certify import describe, failed, result_of, run_case, without_addresses
-from npu_assay.conformance.fuzz.names import is_program
-from npu_assay.conformance.fuzz.observe import observe
-from npu_assay.conformance.fuzz.programs import Known
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.isolation import leaks
-from npu_assay.conformance.isolation import stranger as strangers
+from npu_assay.conformance import answering, crossing
+from npu_assay.conformance.describing import describe, without_addresses
+from npu_assay.conformance.fuzz import answering as random_answering
+from npu_assay.conformance.isolation import frames, leaks, stranger
 from npu_assay.conformance.isolation.bindings import Bindings
+from npu_assay.conformance.isolation.frames import GOOD, LAST, STAGE
 from npu_assay.conformance.isolation.limits import (
     Limits,
     adopt_orphans,
@@ -36,14 +32,10 @@ from npu_assay.conformance.isolation.limits import (
     limit_memory,
 )
 from npu_assay.conformance.isolation.state import State
-from npu_assay.conformance.isolation.stranger import Stranger
-from npu_assay.conformance.isolation.text import encoded
-from npu_assay.conformance.results import CaseResult, Failure
-from npu_assay.conformance.table import Table
-from npu_assay.partitioners.exir import Backend, CompileSpec
+from npu_assay.conformance.question import Answer, Question
+from npu_assay.conformance.results import Failure
+from npu_assay.partitioners.exir import Backend
 
-GOOD, LAST = "+", "-"
-STAGE = 64  # bytes that hold the name of the stage
 SHOWN = 80  # characters of what was printed
 CONTAMINATING = frozenset({"leak", "memory", "state"})
 COPIED = "forked this process, and the copy went on running cases"
@@ -53,29 +45,25 @@ Descriptors = Sequence[int]  # the stage, what is printed on stdout, and on stde
 
 @dataclass(frozen=True)
 class Work:
-    """What every case needs."""
+    """What every question needs."""
 
     backend: Backend
-    table: Table
-    known: Known
-    tools: tuple[str, ...]
     limits: Limits
 
-    def result(self, case: Case, watch: Watch) -> CaseResult:
-        """Run one."""
-        if is_program(case.id):
-            return result_of(case, watch, lambda seen: observe(case, self.backend, self.table, seen))
-        return run_case(case, self.backend, self.table, self.tools, watch)
+    def answer(self, question: Question, watch: Watch) -> Answer:
+        """Answer one."""
+        act = random_answering.answer if question.random else answering.answer
+        return act(question, self.backend, watch)
 
 
 @dataclass
 class Watch:
-    """Follows a case: writes down its stage for whoever sees the process die, and knows how the process was before."""
+    """Follows the work: writes down its stage for whoever sees the process die; knows how the process was before."""
 
     board: int
     state: State
     out_of_memory: str
-    stranger: Stranger
+    stranger: int
     bindings: Bindings = field(default_factory=Bindings.now)
     process: int = field(default_factory=os.getpid)
 
@@ -91,7 +79,7 @@ class Watch:
         return bool(os.pread(self.board, 1, STAGE))
 
     def entered(self, stage: str) -> None:
-        """The case is in this stage now."""
+        """The work is in this stage now."""
         self.end_copies()
         os.pwrite(self.board, stage.encode()[:STAGE].ljust(STAGE), 0)
 
@@ -103,26 +91,37 @@ class Watch:
         """What to say when an error comes from the limit of memory."""
         return self.out_of_memory if is_out_of_memory(error) else None
 
-    def elsewhere(self, blob: bytes, specs: Sequence[CompileSpec], inputs: Sequence[Tensor]) -> tuple[str, str | None]:
-        """A digest of what the blob gives in a process that never compiled anything, or why there is none."""
-        self.end_copies()
-        return self.stranger.run(blob, specs, inputs)
 
-
-def serve(end: socket.socket, descriptors: Descriptors, work: Work) -> None:
-    """Run the cases whose ids arrive, line by line, until the other end closes."""
+def serve(judge: socket.socket, strangers_judge: socket.socket, descriptors: Descriptors, work: Work) -> None:
+    """Answer what the judge asks, until its end closes."""
     _settle(descriptors)
-    stranger = strangers.start(work.backend.runtime, describe)
-    watch = Watch(descriptors[0], State.now(), work.limits.too_much, stranger)
-    with end, end.makefile("r", encoding="utf-8", newline="\n") as names:
-        for name in names:
-            result = _watched(work.known.case(name.strip()), work, watch, descriptors)
-            spoiled = stranger.dead or any(failure.check in CONTAMINATING for failure in result.failures)
-            answer = encoded(result)
-            watch.end_copies()
-            end.sendall(b"%b%b\n" % ((LAST if spoiled else GOOD).encode(), answer))
-            if spoiled:
-                return
+    process = stranger.start(work.backend.runtime, describe, strangers_judge)
+    watch = Watch(descriptors[0], State.now(), work.limits.too_much, process)
+    while (text := frames.receive(judge)) is not None:
+        question = crossing.read_question(text)
+        answer = _watched(question, work, watch, descriptors)
+        spoiled = any(failure.check in CONTAMINATING for failure in _all(answer))
+        message = _encoded(question, answer)
+        watch.end_copies()
+        frames.send(judge, (LAST if spoiled else GOOD).encode() + message)
+        if spoiled:
+            judge.recv(1)  # the process beside this one is there until the judge has asked it
+            return
+
+
+def _all(answer: Answer) -> list[Failure]:
+    error = [] if answer.error is None else [answer.error]
+    return [*answer.early, *answer.ran, *answer.late, *answer.behind, *error]
+
+
+def _encoded(question: Question, answer: Answer) -> bytes:
+    """The answer as bytes; of one that holds what cannot cross, as little as says so."""
+    try:
+        return crossing.answer_bytes(question.name, answer)
+    except Exception as error:  # noqa: BLE001  (a backend may return anything)
+        answer.runs, answer.handed, answer.expected, answer.finished = {}, [], None, False
+        answer.error = Failure("crash", f"run: {describe(error)}")
+        return crossing.answer_bytes(question.name, answer)
 
 
 def _settle(descriptors: Descriptors) -> None:
@@ -130,7 +129,7 @@ def _settle(descriptors: Descriptors) -> None:
     os.setsid()
     die_with_parent()
     adopt_orphans()
-    for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), *descriptors[1:])):
+    for number, stream in enumerate((os.open(os.devnull, os.O_RDWR), *descriptors[1:])):
         os.dup2(stream, number)
     sys.stdin, sys.stdout, sys.stderr = streams()
     for number in (signal.SIGCHLD, signal.SIGTERM):
@@ -147,30 +146,28 @@ def streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper, io.TextIOWrapper]:
     return stdin, stdout, stderr
 
 
-def _watched(case: Case, work: Work, watch: Watch, descriptors: Descriptors) -> CaseResult:
+def _watched(question: Question, work: Work, watch: Watch, descriptors: Descriptors) -> Answer:
     limit_memory(work.limits.mebibytes)
     threads = leaks.threads()
     try:
-        result = work.result(case, watch)
+        answer = work.answer(question, watch)
     except BaseException as error:  # noqa: BLE001  (what is left is KeyboardInterrupt: nobody presses Ctrl-C here)
-        result = failed(case, "crash", describe(error))
+        answer = Answer(error=Failure("crash", describe(error)))
     replaced = watch.bindings.changes()  # first, so that what follows runs with what was put back
     watch.entered("end")
-    found = [
+    answer.behind += [
         *(Failure("state", change) for change in replaced),
         *(Failure("state", change) for change in watch.changes()),
         *_left(work.backend.processes, threads, watch),
         *_printed(descriptors),
     ]
-    known = set(result.failures)
-    fresh = [failure for failure in dict.fromkeys(found) if failure not in known]
-    return replace(result, failures=(*result.failures, *fresh), status="fail") if fresh else result
+    return answer
 
 
 def _left(allowed: int, threads: frozenset[int], watch: Watch) -> list[Failure]:
     """Processes and threads that the case started and did not end, and copies of this process, however they ended."""
     found = []
-    processes = leaks.left(leaks.children, frozenset({watch.stranger.process}), allowed)
+    processes = leaks.left(leaks.children, frozenset({watch.stranger}), allowed)
     if processes:
         found.append(Failure("leak", f"left child processes running: {len(processes)}, expected {allowed}"))
     if watch.copied:

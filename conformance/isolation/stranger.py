@@ -1,7 +1,7 @@
 """A process beside a runner that never compiles: it shows that a blob alone, not what its compiler left, runs.
 
-It is forked before the runner's first case, loads a blob when it is asked to, and runs it on the inputs that come with
-it. Its answer is a digest of the outputs: the runner has its own to compare.
+It is forked before the runner's first program, loads a blob when the judge asks it to, and runs it on the inputs that
+come with it. Its answer is a digest of the outputs: the judge has those of the runner to compare.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import base64
 import json
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-
-import torch
 
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.limits import die_with_parent
 from npu_assay.conformance.packed import digest, pack, unpack
+from npu_assay.conformance.question import Handed
 from npu_assay.partitioners.exir import CompileSpec, Runtime
 
 NOTHING = "which died"
@@ -27,9 +26,8 @@ DIGEST, REFUSED = "digest", "refused"
 
 @dataclass
 class Stranger:
-    """The runner's end. `dead`: it answers no more, and another can only be forked with another runner."""
+    """The judge's end. `dead`: it answers no more, and another can only be forked with another runner."""
 
-    process: int
     _socket: socket.socket
     dead: bool = False
     _lines: Any = field(init=False, repr=False)
@@ -37,36 +35,40 @@ class Stranger:
     def __post_init__(self) -> None:
         self._lines = self._socket.makefile("r", encoding="utf-8", newline="\n")
 
-    def run(self, blob: bytes, specs: Sequence[CompileSpec], inputs: Sequence[torch.Tensor]) -> tuple[str, str | None]:
+    def run(self, handed: Handed) -> tuple[str, str | None]:
         """The digest of the outputs, or an empty one and what became of it instead."""
         job = {
-            "blob": _text(blob),
-            "specs": [[spec.key, _text(spec.value)] for spec in specs],
-            "inputs": [(dtype, shape, _text(numbers)) for dtype, shape, numbers in map(pack, inputs)],
+            "blob": _text(handed.blob),
+            "specs": [[key, _text(value)] for key, value in handed.specs],
+            "inputs": [(dtype, shape, _text(numbers)) for dtype, shape, numbers in map(pack, handed.inputs)],
         }
         try:
             self._socket.sendall(json.dumps(job).encode() + b"\n")
-            answer = json.loads(self._lines.readline() or "null")
-        except (OSError, ValueError):
+            answer = json.loads(self._lines.readline(LONGEST) or "null")
+        except (OSError, ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
             self.dead = True
             return "", NOTHING
-        return str(answer.get(DIGEST, "")), answer.get(REFUSED)
+        refused = answer.get(REFUSED)
+        return str(answer.get(DIGEST, "")), None if refused is None else str(refused)
 
 
-def start(runtime: Runtime, describe: Callable[[BaseException], str]) -> Stranger:
-    """Fork one. `describe` makes a line of an exception."""
-    ours, theirs = socket.socketpair()
+LONGEST = 2**20  # characters of an answer
+
+
+def start(runtime: Runtime, describe: Callable[[BaseException], str], judge: socket.socket) -> int:
+    """Fork one that answers the judge; its process id. `describe` makes a line of an exception."""
 
     def action() -> None:
-        ours.close()
         die_with_parent()
-        _serve(theirs, runtime, describe)
+        for number in (1, 2):  # what is printed here, the runner prints as well
+            os.dup2(0, number)
+        _serve(judge, runtime, describe)
 
     process = fork(action)
-    theirs.close()
-    return Stranger(process, ours)
+    judge.close()
+    return process
 
 
 def _serve(end: socket.socket, runtime: Runtime, describe: Callable[[BaseException], str]) -> None:
@@ -75,7 +77,7 @@ def _serve(end: socket.socket, runtime: Runtime, describe: Callable[[BaseExcepti
         for line in jobs:
             try:
                 answer = {DIGEST: _run(json.loads(line), runtime)}
-            except BaseException as error:  # noqa: BLE001  (a backend may raise anything; the runner says what)
+            except BaseException as error:  # noqa: BLE001  (a backend may raise anything; the judge says what)
                 answer = {REFUSED: describe(error)}
             if os.getpid() != process:  # the backend forked this process, which answers for itself
                 return

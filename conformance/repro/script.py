@@ -15,11 +15,11 @@ from npu_assay.conformance import drift
 from npu_assay.conformance.drift import AGREEMENTS, FLAGS, Drift, Entry
 from npu_assay.conformance.graph import Case, Graph
 from npu_assay.conformance.numerics import EXACT_SCHEMES, golden
+from npu_assay.conformance.outline import outline
 from npu_assay.conformance.programs import build, model_inputs, module, quantised_steps
 from npu_assay.conformance.repro import parts
 from npu_assay.conformance.repro.model import input_sources, literal, model_source
 from npu_assay.conformance.tagging import subject_nodes
-from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.reference.affine import Affine
 
 WIDTH = 110
@@ -104,8 +104,8 @@ def sentence(found: Drift, case: Case) -> str:
 def _subject(found: Drift, case: Case) -> str:
     """The operators that decide whether the subject is delegated."""
     program = build(case.graph, found.table.preserve)
-    nodes = subject_nodes(case, found.table.row(case.row), program.graph)
-    names = sorted({target_name(node.target) for node in nodes}) or [case.row]
+    nodes = subject_nodes(case, found.table.row(case.row), outline(program.graph))
+    names = sorted({node.target for node in nodes}) or [case.row]
     return "{" + ", ".join(f'"{name}"' for name in names) + "}"
 
 

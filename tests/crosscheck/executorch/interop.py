@@ -21,9 +21,10 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.graph import Case
+from npu_assay.conformance.partitioning import tags_of
 from npu_assay.conformance.programs import model_inputs
 from npu_assay.conformance.table import Table, load_table
-from npu_assay.conformance.tagging import prepare, tags_of
+from npu_assay.conformance.tagging import prepare
 from npu_assay.partitioners.exir import (
     Backend,
     BackendDetails,

@@ -1,0 +1,101 @@
+"""The side of the backend for random programs: besides what `conformance.answering` does, hold tags against what holds
+for any program, and say what torch computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+
+from npu_assay.conformance.answering import Sources, Watch, Work, compile_again, compiled, ended, runs
+from npu_assay.conformance.outline import Tags, outline
+from npu_assay.conformance.partitioning import Recorder, prepared
+from npu_assay.conformance.programs import model_inputs
+from npu_assay.conformance.question import Answer, Question
+from npu_assay.conformance.results import Failure
+from npu_assay.partitioners.exir import Backend, run_program
+from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
+
+PARTITION = "partition"
+REFUSED = (RuntimeError, TypeError, ValueError, IndexError, AssertionError)
+"""What torch raises for arguments that it does not take."""
+
+
+def answer(question: Question, backend: Backend, watch: Watch | None = None) -> Answer:
+    """What a backend makes of a random program: see `answering.answer`."""
+    return ended(Work(question, backend, watch), _answer)
+
+
+def _answer(work: Work) -> None:
+    question, found = work.question, work.answer
+    sources = Sources.of(question.graph)
+    work.enter("passes")
+    program = prepared(question.graph, work.backend, question.preserve, question.mark)
+    found.nodes = outline(program.graph)
+    found.expected = _in_torch(program, model_inputs(question.graph))
+    if found.expected is None:
+        return
+    work.enter("partition")
+    tags = _partitioned(work, program)
+    work.enter("compile")
+    again = Recorder(work.partitioner())
+    lowered = compiled(work, program, again)
+    found.tags, found.tags_again = tags, dict(again.tags)
+    if question.runs and all(bool(x.isfinite().all()) for x in found.expected):
+        runs(work, lowered, sources)
+    work.settings()
+    compile_again(work, lowered, sources)
+
+
+def _in_torch(program: ExportedProgram, inputs: Sequence[Tensor]) -> list[Tensor] | None:
+    """What the program gives in torch; None when torch refuses it."""
+    try:
+        outputs: list[Tensor] = run_program(program, inputs)
+    except REFUSED:
+        return None
+    return outputs
+
+
+def _partitioned(work: Work, program: ExportedProgram) -> Tags:
+    """Tag, and hold the tags against what holds for any; afterwards the program has none."""
+    before = _written(program)
+    recorder = Recorder(work.partitioner())
+    recorder(program)
+    tags = dict(recorder.tags)
+    work.answer.tags, work.answer.rejections = tags, recorder.rejections
+    if _written(program) != before:
+        work.answer.early.append(Failure(PARTITION, "something else than tags changed"))
+    work.answer.early += [Failure(PARTITION, cycle) for cycle in cycles(program, tags)]
+    recorder(program)
+    if recorder.tags != tags:
+        work.answer.early.append(Failure(PARTITION, "the tagged program was tagged otherwise"))
+    for node in program.graph.nodes:
+        node.meta.pop(DELEGATION_TAG, None)
+    return tags
+
+
+def _written(program: ExportedProgram) -> list[object]:
+    """All of a program but tags and numbers: nodes, arguments, what is noted on them, signature."""
+    return [[_node(node) for node in program.graph.nodes], repr(program.graph_signature)]
+
+
+def _node(node: fx.Node) -> tuple[str, ...]:
+    notes = sorted(f"{key}: {value!r}" for key, value in node.meta.items() if key != DELEGATION_TAG)
+    return (node.op, str(node.target), node.name, repr(node.args), repr(node.kwargs), *notes)
+
+
+def cycles(program: ExportedProgram, tags: Mapping[str, str]) -> Iterator[str]:
+    """Partitions that need a result which needs one of theirs."""
+    before: dict[str, set[str]] = {}
+    for node in program.graph.nodes:
+        if node.op == "placeholder":  # a constant goes into every partition that uses it
+            continue
+        place = tags.get(node.name, node.name)
+        sources = {tags.get(source.name, source.name) for source in node.all_input_nodes if source.op != "placeholder"}
+        before.setdefault(place, set()).update(sources - {place})
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError as error:
+        yield f"partitions wait for each other: {', '.join(dict.fromkeys(error.args[1]))}"

@@ -1,0 +1,110 @@
+"""The process that judges cases, beside the runner that has the backend.
+
+It is forked from the run, which never imports a backend, and asks one runner. What the case is, what its table promises
+and what the goldens are stays here; to the runner goes a `Question`, and back comes an `Answer`, as bytes.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import torch
+
+from npu_assay.conformance import certify, crossing
+from npu_assay.conformance.crossing import AnswerError
+from npu_assay.conformance.fuzz import observe
+from npu_assay.conformance.fuzz.names import is_program
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.isolation import frames
+from npu_assay.conformance.isolation.forking import close_files
+from npu_assay.conformance.isolation.frames import GOOD, LAST, STAGE, FrameError
+from npu_assay.conformance.isolation.limits import die_with_parent
+from npu_assay.conformance.isolation.stranger import Stranger
+from npu_assay.conformance.isolation.text import encoded
+from npu_assay.conformance.question import Question
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.table import Table
+
+NOISE = "?"
+"""A line instead of a result: what came from the runner is no answer."""
+JUDGING = "judge"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What every judge knows: the table, its cases by name, the blob checks that are asked for.
+
+    partners: see `certify.partners`.
+    """
+
+    table: Table
+    case: Callable[[str], Case]
+    tools: tuple[str, ...] = ()
+    partners: Mapping[str, str] = field(default_factory=dict)
+
+
+class _RunnerEndedError(Exception):
+    """There is nobody to ask."""
+
+
+def serve(orders: socket.socket, runner: socket.socket, stranger: socket.socket, stage: int, bench: Bench) -> None:
+    """Judge the cases whose names arrive, line by line, until the other end closes or the runner ends."""
+    os.setsid()
+    die_with_parent()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    close_files({end.fileno() for end in (orders, runner, stranger)} | {stage})
+    torch.set_num_threads(1)
+    gc.freeze()  # pages are shared with the run as long as nobody writes to them
+    judge = _Judge(runner, Stranger(stranger), stage, bench)
+    with orders.makefile("r", encoding="utf-8", newline="\n") as names:
+        for name in names:
+            try:
+                kind, result = judge.result(bench.case(name.strip()))
+            except _RunnerEndedError:
+                return
+            except (AnswerError, FrameError):
+                orders.sendall(f"{NOISE}\n".encode())
+                return
+            orders.sendall(b"%b%b\n" % (kind.encode(), encoded(result)))
+            if kind == LAST:
+                return
+
+
+@dataclass
+class _Judge:
+    runner: socket.socket
+    stranger: Stranger
+    stage: int
+    bench: Bench
+
+    def result(self, case: Case) -> tuple[str, CaseResult]:
+        """Ask, and judge the answer. Raises _RunnerEndedError, AnswerError or FrameError when there is none."""
+        question = self._question(case)
+        frames.send(self.runner, crossing.question_bytes(question))
+        message = frames.receive(self.runner)
+        if message is None:
+            raise _RunnerEndedError
+        answer = crossing.read_answer(question.name, message[1:])
+        os.pwrite(self.stage, JUDGING.encode().ljust(STAGE), 0)
+        behind, answer.behind = answer.behind, []
+        if is_program(case.id):
+            result = observe.judged(case, self.bench.table, answer)
+        else:
+            result = certify.judged(case, self.bench.table, answer, self.bench.tools, self.stranger.run)
+        last = message[:1] == LAST.encode() or self.stranger.dead
+        return LAST if last else GOOD, certify.with_failures(result, behind)
+
+    def _question(self, case: Case) -> Question:
+        if is_program(case.id):
+            return observe.asked(case, self.bench.table)
+        beside = None
+        with suppress(KeyError):  # of a partner that is none of these cases
+            beside = self.bench.case(self.bench.partners[case.id]).graph
+        return certify.asked(case, self.bench.table, self.bench.tools, beside)

@@ -1,0 +1,173 @@
+"""The process that nurseries are forked from: it has loaded torch and what answers questions, and nothing else.
+
+A nursery that were forked from the run would have the run's memory: tables, cases, goldens. So this process is started
+anew, once for each process that runs cases, and ends with it. It forks a nursery, with its keeper, for each request.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.isolation.forking import close_files, fork
+from npu_assay.conformance.isolation.frames import SIZE, exactly
+from npu_assay.conformance.isolation.leaks import end_children
+from npu_assay.conformance.isolation.limits import Limits, adopt_orphans
+from npu_assay.conformance.isolation.wire import Wire
+
+PASSED = 3  # files that come with a request
+
+
+@dataclass
+class Kept:
+    """A nursery's keeper: closing `held` ends all, `status` tells how the nursery ended."""
+
+    held: int
+    status: int
+
+    def end(self) -> int:
+        """End the nursery and all that came of it; returns how it ended, 0 when it was ended before."""
+        held, status, self.held, self.status = self.held, self.status, -1, -1
+        if held < 0:
+            return 0
+        with suppress(BrokenPipeError):  # it has ended
+            os.write(held, b"x")  # closing alone says nothing while a copy of this process has it open
+        os.close(held)
+        with os.fdopen(status, "rb") as file:
+            text = file.read()
+        return int(text) if text else -signal.SIGKILL
+
+
+# ------------------------------------------------------------------------------------ in the run
+
+_STARTED: dict[int, tuple[subprocess.Popen[bytes], socket.socket]] = {}  # by the process that started it
+
+
+def warm() -> None:
+    """Start the process, if it is not there; it loads while the run does something else."""
+    if _running() is None:
+        ours, theirs = socket.socketpair()
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "npu_assay.conformance.isolation.origin", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path},
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        _STARTED[os.getpid()] = process, ours
+
+
+@atexit.register
+def _end() -> None:
+    """Let the process of this one end."""
+    process, end = _STARTED.pop(os.getpid(), (None, None))
+    if process is not None and end is not None:
+        end.close()
+        process.wait()
+
+
+def _running() -> socket.socket | None:
+    process, end = _STARTED.get(os.getpid(), (None, None))
+    return end if process is not None and process.poll() is None else None
+
+
+def start(subject: Any) -> tuple[Kept, Wire]:
+    """A nursery for a subject, and the connection to it. Raises UsageError when no process starts."""
+    ours, theirs = socket.socketpair()
+    watched, held = os.pipe()
+    status, telling = os.pipe()
+    request = {"subject": asdict(subject), "path": sys.path, "folder": os.getcwd(), "environment": dict(os.environ)}
+    try:
+        _send(json.dumps(request).encode(), [theirs.fileno(), watched, telling])
+    finally:
+        theirs.close()
+        os.close(watched)
+        os.close(telling)
+    return Kept(held, status), Wire(ours)
+
+
+def _send(message: bytes, files: list[int]) -> None:
+    for _ in range(2):  # a backend may have ended the one that there was
+        warm()
+        end = _running()
+        with suppress(OSError):
+            if end is not None:
+                socket.send_fds(end, [len(message).to_bytes(SIZE, "big")], files)
+                end.sendall(message)
+                return
+    raise UsageError("cannot start the process that backends are loaded in")
+
+
+# ------------------------------------------------------------------------------------ the process itself
+
+
+def main(number: int) -> None:
+    """Fork a nursery for each request, until the run ends."""
+    import torch
+
+    from npu_assay.conformance.isolation import nursery  # what all nurseries need is loaded here, once
+
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those in between
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.SIG_IGN)
+    with socket.socket(fileno=number) as requests:
+        while True:
+            size, files, _, _ = socket.recv_fds(requests, SIZE, PASSED)
+            text = exactly(requests, int.from_bytes(size, "big"))
+            if not size or text is None:
+                return
+            fork(partial(_between, json.loads(text), files, nursery.serve))
+            for file in files:
+                os.close(file)
+
+
+def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.socket, Any], None]) -> None:
+    """Fork a keeper and its nursery, wait for the keeper, and tell how it ended."""
+    from npu_assay.conformance.isolation import keeper
+
+    end, watched, telling = files
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    adopt_orphans()
+
+    def kept() -> None:
+        os.close(telling)
+        os.close(watched)
+        serve(socket.socket(fileno=end), _subject(request))
+
+    process = fork(lambda: keeper.keep(kept, watched))
+    close_files({telling})
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    end_children()
+    os.write(telling, str(status).encode())
+
+
+def _subject(request: dict[str, Any]) -> Any:
+    """What the nursery is for, in the run's folder, environment and path."""
+    from npu_assay.conformance.isolation.nursery import Subject
+
+    sys.path[:] = request["path"]
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    told = request["subject"]
+    return Subject(told["backend"], tuple(told["tools"]), Limits(**told["limits"]))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
