@@ -123,7 +123,6 @@ def main(number: int) -> None:
     from npu_assay.conformance.isolation import nursery  # what all nurseries need is loaded here, once
 
     torch.set_num_threads(1)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those in between
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.SIG_IGN)
     with socket.socket(fileno=number) as requests:
@@ -131,10 +130,19 @@ def main(number: int) -> None:
             size, files, _, _ = socket.recv_fds(requests, SIZE, PASSED)
             text = exactly(requests, int.from_bytes(size, "big"))
             if not size or text is None:
-                return
+                break
+            _reap(os.WNOHANG)
             fork(partial(_between, json.loads(text), files, nursery.serve))
             for file in files:
                 os.close(file)
+    _reap(0)
+
+
+def _reap(flags: int) -> None:
+    """Wait for those in between, so that their processor time counts as the run's."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, flags)[0]:
+            continue
 
 
 def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.socket, Any], None]) -> None:
@@ -142,7 +150,6 @@ def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.
     from npu_assay.conformance.isolation import keeper
 
     end, watched, telling = files
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     adopt_orphans()
 
     def kept() -> None:
