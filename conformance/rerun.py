@@ -35,7 +35,7 @@ from npu_assay.conformance.results import CaseResult, read_results
 from npu_assay.conformance.table import held, load_table, table_bytes
 
 SHOWN = 3  # differing files or versions that are named
-LIMITS_TEXT = re.compile(r"([\d.e+-]{1,20}) s and (\d{1,12}) MiB a case")
+LIMITS_TEXT = re.compile(r"(\d[\d.e+-]{0,19}) s and (\d{1,12}) MiB a case")
 
 
 class Progress(Protocol):

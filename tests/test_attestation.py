@@ -197,6 +197,23 @@ def test_every_byte_of_payload_and_signature_matters(signed: Path, keys: tuple[P
         assert not replace(envelope, signatures=(Signature(signature.keyid, sig),)).is_signed_by(verifier)
 
 
+def test_a_file_with_any_byte_changed_is_signed_only_if_it_says_the_same(signed: Path, keys: tuple[Path, Path]) -> None:
+    """Space between the parts and a key's id are free: neither is signed."""
+    data, verifier = (signed / ATTESTATION).read_bytes(), read_public_key(keys[1])
+    whole = read_envelope(data)
+    refused = 0
+    for place in (*range(100), *range(100, len(data), 499), *range(len(data) - 400, len(data))):
+        for edited in (data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :], data[:place] + data[place + 1 :]):
+            try:
+                found = read_envelope(edited)
+            except EnvelopeError:
+                refused += 1
+                continue
+            same = (found.payload, found.kind) == (whole.payload, whole.kind)
+            assert same or not found.is_signed_by(verifier), place
+    assert refused > 500
+
+
 def test_a_changed_payload_is_told(signed: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
     envelope = envelope_of(signed)
     changed = replace(envelope, payload=envelope.payload.replace(b'"certified":true', b'"certified":null'))
@@ -404,7 +421,7 @@ def test_checking_a_signature_runs_nothing_of_the_backend(
     assert call("attest", folder, "--key", keys[0]).exit_code == 0
     found = call("verify", folder, "--key", keys[1])
     assert found.exit_code == 0, found.output
-    assert "note: the 1 files of backend 'tripwire:backend' that are here are the signed ones" in found.output
+    assert "note: all 1 files of backend 'tripwire:backend' that are here are the signed ones" in found.output
     assert not (tmp_path / "imported").exists() and str(tmp_path) not in sys.path
 
 

@@ -50,7 +50,7 @@ def _backend_here(certificate: Certificate, spec: str | None) -> tuple[str, bool
         return f"backend {name!r} is not here, so its files were not compared with the signed ones", False
     found = file_problems(sources, certificate)
     if not found:
-        return f"the {len(sources)} files of backend {name!r} that are here are the signed ones", True
+        return f"all {len(sources)} files of backend {name!r} that are here are the signed ones", True
     rest = f"; and {len(found) - FILES} more" if len(found) > FILES else ""
     return (
         f"the files of backend {name!r} that are here are not the signed ones: {'; '.join(found[:FILES])}{rest}",
