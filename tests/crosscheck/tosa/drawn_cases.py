@@ -48,12 +48,12 @@ def _sized(draw: Random, graph: Graph) -> Graph:
 def _scaled(draw: Random, graph: Graph, exponents: float) -> Graph:
     """Equal quantisations stay equal, and a bias has the scale of its products."""
     dyadic = draw.random() < 1 / 3
-    quants = dict.fromkeys(value.quant for value in (*graph.values, *graph.steps) if value.quant is not None)
+    quants = dict.fromkeys(quant for quant in quantisations(graph).values() if quant is not None)
     factors: dict[Quant, float] = {}
     for quant in quants:
         exponent = draw.uniform(-exponents, exponents)
         factors[quant] = 2.0 ** (round(exponent) if dyadic else exponent)
-    known = {Ref(value.name): value.quant for value in graph.values} | {Ref(s.name): s.quant for s in graph.steps}
+    known = quantisations(graph)
     for step in graph.steps:
         _fit_bias(step, known, factors)
     points: dict[Quant, int] = {quant: _zero_point(draw, quant) for quant in quants}
@@ -68,9 +68,14 @@ def _scaled(draw: Random, graph: Graph, exponents: float) -> Graph:
     return _with_quants(graph, new)
 
 
-def _fit_bias(step: Step, known: Mapping[Ref, Quant | None], factors: dict[Quant, float]) -> None:
+def quantisations(graph: Graph) -> dict[str, Quant | None]:
+    """Of values and results, by name; a result's where a value has the same."""
+    return {value.name: value.quant for value in graph.values} | {step.name: step.quant for step in graph.steps}
+
+
+def _fit_bias(step: Step, known: Mapping[str, Quant | None], factors: dict[Quant, float]) -> None:
     if step.op in PRODUCTS and len(step.args) > 2 and isinstance(step.args[2], Ref):
-        x, weight, bias = (known[ref] for ref in step.args[:3])
+        x, weight, bias = (known[ref.name] for ref in step.args[:3])
         if x is not None and weight is not None and bias is not None:
             factors[bias] = factors[x] * factors[weight]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from crosscheck.tosa.drawn_cases import drawn
+from crosscheck.tosa.drawn_cases import drawn, quantisations
 from crosscheck.tosa.model import run_reference
 from torch import Tensor
 
@@ -54,7 +54,7 @@ def groups(backend: Backend) -> list[Group]:
     table, found = load_table(backend.table), dict[str, list[Case]]()
     for case in cases_for(table):
         steps = {step.name: step for step in case.graph.steps}
-        of_codes = any(value.quant is not None for value in (*case.graph.values, *case.graph.steps))
+        of_codes = any(quantisations(case.graph).values())
         if case.expect == "accept" and of_codes and steps[case.subject].op in SCHEMES[TOSA] and not case.options:
             found.setdefault(f"{backend.name}-{case.row}-{case.precision}", []).append(case)
     return [Group(backend, table, name, tuple(cases)) for name, cases in found.items()]
@@ -108,7 +108,7 @@ def outcome(case: Case, group: Group) -> str:
 
 def codes(graph: Graph, outputs: Sequence[Tensor]) -> list[Tensor]:
     """Outputs as float64: codes of those that are quantised."""
-    quants = {item.name: item.quant for item in (*graph.values, *graph.steps)}
+    quants = quantisations(graph)
     found = []
     for ref, output in zip(graph.outputs, outputs, strict=True):
         quant, real = quants[ref.name], output.double()
