@@ -19,9 +19,11 @@ from npu_assay.conformance.waivers import Waiver, WaiverError, waived_cases, wai
 
 SCHEMA = 4
 PATH = "PYTHONPATH"  # in `environment`: the one without which the backend is not found, if there is one
+DISAGREE = "the goldens disagree"
 TRUST = "self-declared"  # the most that a certificate can say of itself, see docs/reading-a-certificate.md
 SEAL = "sha256"  # the key of the certificate's own digest
 COUNTS = ("cases", "pass", "unspecified", "fail", "waived")
+UNDECIDED = "undecided"  # a count that is there only when it is not 0
 DIGESTS = {OF_ANY_KEY: str}
 SHAPE = {
     "schema": int,
@@ -42,7 +44,7 @@ SHAPE = {
     "counts": dict.fromkeys(COUNTS, int),
     "objections": [str],
 }
-SHAPE_OF_FUZZ = {"fuzz": {"programs": int, "seed": int, "fail": int, "sha256": str}}
+SHAPE_OF_FUZZ = {"programs": int, "seed": int, "fail": int, "sha256": str}
 
 
 class CertificateError(ValueError):
@@ -96,17 +98,22 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Fuzz:
-    """The random programs of a run: how many, of which seed, how many fail, and the digest of the file with them."""
+    """The random programs of a run: how many, of which seed, how many fail, and the digest of the file with them.
+
+    undecided: on how many the goldens disagree.
+    """
 
     programs: int
     seed: int
     fail: int
     sha256: str
+    undecided: int = 0
 
     @property
     def objections(self) -> tuple[str, ...]:
         """What speaks against a certificate."""
-        return (f"{self.fail} of {self.programs} random programs fail",) if self.fail else ()
+        failing = (f"{self.fail} of {self.programs} random programs fail",) if self.fail else ()
+        return failing + disagreeing(self.undecided, f"{self.programs} random programs")
 
 
 @dataclass(frozen=True)
@@ -138,9 +145,22 @@ class Certificate:
     fuzz: Fuzz | None = None
 
     @property
+    def undecided(self) -> bool:
+        """Whether nothing speaks against the backend, but the goldens disagree."""
+        found = set(self.objections) - {self.selection.objection}
+        return bool(found) and all(text.startswith(DISAGREE) for text in found)
+
+    @property
     def passed(self) -> bool:
         """Whether all that was asked for is right; only of everything does that certify."""
         return self.certified or self.objections == (self.selection.objection,)
+
+
+def disagreeing(undecided: int, known: str) -> tuple[str, ...]:
+    """The objection to so many cases of the known ones on which the goldens disagree."""
+    if not undecided:
+        return ()
+    return (f"{DISAGREE} on {undecided} of {known}: a fault of the suite, not of the backend",)
 
 
 def verdict_text(certified: bool, counts: Mapping[str, int]) -> str:
@@ -175,11 +195,14 @@ def conclude(
         "fail": len(open_failures),
         "waived": len(failing) - len(open_failures),
     }
+    if undecided := sum(r.status == UNDECIDED for r in results):
+        counts[UNDECIDED] = undecided
     objections = [
         *([] if results else ["no case was run"]),
         *([] if selection.everything else [selection.objection]),
         *([] if {c.id for c in expected} == set(by_name) else ["the results are not those of the selected cases"]),
         *([f"{len(open_failures)} of {len(results)} cases fail"] if open_failures else []),
+        *disagreeing(undecided, f"{len(results)} cases"),
         *(fuzz.objections if fuzz else ()),
         *waiver_problems(waivers, by_name, {*known, *by_name}, today),
     ]
@@ -194,6 +217,8 @@ def certificate_text(certificate: Certificate) -> str:
     data = asdict(certificate)
     if certificate.fuzz is None:
         del data["fuzz"]
+    elif not certificate.fuzz.undecided:
+        del data["fuzz"][UNDECIDED]
     for waiver in data["waivers"]:
         waiver["expires"] = waiver["expires"].isoformat()
     return _json(data | {SEAL: hashlib.sha256(_json(data).encode()).hexdigest()})
@@ -212,7 +237,7 @@ def read_certificate(text: str) -> Certificate:
 
 
 def _certificate(data: Any) -> Certificate:
-    check_shape(data, SHAPE | SHAPE_OF_FUZZ if isinstance(data, dict) and "fuzz" in data else SHAPE)
+    check_shape(data, _shape(data))
     if data["schema"] != SCHEMA:
         raise ValueError(f"schema {data['schema']!r}, expected {SCHEMA}")
     if data["trust"] != TRUST:
@@ -224,6 +249,20 @@ def _certificate(data: Any) -> Certificate:
         "fuzz": Fuzz(**data["fuzz"]) if "fuzz" in data else None,
     }
     return Certificate(**{key: value for key, value in (data | changed).items() if key != SEAL})
+
+
+def _shape(data: Any) -> Mapping[str, Any]:
+    """With what is there only in some certificates."""
+    optional = dict[str, Any]()
+    if isinstance(data, dict) and "fuzz" in data:
+        optional |= {"fuzz": SHAPE_OF_FUZZ | _counted(data["fuzz"])}
+    if isinstance(data, dict) and _counted(data.get("counts")):
+        optional |= {"counts": dict.fromkeys((*COUNTS, UNDECIDED), int)}
+    return SHAPE | optional
+
+
+def _counted(data: Any) -> dict[str, type[int]]:
+    return {UNDECIDED: int} if isinstance(data, dict) and UNDECIDED in data else {}
 
 
 def _waiver(data: Mapping[str, Any], number: int) -> Waiver:

@@ -34,7 +34,7 @@ from npu_assay.conformance.memory import remember
 from npu_assay.conformance.programs import materialise
 from npu_assay.conformance.results import NOISE
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE
-from npu_assay.reference import golden, integer, onnx_golden
+from npu_assay.reference import golden, integer
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic.xnnpack import is_matrix_product
 from npu_assay.reference.golden import Bounded, Codes, accuracy_xnnpack
@@ -148,6 +148,11 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
     joined = given[0] if step.op in golden.LOOKED_UP else reduce(torch.promote_types, given)
     real = step.op not in _CONVERTS and any(isinstance(argument, float) for argument in step.args)
     return torch.promote_types(joined, torch.float32) if real and not joined.is_floating_point else joined
+
+
+def real_value(value: Value) -> Bounded:
+    """The real numbers that a model input or constant stands for."""
+    return _value_node(value).chain
 
 
 @remember(512)
@@ -306,23 +311,3 @@ def _contradicts(ref: Ref, at: int, found: float, legal: str, wrong: Tensor) -> 
     where = f"{ref.name} output {ref.index}, element {at}"
     text = f"exact golden contradicts the float golden: step {where} is {found:.9g}, expected {legal}"
     return f"{text}; {int(wrong.sum())} of {wrong.numel()} elements"
-
-
-# ------------------------------------------------------------------------------------ the golden itself
-
-
-def second_opinion(graph: Graph) -> tuple[str, ...]:
-    """Where `onnx.reference` contradicts the float golden on a step of this graph: a fault of the golden.
-
-    Steps whose operator ONNX lacks (`onnx_golden.WITHOUT`) are passed over. Some milliseconds per step.
-    """
-    reals: dict[Ref, Bounded] = {Ref(v.name): _value_node(v).chain for v in graph.values}
-    found = []
-    for step in graph.steps:
-        args, kwargs = substitute(step.args, reals), dict(step.kwargs)
-        results = golden.run(step.op, args, kwargs)
-        reals.update({Ref(step.name, index): result for index, result in enumerate(results)})
-        numbers = [result.value for result in results]
-        message = onnx_golden.disagreement(step.op, golden.values(args), numbers, kwargs)
-        found += [f"{step.name}: {message}"] if message else []
-    return tuple(found)

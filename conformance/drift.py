@@ -221,6 +221,8 @@ def agreement(result: CaseResult) -> str:
 
 def outcome(result: CaseResult) -> str:
     """What the model did; tags and reasons are left to `agreement`."""
+    if result.status == "undecided":
+        return NOT_JUDGED
     checks = {"suite" if failure.message.startswith(SUITE) else failure.check for failure in result.failures}
     return next((name for name, known in _OUTCOMES.items() if checks & known), RIGHT)
 

@@ -11,7 +11,7 @@ from itertools import chain
 
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.measured import metric_problems
-from npu_assay.conformance.results import CaseResult, Failure, program_sha256, status_of, tag_failures
+from npu_assay.conformance.results import GOLDEN, CaseResult, Failure, program_sha256, status_of, tag_failures
 
 TAGS = ("tag", "reason")  # follow from verdict and reasons
 FORM = ("count", "shape", "dtype", "finite", "on_grid")  # the first that fails is the last that runs
@@ -81,7 +81,7 @@ def _delegates(result: CaseResult, case: Case) -> Iterator[str]:
 def _checks(result: CaseResult, tools: Sequence[str]) -> Iterator[str]:
     """Failures are there exactly when a limit was passed, and every check ran unless something stopped the case."""
     failed = {failure.check for failure in result.failures}
-    stopped = bool(failed - NOTED - set(TAGS))
+    stopped = bool(failed - NOTED - {*TAGS, GOLDEN})
     for check in sorted(NOTED & {*failed, *result.checks}):
         found = result.checks.get(check)
         if found is None and not stopped:

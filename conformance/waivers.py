@@ -10,7 +10,7 @@ from typing import Any
 
 from npu_assay.conformance.constraints import nearest
 from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.results import CHECKS, CaseResult
+from npu_assay.conformance.results import CHECKS, GOLDEN, CaseResult
 from npu_assay.conformance.toml import TomlError, read_toml
 
 OPTIONAL = frozenset({"max_lsb"})
@@ -85,6 +85,8 @@ def _checks(names: Any, where: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise WaiverError(f"{where}: checks: expected a list of names, {EXAMPLE}, found {names!r}")
     for name in names:
+        if name == GOLDEN:
+            raise WaiverError(f"{where}: checks: {name!r} is the suite's failure, which no backend's waiver is for")
         if name not in CHECKS:
             raise WaiverError(f"{where}: checks: unknown check {name!r}{nearest(name, CHECKS)}")
     if len(set(names)) != len(names):
@@ -125,6 +127,8 @@ def _problem(
     if waiver.case not in results:
         return None if waiver.case in known else f"{where} matches no case{nearest(waiver.case, known, most=0)}"
     result = results[waiver.case]
+    if result.status == "undecided":
+        return None
     if result.status != "fail":
         return f"{where} is not needed: the case does not fail"
     if waiver.expires < today:

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from npu_assay.conformance.cases.baseline import BASELINES, baseline
 from npu_assay.conformance.cases.make import bias_quant, quant, weight_quant
-from npu_assay.conformance.chain import second_opinion
 from npu_assay.conformance.exact import exact_codes
 from npu_assay.conformance.gates import FORM
 from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.numerics import GateResult, Golden, golden, judge
 from npu_assay.conformance.programs import model_inputs, module
+from npu_assay.conformance.second_golden import disagreements
 from npu_assay.partitioners.common.rescale import quantize_multiplier, tflite_single_round
 from npu_assay.reference.affine import Affine, float32
 from npu_assay.reference.arithmetic import tflite
@@ -465,11 +465,11 @@ def test_empty_output() -> None:
 
 
 def test_second_opinion_agrees_on_a_chain() -> None:
-    assert second_opinion(deep()) == ()
+    assert disagreements(deep()) == ()
 
 
 def test_second_opinion_names_the_step_of_a_wrong_golden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npu_assay.reference.golden.run", lambda op, args, kwargs: (args[0],))
     graph = chain([value("x", (4,), COARSE, Fill("max"))], ("aten.clamp.default", (-1, 1), COARSE))
-    (message,) = second_opinion(graph)
+    (message,) = disagreements(graph)
     assert message == "s0: aten.clamp.default: golden output 0 is 381 at 0, onnx.reference 1"

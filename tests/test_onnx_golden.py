@@ -10,8 +10,8 @@ from torch import Tensor
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.baseline import BASELINES, baseline
-from npu_assay.conformance.chain import second_opinion
 from npu_assay.conformance.graph import Case
+from npu_assay.conformance.second_golden import disagreements
 from npu_assay.conformance.table import load_table
 from npu_assay.reference import onnx_golden
 from npu_assay.reference.golden import Bounded, canonical, run
@@ -100,7 +100,7 @@ def outputs_of(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[T
 
 @pytest.mark.parametrize("row", BASELINES)
 def test_both_goldens_agree_on_every_row(row: str) -> None:
-    assert second_opinion(baseline(row)) == ()
+    assert disagreements(baseline(row)) == ()
 
 
 XNNPACK = [case for case in cases_for(load_table("xnnpack@1.5")) if case.id.endswith("/operator/accept/baseline")]
@@ -112,7 +112,7 @@ CONVERSIONS = {
 
 @pytest.mark.parametrize("case", XNNPACK, ids=lambda case: f"{case.row}-{case.precision}")
 def test_both_goldens_agree_on_every_row_of_another_table(case: Case) -> None:
-    assert second_opinion(case.graph) == ()
+    assert disagreements(case.graph) == ()
     assert canonical(case.graph.steps[-1].op) in onnx_golden.OPERATORS | CONVERSIONS
 
 

@@ -13,7 +13,7 @@ from npu_assay.conformance.fuzz.record import Record, write_file
 from npu_assay.conformance.fuzz.shrink import Run, Signature, shrink, signature
 from npu_assay.conformance.fuzz.text import graph_text
 from npu_assay.conformance.package import writing
-from npu_assay.conformance.results import CaseResult, from_line, to_line
+from npu_assay.conformance.results import NOT_PASSED, CaseResult, from_line, to_line
 
 SHRUNK = 10  # in all
 
@@ -56,7 +56,7 @@ def fuzz(
         failing.see(result)
     small = {first.case: shrink(first, programs, run) for first, _ in failing.chosen()}
     digest = write_file(folder, _lines(record, [found for first, found in small.items() if found.case != first]))
-    return Fuzzed(Fuzz(asked[0], asked[1], failing.count, digest), _shown(failing, small, programs))
+    return Fuzzed(Fuzz(asked[0], asked[1], failing.count, digest, failing.undecided), _shown(failing, small, programs))
 
 
 def recorded(text: str, programs: Programs) -> tuple[Small, ...]:
@@ -81,14 +81,15 @@ class _Failing:
     """The first programs that fail in each way, and how many there are."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self.undecided = 0
         self._first: dict[Signature, CaseResult] = {}
         self._alike: dict[Signature, int] = {}
 
     def see(self, result: CaseResult) -> None:
-        if result.status != "fail":
+        if result.status not in NOT_PASSED:
             return
-        self.count += 1
+        self.count += result.status == "fail"
+        self.undecided += result.status == "undecided"
         key = signature(result)
         if key in self._first or len(self._first) < SHRUNK:
             self._first.setdefault(key, result)

@@ -17,7 +17,7 @@ def problems(text: str, fuzz: Fuzz, cases: Sequence[Case]) -> Iterator[str]:
     """Where the file is not what a run writes, and where the certificate states something else."""
     if sha256(text) != fuzz.sha256:
         yield f"{FUZZ} is not the file that the certificate was made of (sha256 differs)"
-    programs, failing, number = Programs(cases), 0, 0
+    programs, failing, undecided, number = Programs(cases), 0, 0, 0
     for place, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
         try:
             result, edited = read_line(line)
@@ -32,6 +32,9 @@ def problems(text: str, fuzz: Fuzz, cases: Sequence[Case]) -> Iterator[str]:
             if name != Name(fuzz.seed, number):
                 yield f"{FUZZ} line {place}: found {name}, expected {Name(fuzz.seed, number)}"
             number, failing = name.number + 1, failing + (result.status == "fail")
+            undecided += result.status == "undecided"
+    if undecided != fuzz.undecided:
+        yield f"the certificate states {fuzz.undecided} undecided random programs, {FUZZ} has {undecided}"
     if (number, failing) != (fuzz.programs, fuzz.fail):
         stated = f"{fuzz.fail} failures of {fuzz.programs}"
         yield f"the certificate states {stated} random programs, {FUZZ} has {failing} of {number}"

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from npu_assay.conformance.certificate import verdict_text
+from npu_assay.conformance.certificate import UNDECIDED, verdict_text
 from npu_assay.conformance.plain import plain
 from npu_assay.conformance.report.bounds import free_cases
 from npu_assay.conformance.report.data import Report, command
@@ -98,7 +98,8 @@ def summary(console: Console, report: Report, folder: Path) -> None:
     console.print(
         f"{counted(sum(t.cases > 0 for _, t in report.rows), 'operator')}, {cases_text(counts['cases'])}: "
         f"{counts['pass']} pass, "
-        f"{counts['fail']} fail, {counts['waived']} waived, {counts['unspecified']} where the table is silent",
+        f"{counts['fail']} fail, {counts['waived']} waived, {counts['unspecified']} where the table is silent"
+        + (f", {counts[UNDECIDED]} undecided" if UNDECIDED in counts else ""),
         highlight=False,
         soft_wrap=True,
     )
@@ -122,7 +123,8 @@ def summary(console: Console, report: Report, folder: Path) -> None:
         console.print(f"[bold green]PASSED[/]: {escape(name)}", highlight=False, soft_wrap=True)
         console.print(f"  no certificate: {escape(plain(certificate.objections[0]))}", highlight=False, soft_wrap=True)
         return
-    console.print(f"[bold red]NOT CERTIFIED[/]: {escape(name)}", highlight=False, soft_wrap=True)
+    headline = "[bold yellow]UNDECIDED" if certificate.undecided else "[bold red]NOT CERTIFIED"
+    console.print(f"{headline}[/]: {escape(name)}", highlight=False, soft_wrap=True)
     for objection in certificate.objections:
         console.print(f"  because {escape(plain(objection))}", highlight=False, soft_wrap=True)
 

@@ -17,7 +17,7 @@ from npu_assay.conformance.report.bounds import WideBounds, wide_bounds
 from npu_assay.conformance.report.findings import Finding, find
 from npu_assay.conformance.report.matrix import Line, Tally, common, lines, tally
 from npu_assay.conformance.results import CHECKS as CHECKS
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.results import NOT_PASSED, CaseResult
 from npu_assay.conformance.table import Table
 from npu_assay.conformance.waivers import waived_cases
 
@@ -118,7 +118,7 @@ def make_report(
         tuple((row.name, tally(r for r in results if r.row == row.name)) for row in table.every_row),
         matrix,
         common(codes, matrix),
-        tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status == "fail"),
+        tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status in NOT_PASSED),
         find(results, {case.id: case for case in cases}, waived, table.rescale),
         drift(str(certificate.backend["spec"]), table, results, certificate.selection.seed),
         wide_bounds(table, results),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.report.symptoms import Symptom, symptom
 from npu_assay.conformance.report.traits import Trait, common_traits, traits
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.results import NOT_PASSED, CaseResult
 
 _NUMBERS = re.compile(r"\[[\d, -]*\]|(?<![\w.])-?\d+(\.\d+)?(?!\w)")
 Counts = tuple[tuple[str, int], ...]
@@ -41,10 +41,13 @@ class Finding:
 def find(
     results: Sequence[CaseResult], cases: Mapping[str, Case], waived: set[str], rescale: str
 ) -> tuple[Finding, ...]:
-    """Group the failing results that are not waived by symptom, most cases first. rescale: the table's scheme."""
+    """Group the results that fail, are not waived, or are undecided by symptom, most cases first.
+
+    rescale: the table's scheme.
+    """
     groups: dict[Symptom, list[CaseResult]] = {}
     for result in results:
-        if result.status == "fail" and result.case not in waived:
+        if result.status in NOT_PASSED and result.case not in waived:
             groups.setdefault(symptom(result, rescale), []).append(result)
     found = [_finding(kind, group, results, cases) for kind, group in groups.items()]
     return tuple(sorted(found, key=lambda finding: (-len(finding.cases), finding.symptom.what)))
@@ -54,7 +57,7 @@ def _finding(
     kind: Symptom, group: Sequence[CaseResult], results: Sequence[CaseResult], cases: Mapping[str, Case]
 ) -> Finding:
     where = _where(group, results)
-    passing = [cases[r.case] for r in results if r.status != "fail" and r.verdict == group[0].verdict]
+    passing = [cases[r.case] for r in results if r.status not in NOT_PASSED and r.verdict == group[0].verdict]
     failing = [cases[r.case] for r in group]
     common = common_traits(failing, passing) if kind.traits else ()
     return Finding(

@@ -15,15 +15,16 @@ COMMON_SHARE = 4
 
 @dataclass(frozen=True)
 class Tally:
-    """How many cases ended how."""
+    """How many cases ended how; the goldens disagree on those that are undecided."""
 
     passed: int = 0
     unspecified: int = 0
     failed: int = 0
+    undecided: int = 0
 
     @property
     def cases(self) -> int:
-        return self.passed + self.unspecified + self.failed
+        return self.passed + self.unspecified + self.failed + self.undecided
 
     @property
     def state(self) -> str:
@@ -46,7 +47,7 @@ class Line:
 def tally(results: Iterable[CaseResult]) -> Tally:
     """Count results by status."""
     counts = Counter(result.status for result in results)
-    return Tally(counts["pass"], counts["unspecified"], counts["fail"])
+    return Tally(counts["pass"], counts["unspecified"], counts["fail"], counts["undecided"])
 
 
 def lines(table: Table, results: Sequence[CaseResult], codes: Sequence[str]) -> tuple[Line, ...]:

@@ -28,6 +28,8 @@ class Symptom:
 def symptom(result: CaseResult, rescale: str) -> Symptom:
     """The symptom of a failing case; of several, the one that explains the others. rescale: the table's scheme."""
     checks = {failure.check for failure in result.failures}
+    if result.status == "undecided":
+        return _UNDECIDED
     if "crash" in checks:
         return _crash(next(f.message for f in result.failures if f.check == "crash"))
     for check in checks & _STOPPED.keys():
@@ -68,6 +70,11 @@ def _tag(result: CaseResult) -> Symptom:
     what = f"Tagged {result.verdict}, expected {result.expect}"
     return Symptom(what, "which nodes of an operator the partitioner tags", traits=True)
 
+
+_UNDECIDED = Symptom(
+    "The two float goldens disagree, which says nothing of the backend",
+    "the suite: the operator's float golden, or onnx.reference; please report it",
+)
 
 _STOPPED = {
     "hang": Symptom("No answer in time", "loops and locks; --timeout, if the backend is only slow", traits=True),
