@@ -48,7 +48,8 @@ def _sized(draw: Random, graph: Graph) -> Graph:
 def _scaled(draw: Random, graph: Graph, exponents: float) -> Graph:
     """Equal quantisations stay equal, and a bias has the scale of its products."""
     dyadic = draw.random() < 1 / 3
-    quants = dict.fromkeys(quant for quant in quantisations(graph).values() if quant is not None)
+    found = [*(value.quant for value in graph.values), *(step.quant for step in graph.steps)]
+    quants = dict.fromkeys(quant for quant in found if quant is not None)
     factors: dict[Quant, float] = {}
     for quant in quants:
         exponent = draw.uniform(-exponents, exponents)

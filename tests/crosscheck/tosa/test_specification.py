@@ -20,9 +20,10 @@ from crosscheck.tosa.model import run_reference
 from torch import Tensor
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import on_integers
 from npu_assay.conformance.exact import TOSA, affine, exact_values
 from npu_assay.conformance.graph import Case, Graph
+from npu_assay.conformance.outline import on_integers, outline
+from npu_assay.conformance.partitioning import Recorder
 from npu_assay.conformance.programs import model_inputs
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.conformance.tagging import prepare
@@ -82,15 +83,12 @@ def outcome(case: Case, group: Group) -> str:
         exact = exact_values(case.graph, TOSA)
     except (IntegerError, GoldenError):
         return "refused by the specification"
+    program, recorder = prepare(case, group.backend, group.table), Recorder(group.backend.partitioner())
     try:
-        lowered = to_backend(
-            prepare(case, group.backend, group.table),
-            group.backend.partitioner(),
-            details={group.table.backend_id: group.backend.details},
-        )
+        lowered = to_backend(program, recorder, details={group.table.backend_id: group.backend.details})
     except CompileError:
         return "refused by the compiler"
-    if not on_integers(lowered):
+    if not on_integers(outline(program.graph), recorder.tags):
         return "not delegated whole"
     try:
         outputs = run_program(lowered, model_inputs(case.graph), {group.table.backend_id: ReferenceModel()})
