@@ -120,6 +120,9 @@ def certify(
     part = "-part" if smoke or expression is not None else ""  # a look at some cases leaves the certificate alone
     folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}{part}")
     with usage_errors():
+        from npu_assay.conformance.isolation import origin
+
+        origin.warm()  # before anything is loaded that the process of a backend must not have
         from npu_assay.conformance.assay import Request, assay
         from npu_assay.conformance.certificate import Selection
         from npu_assay.conformance.isolation.limits import Limits

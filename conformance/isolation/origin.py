@@ -1,7 +1,8 @@
 """The process that nurseries are forked from: it has loaded torch and what answers questions, and nothing else.
 
-A nursery that were forked from the run would have the run's memory: tables, cases, goldens. So this process is started
-anew, once for each process that runs cases, and ends with it. It forks a nursery, with its keeper, for each request.
+A nursery that were forked from the run would have the run's memory: tables, cases, goldens. So this process is made
+before any of these is loaded, or started anew, once for each process that runs cases, and ends with it. It forks a
+nursery, with its keeper, for each request.
 """
 
 from __future__ import annotations
@@ -51,39 +52,85 @@ class Kept:
 
 # ------------------------------------------------------------------------------------ in the run
 
-_STARTED: dict[int, tuple[subprocess.Popen[bytes], socket.socket]] = {}  # by the process that started it
+JUDGES = tuple(f"npu_assay.conformance.{name}" for name in ("cases", "certify", "numerics", "table"))
+
+
+@dataclass
+class _Origin:
+    """The process as the run sees it. used: whether it was ever asked for something."""
+
+    process: int
+    end: socket.socket
+    used: bool = False
+
+    def lives(self) -> bool:
+        """Whether it still runs."""
+        if self.process and os.waitpid(self.process, os.WNOHANG)[0]:
+            self.process = 0
+        return bool(self.process)
+
+
+_STARTED: dict[int, _Origin] = {}  # by the process that started it
 
 
 def warm() -> None:
-    """Start the process, if it is not there; it loads while the run does something else."""
+    """Start the process, if it is not there.
+
+    It is a copy of this one as long as nothing that judges is loaded here: torch is then loaded once for both. Later it
+    is started anew.
+    """
     if _running() is None:
         ours, theirs = socket.socketpair()
-        path = os.pathsep.join(entry for entry in sys.path if entry)
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "npu_assay.conformance.isolation.origin", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path},
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        _STARTED[os.getpid()] = process, ours
+            copied = not any(name in sys.modules for name in JUDGES)
+            process = _copied(ours, theirs) if copied else _new(theirs)
+        _STARTED[os.getpid()] = _Origin(process, ours)
+
+
+def _new(theirs: socket.socket) -> int:
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "npu_assay.conformance.isolation.origin", str(theirs.fileno())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": path},
+        pass_fds=[theirs.fileno()],
+        start_new_session=True,
+    ).pid
+
+
+def _copied(ours: socket.socket, theirs: socket.socket) -> int:
+    from npu_assay.conformance.isolation import nursery  # noqa: F401  (before the copy is made)
+
+    def action() -> None:
+        ours.close()
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        close_files({theirs.fileno()})
+        main(theirs.detach())
+
+    return fork(action)
 
 
 @atexit.register
 def _end() -> None:
-    """Let the process of this one end."""
-    process, end = _STARTED.pop(os.getpid(), (None, None))
-    if process is not None and end is not None:
-        end.close()
-        process.wait()
+    """Let the process of this one end; one that is still loading, and was never used, need not come to its end."""
+    origin = _STARTED.pop(os.getpid(), None)
+    if origin is None:
+        return
+    origin.end.close()
+    if origin.lives():
+        if not origin.used:
+            os.kill(origin.process, signal.SIGKILL)
+        os.waitpid(origin.process, 0)
 
 
-def _running() -> socket.socket | None:
-    process, end = _STARTED.get(os.getpid(), (None, None))
-    return end if process is not None and process.poll() is None else None
+def _running() -> _Origin | None:
+    origin = _STARTED.get(os.getpid())
+    return origin if origin is not None and origin.lives() else None
 
 
 def start(subject: Any) -> tuple[Kept, Wire]:
@@ -104,12 +151,12 @@ def start(subject: Any) -> tuple[Kept, Wire]:
 def _send(message: bytes, files: list[int]) -> None:
     for _ in range(2):  # a backend may have ended the one that there was
         warm()
-        end = _running()
+        origin = _STARTED[os.getpid()]
         with suppress(OSError):
-            if end is not None:
-                socket.send_fds(end, [len(message).to_bytes(SIZE, "big")], files)
-                end.sendall(message)
-                return
+            origin.used = True
+            socket.send_fds(origin.end, [len(message).to_bytes(SIZE, "big")], files)
+            origin.end.sendall(message)
+            return
     raise UsageError("cannot start the process that backends are loaded in")
 
 
