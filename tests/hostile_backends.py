@@ -309,7 +309,7 @@ moody = returning(lambda y: y - 1 if next(_turns) % 2 else y)
 
 scribbles = running_on(lambda codes: codes.fill_(5))
 _deaths = itertools.count()
-dies_second = running(lambda: ctypes.string_at(0) if next(_deaths) == RUNS else None)
+dies_second = running(lambda: ctypes.string_at(0) if next(_deaths) == len(answering.RUNS) else None)
 logging_backend = running(_log)
 
 

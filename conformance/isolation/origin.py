@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -82,37 +81,47 @@ def warm() -> None:
     if _running() is None:
         ours, theirs = socket.socketpair()
         with theirs:
-            copied = not any(name in sys.modules for name in JUDGES)
-            process = _copied(ours, theirs) if copied else _new(theirs)
+            process = fork(_as_it_is(ours, theirs) if _is_clean() else _anew(ours, theirs))
         _STARTED[os.getpid()] = _Origin(process, ours)
 
 
-def _new(theirs: socket.socket) -> int:
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "npu_assay.conformance.isolation.origin", str(theirs.fileno())],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": path},
-        pass_fds=[theirs.fileno()],
-        start_new_session=True,
-    ).pid
+def _is_clean() -> bool:
+    """Whether nothing that judges is loaded here."""
+    return not any(name in sys.modules for name in JUDGES)
 
 
-def _copied(ours: socket.socket, theirs: socket.socket) -> int:
+def _as_it_is(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
+    """What the copy does, with what is loaded."""
     from npu_assay.conformance.isolation import nursery  # noqa: F401  (before the copy is made)
 
     def action() -> None:
-        ours.close()
-        os.setsid()
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for number in range(3):
-            os.dup2(nothing, number)
-        close_files({theirs.fileno()})
+        _leave(ours, theirs)
         main(theirs.detach())
 
-    return fork(action)
+    return action
+
+
+def _anew(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
+    """What the copy does to forget all that is loaded."""
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    program = [sys.executable, "-P", "-m", "npu_assay.conformance.isolation.origin", str(theirs.fileno())]
+
+    def action() -> None:
+        _leave(ours, theirs)
+        theirs.set_inheritable(True)
+        os.execve(sys.executable, program, {**os.environ, "PYTHONPATH": path})
+
+    return action
+
+
+def _leave(ours: socket.socket, theirs: socket.socket) -> None:
+    """The terminal, and the files of the run."""
+    ours.close()
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
+    close_files({theirs.fileno()})
 
 
 @atexit.register
