@@ -130,8 +130,10 @@ def _check(graph: Graph, case: Case) -> None:
 
 
 def test_most_tensors_are_small() -> None:
-    sizes = Counter(max(_count(value.shape) for value in case.graph.values) <= 4096 for case in CASES)
-    assert sizes[False] < 40
+    """All but a few of those that are not about the number of elements or of terms."""
+    others = [case for case in CASES if not re.search(r"/(elements|sums)_(past|of)_\d+$", case.id)]
+    sizes = Counter(max(_count(value.shape) for value in case.graph.values) <= 4096 for case in others)
+    assert sizes[False] < 20
 
 
 def _count(shape: tuple[int, ...]) -> int:

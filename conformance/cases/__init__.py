@@ -29,6 +29,7 @@ from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model, outside
 from npu_assay.conformance.cases.ranks import within_rank
 from npu_assay.conformance.cases.shared import sizes
+from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.memory import many_records
 from npu_assay.conformance.table import INTEGER_PRECISIONS, Row, Table
@@ -139,11 +140,15 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
     """The row's cases, in each precision that it lists."""
     for precision in row.precisions:
         limits = limits_of(table, row, precision)
-        for draft in _known(limits, within(limits, _drafts(row, precision, limits))):
+        first = precision == row.precisions[0]
+        drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
+        larger = past_thresholds(precision, first, limits, drafts)
+        for draft in (*drafts, *larger):
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
-        for draft in _known(limits, within(limits, INT8[row.name](limits))):
+        drafts = with_new_ranks(True, _known(limits, within(limits, INT8[row.name](limits))))
+        for draft in (*drafts, *past_thresholds("", True, limits, drafts)):
             yield _case(row, draft)
 
 

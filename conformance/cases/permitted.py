@@ -58,6 +58,11 @@ def sizes_of_rank(rank: int) -> Shape:
     return deep((1, 2, 1, 3, 1, 2, 1, 2)[:rank], rank)
 
 
+def inner_ranks(most: int) -> range:
+    """The ranks between those of images, matrices and vectors, and a limit."""
+    return range(3, most)
+
+
 def sliced_size(limits: Limits) -> int:
     """The smallest permitted size, from 8 on, of a dimension to slice."""
     m = limits.multiple("sliced_dim_multiple_of")

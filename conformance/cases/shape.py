@@ -99,7 +99,8 @@ def input_ranks(most: int, with_shape: Callable[[Shape], Use]) -> list[Draft]:
     """Input ranks up to `most`; what comes out has a permitted rank."""
     code = "max_input_rank"
     past = [outside(code, f"rank_{n}", model(with_shape(_deep(n)), behind_abs)) for n in (most + 1, most + 2)]
-    return [limit(code, f"rank_{most}", model(with_shape(_deep(most)), behind_abs)), *past]
+    inner = [inside(code, f"rank_{n}", model(with_shape(_deep(n)), behind_abs)) for n in range(5, most)]
+    return [limit(code, f"rank_{most}", model(with_shape(_deep(most)), behind_abs)), *past, *inner]
 
 
 def _deep(rank: int) -> Shape:

@@ -17,6 +17,7 @@ from npu_assay.conformance.cases.make import (
     behind_conv,
     f32,
     filled,
+    inside,
     limit,
     model,
     outside,
@@ -29,7 +30,7 @@ from npu_assay.conformance.cases.make import (
     then_two,
     valued,
 )
-from npu_assay.conformance.cases.permitted import deepest, of_rank, wide
+from npu_assay.conformance.cases.permitted import deepest, inner_ranks, of_rank, wide
 from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 ZERO_POINTS = (-128, 0, 127)
@@ -134,7 +135,8 @@ def rank_limit(
     """Ranks up to the row's `max_rank`; `last` is the last dimension's size."""
     most = deepest(limits)
     past = [outside("max_rank", f"rank_{n}", model(with_shape(of_rank(n, last)), front)) for n in (most + 1, most + 2)]
-    return [limit("max_rank", f"rank_{most}", model(with_shape(of_rank(most, last)), front)), *past]
+    inner = [inside("max_rank", f"rank_{n}", model(with_shape(of_rank(n, last)), front)) for n in inner_ranks(most)]
+    return [limit("max_rank", f"rank_{most}", model(with_shape(of_rank(most, last)), front)), *past, *inner]
 
 
 # ------------------------------------------------------------------------------------ same parameters

@@ -28,6 +28,7 @@ from npu_assay.conformance.cases.make import (
     accepted,
     bare,
     behind_abs,
+    inside,
     limit,
     model,
     outside,
@@ -36,7 +37,7 @@ from npu_assay.conformance.cases.make import (
     sizes_of,
     valued,
 )
-from npu_assay.conformance.cases.permitted import sizes_of_rank
+from npu_assay.conformance.cases.permitted import inner_ranks, sizes_of_rank
 from npu_assay.conformance.cases.shared import float_neighbours
 from npu_assay.conformance.cases.typed.spelling import opened
 from npu_assay.conformance.checks import Refuses
@@ -106,6 +107,8 @@ def sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
         most = limits.number("max_rank", 6, 1, 16)
         yield limit("max_rank", f"rank_{most}", subject.model(subject.use(precision, sizes_of_rank(most))))
         yield outside("max_rank", f"rank_{most + 1}", subject.model(subject.use(precision, sizes_of_rank(most + 1))))
+        for rank in inner_ranks(most):
+            yield inside("max_rank", f"rank_{rank}", subject.model(subject.use(precision, sizes_of_rank(rank))))
     yield limit("static_shape", "known_sizes", subject.model(u))
     if subject.open is not None:
         wide_open = _opened(u, subject.open)

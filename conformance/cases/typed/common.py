@@ -25,7 +25,7 @@ from npu_assay.conformance.cases.make import (
     sizes_of,
     step,
 )
-from npu_assay.conformance.cases.permitted import sizes_of_rank
+from npu_assay.conformance.cases.permitted import inner_ranks, sizes_of_rank
 from npu_assay.conformance.cases.shared import float_neighbours
 from npu_assay.conformance.cases.typed import contexts as surroundings
 from npu_assay.conformance.cases.typed.spelling import FLOATS, IMAGE, activations, is_static, opened, retyped, with_x
@@ -218,6 +218,8 @@ def sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:
         most = limits.number("max_rank", 6, 1, 16)
         yield limit("max_rank", f"rank_{most}", model(subject.at(precision, sizes_of_rank(most))))
         yield outside("max_rank", f"rank_{most + 1}", model(subject.at(precision, sizes_of_rank(most + 1))))
+        for rank in inner_ranks(most):
+            yield inside("max_rank", f"rank_{rank}", model(subject.at(precision, sizes_of_rank(rank))))
 
 
 def open_sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[Draft]:

@@ -48,7 +48,8 @@ def _dynamic(site: Site, out: int) -> Step:
     site.ratio(x.scale * w.scale / y.scale)
     site.no_fused_activation()
     bias = bias_codes(site, 2, out, x.scale, (w.scale,))
-    site.accumulator(site.input(1).shape[1], 0 if bias is None else int(bias.to(torch.int64).abs().max()))
+    largest = 0 if bias is None else int(bias.to(torch.int64).abs().max())
+    site.accumulator(site.input(1).shape[1], x, w, bias=largest)
     return Step(matmul.fully_connected_dynamic(x, w, y, bias, site.option("keep_num_dims")), (0, 1))
 
 
@@ -62,9 +63,9 @@ def batch_matmul(site: Site) -> Step:
     site.require(depth == same, "inner sizes", f"{depth} and {same}", "equal")
     batch = broadcast(site, first.shape[:-2], second.shape[:-2])
     site.output_shape((*batch, rows, columns))
-    site.accumulator(depth)
     site.elements((*batch, rows, columns, depth), WORK_LIMIT, "multiplications")
     a, b, y = site.affine(first), site.affine(second), site.affine(site.y)
+    site.accumulator(depth, a, b)
     site.ratio(a.scale * b.scale / y.scale)
     return Step(matmul.batch_matmul(a, b, y, adj_x, adj_y), (0, 1))
 

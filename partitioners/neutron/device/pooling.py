@@ -44,8 +44,8 @@ def mean(site: Site) -> Step:
     kept = site.option("keep_dims")
     sizes = ((axis, size) for axis, size in enumerate(site.x.shape) if kept or axis not in axes)
     site.output_shape([1 if axis in axes else size for axis, size in sizes])
-    site.accumulator(prod(site.x.shape[axis] for axis in axes))
     x, y = site.affine(site.x), site.affine(site.y)
+    site.accumulator(prod(site.x.shape[axis] for axis in axes), x)
     site.ratio(x.scale / y.scale)
     return Step(pool.mean(axes, kept, x, y))
 

@@ -136,9 +136,9 @@ class Site:
         """Refuse what would not fit the device's memory, or take it too long."""
         self.require(prod(shape) <= limit, f"number of {what}", prod(shape), f"at most {limit}")
 
-    def accumulator(self, terms: int, bias: int = 0) -> None:
-        """Refuse sums of int8 products that could leave 32 bits."""
-        largest = terms * 255 * 255 + bias
+    def accumulator(self, terms: int, *factors: Affine, bias: int = 0) -> None:
+        """Refuse sums of so many products of int8 codes, less their zero points, that could leave 32 bits."""
+        largest = terms * prod(max(127 - x.zero_point, x.zero_point + 128) for x in factors) + bias
         self.require(largest < 2**31, "accumulator", f"up to {largest}", "less than 2**31")
 
     def no_fused_activation(self) -> None:
