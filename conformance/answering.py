@@ -172,8 +172,8 @@ def _ask_tool(work: Work, lowered: ExportedProgram, tool: str) -> None:
 def runs(work: Work, lowered: ExportedProgram, sources: Sources) -> None:
     """Run what was lowered. A program with delegates is loaded once and runs on three inputs and the first again.
 
-    The second and the third input also run as the first one of a program that is loaded anew. So each input runs at two
-    places, counted from when the program was loaded, or from when the process began, by twos and by threes.
+    Where that is asked, the second and the third input also run as the first one of a program that is loaded anew. So
+    each input runs at two places, counted from when the program was loaded, or by twos and threes from the beginning.
     """
     inputs = [model_inputs(redrawn(work.question.graph, number)) for number in range(3)]
     device = _Device(work, lowered, keeps=work.question.elsewhere)
@@ -181,7 +181,8 @@ def runs(work: Work, lowered: ExportedProgram, sources: Sources) -> None:
     device.keeps = False
     if device.delegated:
         work.answer.runs |= {name: device.run(inputs[number]) for name, number in RUNS[1:]}
-        work.answer.runs |= {ANEW + name: _Device(work, lowered).run(inputs[number]) for name, number in FRESH}
+        if work.question.anew:
+            work.answer.runs |= {ANEW + name: _Device(work, lowered).run(inputs[number]) for name, number in FRESH}
         if work.question.beside is not None:
             _in_turn(work, _Device(work, lowered), inputs)
     work.answer.ran += sources.changes()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from npu_assay.conformance.commands.attest import attest
 from npu_assay.conformance.commands.diff import diff
 from npu_assay.conformance.commands.drift import drift
 from npu_assay.conformance.commands.export import export
@@ -236,6 +237,7 @@ def _today() -> datetime.date:
     return datetime.datetime.now(datetime.UTC).date()
 
 
+main.add_command(attest)
 main.add_command(diff)
 main.add_command(drift)
 main.add_command(export)

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from npu_assay.conformance.folder import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE
+from npu_assay.conformance.folder import ATTESTATION, CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE
 from npu_assay.conformance.package import PackageError
 
 MIB = 2**20
 LIMITS: Mapping[str, int] = {
     CERTIFICATE: 32 * MIB,
+    ATTESTATION: 64 * MIB,
     TABLE: MIB,
     RESULTS: 1024 * MIB,
     FUZZ: 1024 * MIB,

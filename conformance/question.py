@@ -23,7 +23,8 @@ class Question:
     """A program, and what to do with it.
 
     preserve, mark: see `programs.build`. backend_id: of the delegates. options: of the partitioner. tools: blob checks
-    to ask. elsewhere: say what each delegate was given, too. beside: another program to run in turn with this one.
+    to ask. elsewhere: say what each delegate was given, too. anew: run further inputs on the program as it is loaded
+    anew, too. beside: another program to run in turn with this one.
     random: a program that no one vouches for; it need not be one that torch takes. runs: whether it has an answer.
     """
 
@@ -34,6 +35,7 @@ class Question:
     options: tuple[tuple[str, Any], ...] = ()
     tools: tuple[str, ...] = ()
     elsewhere: bool = False
+    anew: bool = False
     beside: Graph | None = None
     random: bool = False
     runs: bool = True

@@ -30,11 +30,12 @@ from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.nursery import Subject
 from npu_assay.conformance.preserved import check_preserved
 from npu_assay.conformance.rerun_compare import difference, verdict_difference
+from npu_assay.conformance.rerun_sources import file_problems
 from npu_assay.conformance.results import CaseResult, read_results
 from npu_assay.conformance.table import held, load_table, table_bytes
 
 SHOWN = 3  # differing files or versions that are named
-LIMITS_TEXT = re.compile(r"([\d.e+-]{1,20}) s and (\d{1,12}) MiB a case")
+LIMITS_TEXT = re.compile(r"(\d[\d.e+-]{0,19}) s and (\d{1,12}) MiB a case")
 
 
 class Progress(Protocol):
@@ -214,20 +215,6 @@ def backend_problems(backend: About, certificate: Certificate) -> Iterator[str]:
         if found:
             rest = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             yield f"not run again: other {what} than the certified backend's: {'; '.join(found[:SHOWN])}{rest}"
-
-
-def file_problems(found: Mapping[str, str], certificate: Certificate) -> list[str]:
-    """Where the digests of a backend's files differ from those that a certificate lists."""
-    stated: Mapping[str, str] = certificate.backend["sources"]
-    return [
-        f"{name}: found {_digest(found.get(name))}, recorded {_digest(stated.get(name))}"
-        for name in sorted(found.keys() | stated.keys())
-        if found.get(name) != stated.get(name)
-    ]
-
-
-def _digest(sha256: str | None) -> str:
-    return "no such file" if sha256 is None else f"sha256 {sha256[:12]}"
 
 
 def _notes(backend: About, certificate: Certificate) -> tuple[str, ...]:

@@ -23,11 +23,11 @@ from npu_assay.conformance.archive import archive_bytes, read_archive
 from npu_assay.conformance.certificate import Selection, certificate_text, read_certificate
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.contents import Contents, read_folder
-from npu_assay.conformance.folder import CERTIFICATE, FUZZ, RESULTS, TABLE
+from npu_assay.conformance.folder import ATTESTATION, CERTIFICATE, FUZZ, RESULTS, TABLE
 from npu_assay.conformance.package import PackageError
 from npu_assay.conformance.verification import verify
 
-MEMBERS = tuple(name for name in ALL if name != FUZZ)  # of a run without random programs
+MEMBERS = tuple(name for name in ALL if name not in (FUZZ, ATTESTATION))  # of a run without random programs
 SMALL = {name: f"{name}\n".encode() * 3 for name in MEMBERS}
 
 

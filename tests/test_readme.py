@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pte_programs import added
 
 from npu_assay.conformance.backends import registered
@@ -23,7 +25,13 @@ TEST = 'pip install -c constraints.txt -e ".[test]" && pytest -n auto'
 LONG = "assay certify neutron"  # .ci/run runs it
 WHOLE = "assay certify xnnpack -n 2"
 BOTH = ["assay-neutron", "assay-neutron.zip"]
-PACKS = {"verify": BOTH[:1], "drift": BOTH[:1], "package": BOTH, "diff": BOTH}  # what stands there in the end
+PACKS = {
+    "verify": BOTH[:1],
+    "attest": BOTH[:1],
+    "drift": BOTH[:1],
+    "package": BOTH,
+    "diff": BOTH,
+}  # what stands there in the end
 PART = {"-k", "--smoke"}  # options of a run of some cases, which never certifies
 
 
@@ -76,6 +84,9 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     if verb == "judge":
         run("assay export neutron cases -k aten.relu.default/operator/accept", tmp_path)
         shutil.copytree(tmp_path / "cases", tmp_path / "outputs", ignore=shutil.ignore_patterns("manifest.json"))
+    if verb == "attest":
+        key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        (tmp_path / "key.pem").write_bytes(key)
     given = {path.name for path in tmp_path.iterdir()}
     if verb in PACKS:
         run("assay certify neutron --smoke -k aten.abs --out assay-neutron", tmp_path)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +17,7 @@ import fake_backend
 import memorizing
 import pytest
 from click.testing import CliRunner, Result
+from test_cli import child
 from test_package import CASES, NEG, TODAY, Silent, run
 
 from npu_assay.conformance.assay import Request, assay
@@ -298,6 +301,17 @@ def test_limits_that_no_run_writes_are_one_error(good: Path, tmp_path: Path) -> 
         found = call("verify", folder, "--rerun", "1")
         assert found.exit_code == 2 and "give --timeout and --memory" in found.stderr
     assert again(folder, "1", "--timeout", "100", "--memory", "4096")[0] == 0
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_reproduces_nothing(good: Path) -> None:
+    process = child("verify", str(good), "--rerun", "-n", "1", "--backend", "fake_backend:slow")
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(3)]  # a note, how many cases, and the first tenth of them
+    os.killpg(process.pid, signal.SIGINT)
+    rest, _ = process.communicate(timeout=120)
+    assert process.returncode == 1 and "10/100 cases" in lines[2], lines
+    assert rest.splitlines()[-1] == "interrupted: not all cases were run again" and "reproduced" not in rest
 
 
 # ------------------------------------------------------------------------------------ which cases, and the record

@@ -8,8 +8,8 @@ from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.traits import Trait
 
 TRUST_MEANS = (
-    "the backend's tester says so. 'assay attest' signs it, 'assay verify --key' checks that; "
-    "'assay verify --rerun' runs the cases again"
+    "whoever ran it says so. To be signed, it needs 'assay attest', which 'assay verify --key' checks; "
+    "to be reproduced, 'assay verify --rerun'"
 )
 """What a self-declared certificate is, and what would make it more."""
 LISTED = 4  # names before the rest is only counted

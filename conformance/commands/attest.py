@@ -1,0 +1,59 @@
+"""`assay attest`: a certificate as a signed statement."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import click
+
+from npu_assay.conformance.commands.shared import plain, usage_errors
+
+ATTESTED, REFUSED = 0, 1
+
+
+@click.command()
+@click.argument("folder", metavar="DIR|ARCHIVE", type=click.Path(path_type=Path))
+@click.option(
+    "--key",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Ed25519 private key, PEM without a password: openssl genpkey -algorithm ed25519",
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The attestation; DIR/attestation.json if left out, which 'assay package' packs.",
+)
+def attest(folder: Path, key: Path, out: Path | None) -> None:
+    """Sign the certificate of a results folder, or of an archive of one: an in-toto statement in a DSSE envelope.
+
+    Its subjects are the run's files and all files that the backend is made of. Who has the public key checks it with
+    'assay verify --key'. Another key's signature is added to those that stand there.
+
+    Exit codes: 0 signed (certified or not), 1 the folder's files contradict each other, 2 usage or data error.
+    """
+    with usage_errors():
+        from npu_assay.conformance.attestation import attest as write
+        from npu_assay.conformance.attestation import target_of
+        from npu_assay.conformance.certificate import verdict_text
+        from npu_assay.conformance.contents import read_contents
+        from npu_assay.conformance.signing import read_private_key
+        from npu_assay.conformance.verification import verify_contents
+
+        signer = read_private_key(key)
+        contents = read_contents(folder)
+        target = target_of(folder, out)
+        found = verify_contents(contents, datetime.datetime.now(datetime.UTC).date())
+        for problem in found.problems:
+            click.echo(f"problem: {plain(problem)}")
+        if found.problems or found.certificate is None or found.verdict is None:
+            click.echo(f"{folder}: not signed")
+            raise SystemExit(REFUSED)
+        envelope = write(contents, found.certificate, signer, target)
+    signatures = f"{len(envelope.signatures)} signature{'s' * (len(envelope.signatures) > 1)}"
+    click.echo(f"{target}: {signatures}, the last by {signer.verifier.keyid}")
+    click.echo(verdict_text(found.certified, found.verdict.counts))
+    raise SystemExit(ATTESTED)
