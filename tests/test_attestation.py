@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 from test_archive import zipped
-from test_package import NEG, run
+from test_package import CASES, NEG, run
 from test_rerun import call, forged, results_of
 
 from npu_assay.conformance.attestation import PAYLOAD, PREDICATE, TYPE
@@ -33,6 +33,8 @@ from npu_assay.conformance.certificate import Selection, read_certificate
 from npu_assay.conformance.dsse import MOST, Envelope, EnvelopeError, Signature, envelope_text, read_envelope
 from npu_assay.conformance.folder import ATTESTATION, CERTIFICATE, RESULTS, TABLE
 from npu_assay.conformance.signing import read_private_key, read_public_key
+
+ALL = len(CASES)
 
 PEM = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 SPKI = (Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -117,7 +119,7 @@ def test_without_the_key_it_is_self_declared(signed: Path) -> None:
 def test_signed_and_reproduced_stand_together(signed: Path, keys: tuple[Path, Path]) -> None:
     found = call("verify", signed, "--key", keys[1], "--rerun", "3", "-n", "1")
     assert found.exit_code == 0
-    last = f"certified, signed by {keyid(keys)[:16]}, reproduced in part (3 of 100 cases, to the byte)"
+    last = f"certified, signed by {keyid(keys)[:16]}, reproduced in part (3 of {ALL} cases, to the byte)"
     assert found.output.splitlines()[-1] == f"{signed}: {last}"
 
 

@@ -39,6 +39,8 @@ from npu_assay.conformance.table import load_table
 from npu_assay.conformance.verification import verify
 from npu_assay.conformance.waivers import Waiver
 
+ALL = len(CASES)
+
 
 def call(*arguments: str | Path) -> Result:
     found = CliRunner().invoke(main, list(map(str, arguments)))
@@ -99,15 +101,15 @@ def test_a_true_certificate_is_reproduced_to_the_byte(good: Path) -> None:
     before = {path: path.read_bytes() for path in good.iterdir()}
     code, lines = again(good)
     assert code == 0, lines
-    assert lines[-1] == f"{good}: certified, reproduced (100 of 100 cases, to the byte)"
-    assert "run again: fake_backend:backend, 100 of 100 cases, random numbers of seed 0" in lines
+    assert lines[-1] == f"{good}: certified, reproduced ({ALL} of {ALL} cases, to the byte)"
+    assert f"run again: fake_backend:backend, {ALL} of {ALL} cases, random numbers of seed 0" in lines
     assert {path: path.read_bytes() for path in good.iterdir()} == before
 
 
 def test_an_archive_is_reproduced_as_its_folder_is(good: Path, tmp_path: Path) -> None:
     assert call("package", good, "--out", tmp_path / "a.zip").exit_code == 0
     code, lines = again(tmp_path / "a.zip", "7")
-    assert code == 0 and lines[-1].endswith("a.zip: certified, reproduced in part (7 of 100 cases, to the byte)")
+    assert code == 0 and lines[-1].endswith(f"a.zip: certified, reproduced in part (7 of {ALL} cases, to the byte)")
 
 
 def test_without_a_run_a_certificate_is_self_declared(good: Path) -> None:
@@ -118,7 +120,7 @@ def test_without_a_run_a_certificate_is_self_declared(good: Path) -> None:
 def test_other_random_numbers_are_compared_by_verdict(good: Path) -> None:
     code, lines = again(good, "--seed", "5")
     assert code == 0, lines
-    assert lines[-1].endswith("reproduced (100 of 100 cases, by verdict with random numbers of seed 5)")
+    assert lines[-1].endswith(f"reproduced ({ALL} of {ALL} cases, by verdict with random numbers of seed 5)")
 
 
 def test_a_certificate_with_a_seed_is_run_with_it(tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_a_certificate_with_a_seed_is_run_with_it(tmp_path: Path) -> None:
 
 def test_a_run_that_is_not_certified_is_reproduced_and_stays_so(straying: Path) -> None:
     code, lines = again(straying)
-    assert code == 1 and lines[-1] == f"{straying}: not certified, reproduced (100 of 100 cases, to the byte)"
+    assert code == 1 and lines[-1] == f"{straying}: not certified, reproduced ({ALL} of {ALL} cases, to the byte)"
 
 
 @pytest.mark.slow
@@ -141,8 +143,8 @@ def test_waived_cases_are_run_again_as_the_others(straying: Path, tmp_path: Path
     ]
     run(tmp_path / "out", "strays", waivers=tuple(waivers))
     code, lines = again(tmp_path / "out")
-    waived = f"certified with {len(failing)} of 100 cases failing and waived"
-    assert code == 0 and lines[-1].endswith(f"{waived}, reproduced (100 of 100 cases, to the byte)")
+    waived = f"certified with {len(failing)} of {ALL} cases failing and waived"
+    assert code == 0 and lines[-1].endswith(f"{waived}, reproduced ({ALL} of {ALL} cases, to the byte)")
 
 
 @pytest.mark.slow
@@ -171,7 +173,7 @@ def test_records_made_up_in_full_are_found(good: Path, straying: Path, tmp_path:
     named = [line.split(": ")[1] for line in lines if line.startswith("differs: ")]
     assert named == sorted(wrong)[:20] and wrong
     assert lines[-1].endswith(
-        f"not certified, not reproduced ({len(wrong)} of 100 cases that were run again differ, to the byte)"
+        f"not certified, not reproduced ({len(wrong)} of {ALL} cases that were run again differ, to the byte)"
     )
 
 
@@ -185,7 +187,7 @@ def test_a_single_forged_line_is_named_and_how_it_differs(good: Path, tmp_path: 
     assert code == 1
     (line,) = [line for line in lines if line.startswith("differs: ")]
     assert line == f"differs: {NEG}: blobs: found {one.blobs[0]}, the record says {'0' * 64}"
-    assert lines[-1].endswith("not reproduced (1 of 100 cases that were run again differ, to the byte)")
+    assert lines[-1].endswith(f"not reproduced (1 of {ALL} cases that were run again differ, to the byte)")
 
 
 def test_a_backend_that_knows_the_numbers_is_found_by_others(tmp_path: Path) -> None:
@@ -255,7 +257,7 @@ def test_another_library_of_the_machine_is_a_note(good: Path, tmp_path: Path) ->
 
 def test_a_given_backend_takes_the_place_of_the_named_one(good: Path) -> None:
     code, lines = again(good, "4", "--backend", "fake_backend:drifts", "--draw", "0")
-    assert code == 1 and "run again: fake_backend:drifts, 4 of 100 cases, random numbers of seed 0" in lines
+    assert code == 1 and f"run again: fake_backend:drifts, 4 of {ALL} cases, random numbers of seed 0" in lines
     code, lines = again(good, "4", "--backend", "neutron")
     assert code == 1 and any("other files than the certified backend's" in line for line in lines)
 
@@ -310,7 +312,7 @@ def test_an_interrupted_run_reproduces_nothing(good: Path) -> None:
     lines = [process.stdout.readline() for _ in range(3)]  # a note, how many cases, and the first tenth of them
     os.killpg(process.pid, signal.SIGINT)
     rest, _ = process.communicate(timeout=120)
-    assert process.returncode == 1 and "10/100 cases" in lines[2], lines
+    assert process.returncode == 1 and f"10/{ALL} cases" in lines[2], lines
     assert rest.splitlines()[-1] == "interrupted: not all cases were run again" and "reproduced" not in rest
 
 
@@ -324,7 +326,7 @@ def test_cases_are_spread_over_the_rows_and_follow_from_the_seed(good: Path) -> 
     assert taken == chosen(dict(reversed(results.items())), 10, 1) != chosen(results, 10, 2)
     assert len(set(taken)) == 10 and set(Counter(results[name].row for name in taken).values()) == {5}
     assert chosen(results, 4, 1) == taken[:4]
-    assert chosen(results, None, 1) == chosen(results, 100, 1) == chosen(results, 101, 7) == sorted(results)
+    assert chosen(results, None, 1) == chosen(results, ALL, 1) == chosen(results, ALL + 1, 7) == sorted(results)
     assert len(chosen(results, 99, 1)) == 99 and len(rows) == 2
 
 
@@ -345,7 +347,7 @@ def test_a_record_says_what_was_run_and_what_differs(good: Path, tmp_path: Path)
     target = tmp_path / "record.json"
     assert again(good, "6", "--draw", "9", "--out", target)[0] == 0
     record = json.loads(target.read_text())
-    assert record["cases"] == {"recorded": 100, "run": 6, "draw": 9} and record["reproduced"] is True
+    assert record["cases"] == {"recorded": ALL, "run": 6, "draw": 9} and record["reproduced"] is True
     assert record["certificate_sha256"] == hashlib.sha256((good / CERTIFICATE).read_bytes()).hexdigest()
     again(good, "--backend", "fake_backend:drifts", "--out", target)
     record = json.loads(target.read_text())
