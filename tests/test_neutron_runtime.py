@@ -210,6 +210,15 @@ REFUSED: dict[str, tuple[Model, str]] = {
 }
 
 
+def test_sums_are_as_long_as_their_codes_allow() -> None:
+    """40,000 products of codes with zero points 0 stay below 2**31, and so does any mean that fits the memory."""
+    for model in (
+        _two("BATCH_MATMUL", (1, 40_000), (40_000, 1), (1, 1)),
+        _one("MEAN", (70_000, 3), (3,), _axes=[0]),
+    ):
+        RUNTIME.load(write(model), [])
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_breaks_a_rule_is_refused_with_the_reason(name: str) -> None:
     model, message = REFUSED[name]
