@@ -65,11 +65,14 @@ def run(
 
 
 def _run_tosa(name: str, given: Mapping[str, Any], y: Affine) -> tuple[Tensor, ...]:
-    if name in tosa.SEVERAL:
-        return tosa.SEVERAL[name](given, y)
-    if name not in tosa.RULES:
-        raise IntegerError(f"operator: found {name!r}, expected one with integer semantics")
-    return (tosa.RULES[name](given, y),)
+    try:
+        if name in tosa.SEVERAL:
+            return tosa.SEVERAL[name](given, y)
+        if name in tosa.RULES:
+            return (tosa.RULES[name](given, y),)
+    except ValueError as error:
+        raise IntegerError(str(error)) from error
+    raise IntegerError(f"operator: found {name!r}, expected one with integer semantics")
 
 
 _RULES: Mapping[str, Rule] = MappingProxyType(

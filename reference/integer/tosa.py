@@ -1,8 +1,4 @@
-"""Static int8 and int16 as Arm's compiler and TOSA 1.0 define it: ATen operators on codes, in int64.
-
-Sums take both operands to steps of 2 * max(scales) / 2**20 (2**12 for int16); extrema and comparisons to the
-smaller scale; products and sums of codes are exact and rescaled once.
-"""
+"""Static int8 and int16 on Ethos-U: ATen operators on codes, by `npu_assay.reference.arithmetic.tosa`."""
 
 from __future__ import annotations
 
@@ -15,36 +11,11 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
+from npu_assay.reference.arithmetic import tosa
 from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.golden.weighted import MOVEMENT
 from npu_assay.reference.integer import tosa_images, tosa_tables
 from npu_assay.reference.integer.operand import Given, IntegerError, QTensor, Rule, require
-from npu_assay.reference.integer.tosa_rescale import (
-    centred,
-    code_of,
-    is_wide,
-    output,
-    quantised,
-    reals_of,
-    requantised,
-    saturated,
-    shifted,
-    step,
-)
-
-FRACTION = {torch.int8: 20, torch.int16: 12}
-"""Bits below twice the larger scale that sums keep."""
-
-
-def _sum(sign: int) -> Rule:
-    def rule(given: Given, y: Affine) -> Tensor:
-        a, b = _operands(given, "self", "other")
-        require(given.get("alpha", 1) == 1, "sum", f"alpha = {given.get('alpha')}", "alpha = 1")
-        unit = (2 * max(step(a), step(b))) / (1 << FRACTION[a.codes.dtype])
-        first, second = (shifted(centred(x), step(x) / unit) for x in (a, b))
-        return output(first + sign * second, unit / y.scale, y)
-
-    return rule
 
 
 def _operands(given: Given, *names: str) -> list[QTensor]:
@@ -54,44 +25,33 @@ def _operands(given: Given, *names: str) -> list[QTensor]:
     return found
 
 
-def _mul(given: Given, y: Affine) -> Tensor:
-    a, b = _operands(given, "self", "other")
-    return output(centred(a) * centred(b), step(a) * step(b) / y.scale, y)
+def _binary(function: Callable[..., Tensor], second: str = "other") -> Rule:
+    """A function of two operands on codes."""
 
-
-def common(operands: Sequence[QTensor]) -> tuple[list[Tensor], float]:
-    """Operands in steps of their smallest scale, and that scale."""
-    smallest = min(step(x) for x in operands)
-    return [shifted(centred(x), step(x) / smallest) for x in operands], smallest
-
-
-def _extreme(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
     def rule(given: Given, y: Affine) -> Tensor:
-        (a, b), scale = common(_operands(given, "self", "other"))
-        return output(function(a, b), scale / y.scale, y)
+        a, b = _operands(given, "self", second)
+        require(given.get("alpha", 1) == 1, "sum", f"alpha = {given.get('alpha')}", "alpha = 1")
+        return function(a.codes, b.codes, a.affine, b.affine, y)
 
     return rule
 
 
+def _unary(function: Callable[[Tensor, Affine, Affine], Tensor]) -> Rule:
+    def rule(given: Given, y: Affine) -> Tensor:
+        (x,) = _operands(given, "self")
+        return function(x.codes, x.affine, y)
+
+    return rule
+
+
+def _extreme(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
+    return _binary(lambda *operands: tosa.extreme(function, *operands))
+
+
 def _clamp_tensor(given: Given, y: Affine) -> Tensor:
-    numbers, scale = common(_operands(given, "self", "min", "max"))
-    found = numbers.pop(0)
-    for name, function in (("min", torch.maximum), ("max", torch.minimum)):
-        if given[name] is not None:
-            found = function(found, numbers.pop(0))
-    return output(found, scale / y.scale, y)
-
-
-def _abs(given: Given, y: Affine) -> Tensor:
-    (x,) = _operands(given, "self")
-    return output(centred(x).abs(), step(x) / y.scale, y)
-
-
-def _neg(given: Given, y: Affine) -> Tensor:
-    (x,) = _operands(given, "self")
-    if step(x) == y.scale:
-        return saturated(y.zero_point - centred(x), y)
-    return output(-centred(x), step(x) / y.scale, y)
+    pairs = [(x.codes, x.affine) for x in _operands(given, "self", "min", "max")]
+    limits = (("min", torch.maximum), ("max", torch.minimum))
+    return tosa.limited(pairs, [function for name, function in limits if given[name] is not None], y)
 
 
 def _limits(lower: str | float, upper: str | float) -> Rule:
@@ -99,25 +59,16 @@ def _limits(lower: str | float, upper: str | float) -> Rule:
 
     def rule(given: Given, y: Affine) -> Tensor:
         (x,) = _operands(given, "self")
-        low, high = (given[limit] if isinstance(limit, str) else limit for limit in (lower, upper))
-        first = y.qmin if low is None else code_of(float(low), y)
-        last = y.qmax if high is None else code_of(float(high), y)
-        return requantised(x, y).clamp_min(first).clamp_max(last)
+        named = (given[limit] if isinstance(limit, str) else limit for limit in (lower, upper))
+        low, high = (None if limit is None else float(limit) for limit in named)
+        return tosa.clamp(x.codes, low, high, x.affine, y)
 
     return rule
 
 
-def _matmul(given: Given, y: Affine) -> Tensor:
-    a, b = _operands(given, "self", "mat2")
-    sums = (centred(a).double() @ centred(b).double()).long()
-    return output(sums, step(a) * step(b) / y.scale, y, bits=tosa_images.bits(a))
-
-
 def _total(given: Given, y: Affine, *, mean: bool) -> Tensor:
     (x,) = _operands(given, "self")
-    dims = _dims(given["dim"], x.codes.dim())
-    count = math.prod(x.codes.shape[axis] for axis in dims) if mean else 1
-    return output(centred(x).sum(dims, given["keepdim"]), step(x) / (count * y.scale), y)
+    return tosa.total(x.codes, _dims(given["dim"], x.codes.dim()), given["keepdim"], x.affine, y, mean=mean)
 
 
 def _dims(dim: Any, rank: int) -> list[int]:
@@ -129,29 +80,28 @@ def _reduced(function: Callable[..., Tensor]) -> Rule:
     def rule(given: Given, y: Affine) -> Tensor:
         (x,) = _operands(given, "self")
         codes = function(x.codes.long(), _dims(given["dim"], x.codes.dim()), given["keepdim"])
-        return requantised(_like(x, codes), y)
+        return tosa.requantised(codes.to(x.codes.dtype), x.affine, y)
 
     return rule
 
 
-def _like(x: QTensor, codes: Tensor) -> QTensor:
-    return QTensor(codes.to(x.codes.dtype), x.scale, x.zero_point)
-
-
 def _cumsum(given: Given, y: Affine) -> Tensor:
     (x,) = _operands(given, "self")
-    bits = tosa_images.bits(x)
-    return output(centred(x).cumsum(given["dim"]), step(x) / y.scale, y, bits=bits)
+    return tosa.cumsum(x.codes, given["dim"], x.affine, y)
+
+
+def _requantised(x: QTensor, y: Affine) -> Tensor:
+    return tosa.requantised(x.codes, x.affine, y)
 
 
 def _cat(given: Given, y: Affine) -> Tensor:
-    return torch.cat([requantised(piece, y) for piece in given["tensors"]], given["dim"])
+    return torch.cat([_requantised(piece, y) for piece in given["tensors"]], given["dim"])
 
 
 def _copy(given: Given, y: Affine) -> Tensor:
     """The second operand, repeated to the shape of the first."""
     x, source = _operands(given, "self", "src")
-    return requantised(source, y).expand(x.codes.shape).contiguous()
+    return _requantised(source, y).expand(x.codes.shape).contiguous()
 
 
 def _pad(given: Given, y: Affine) -> Tensor:
@@ -159,25 +109,22 @@ def _pad(given: Given, y: Affine) -> Tensor:
     (x,) = _operands(given, "self")
     mode, number = given.get("mode", "constant"), given.get("value") or 0.0
     if mode == "constant":
-        held = Affine(step(x), x.zero_point, *_range(x))
-        moved = torch.constant_pad_nd(x.codes.long(), list(given["pad"]), code_of(float(number), held))
+        held = Affine(x.affine.scale, x.zero_point, *tosa.range_of(x.codes))
+        moved = torch.constant_pad_nd(x.codes.long(), list(given["pad"]), tosa.code_of(float(number), held))
     else:
-        moved = aten("aten.pad.default")(x.codes.double(), list(given["pad"]), mode).long()
-    return requantised(_like(x, moved), y)
-
-
-def _range(x: QTensor) -> tuple[int, int]:
-    return (-(2**15), 2**15 - 1) if is_wide(x) else (-128, 127)
+        moved = aten("aten.pad.default")(x.codes.double(), list(given["pad"]), mode)
+    return tosa.requantised(moved.to(x.codes.dtype), x.affine, y)
 
 
 def _where(given: Given, y: Affine) -> Tensor:
-    a, b = (requantised(x, y) for x in _operands(given, "self", "other"))
+    a, b = (_requantised(x, y) for x in _operands(given, "self", "other"))
     return torch.where(given["condition"] != 0, a, b)
 
 
 def _masked_fill(given: Given, y: Affine) -> Tensor:
     (x,) = _operands(given, "self")
-    return torch.where(given["mask"] != 0, code_of(float(given["value"]), y), requantised(x, y)).to(x.codes.dtype)
+    filled = torch.where(given["mask"] != 0, tosa.code_of(float(given["value"]), y), _requantised(x, y))
+    return filled.to(x.codes.dtype)
 
 
 def _moved(op: str) -> Rule:
@@ -188,7 +135,7 @@ def _moved(op: str) -> Rule:
         x = given[first]
         require(isinstance(x, QTensor), op, type(x).__name__, "codes")
         arguments = {name: given[name] for name in rest if name not in _FORMS}
-        return requantised(_like(x, aten(op)(x.codes, **arguments)), y)
+        return tosa.requantised(aten(op)(x.codes, **arguments), x.affine, y)
 
     return rule
 
@@ -202,7 +149,7 @@ def _split(op: str) -> Callable[[Given, Affine], tuple[Tensor, ...]]:
     def rule(given: Given, y: Affine) -> tuple[Tensor, ...]:
         (x,) = _operands(given, "self")
         arguments = {name: item for name, item in given.items() if name != "self"}
-        return tuple(requantised(_like(x, part), y) for part in aten(op)(x.codes, **arguments))
+        return tuple(tosa.requantised(part, x.affine, y) for part in aten(op)(x.codes, **arguments))
 
     return rule
 
@@ -211,7 +158,7 @@ def _index_put(given: Given, y: Affine) -> Tensor:
     x, values = _operands(given, "self", "values")
     require(not given["accumulate"], "index_put", "accumulate", "none")
     indices = [index if index.dtype == torch.bool else index.long() for index in given["indices"]]
-    made: Tensor = torch.index_put(requantised(x, y), indices, requantised(values, y))
+    made: Tensor = torch.index_put(_requantised(x, y), indices, _requantised(values, y))
     return made
 
 
@@ -222,7 +169,7 @@ def _full(op: str) -> Rule:
         arguments = {name: item for name, item in given.items() if name not in _FORMS and name != "requires_grad"}
         if "self" in arguments:
             arguments["self"] = arguments["self"].codes.float()
-        return quantised(aten(op)(**arguments).to(torch.float32), y)
+        return tosa.quantised(aten(op)(**arguments).to(torch.float32), y)
 
     return rule
 
@@ -254,11 +201,11 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         **{op: _full(op) for op in _NUMBERS},
         **tosa_tables.RULES,
         **tosa_images.RULES,
-        "aten.abs.default": _abs,
-        "aten.add.Tensor": _sum(1),
+        "aten.abs.default": _unary(tosa.abs_),
+        "aten.add.Tensor": _binary(tosa.add),
         "aten.amax.default": _reduced(torch.amax),
         "aten.amin.default": _reduced(torch.amin),
-        "aten.bmm.default": _matmul,
+        "aten.bmm.default": _binary(tosa.matmul, "mat2"),
         "aten.cat.default": _cat,
         "aten.copy.default": _copy,
         "aten.clamp.Tensor": _clamp_tensor,
@@ -271,12 +218,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.maximum.default": _extreme(torch.maximum),
         "aten.mean.dim": lambda given, y: _total(given, y, mean=True),
         "aten.minimum.default": _extreme(torch.minimum),
-        "aten.mm.default": _matmul,
-        "aten.mul.Tensor": _mul,
-        "aten.neg.default": _neg,
+        "aten.mm.default": _binary(tosa.matmul, "mat2"),
+        "aten.mul.Tensor": _binary(tosa.mul),
+        "aten.neg.default": _unary(tosa.neg),
         "aten.pad.default": _pad,
         "aten.relu.default": _limits(0.0, math.inf),
-        "aten.sub.Tensor": _sum(-1),
+        "aten.sub.Tensor": _binary(tosa.sub),
         "aten.sum.dim_IntList": lambda given, y: _total(given, y, mean=False),
         "aten.where.self": _where,
     }
@@ -309,9 +256,9 @@ def run_plain(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[
 
 def _compared(op: str, codes: Sequence[QTensor], args: Sequence[Any]) -> tuple[Tensor, ...]:
     if len(codes) == 2:
-        numbers, _ = common(codes)
+        numbers, _ = tosa.common([x.codes for x in codes], [x.affine for x in codes])
         return (aten(op)(*numbers),)
-    return (aten(op)(reals_of(codes[0].codes, codes[0]), *args[1:]),)
+    return (aten(op)(tosa.reals_of(codes[0].codes, codes[0].affine), *args[1:]),)
 
 
 FUSED: Mapping[str, frozenset[str]] = MappingProxyType(

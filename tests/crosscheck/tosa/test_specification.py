@@ -31,8 +31,9 @@ from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu.runtime import UnpredictableError
 from npu_assay.partitioners.exir import Backend, CompileSpec, run_program, to_backend
 from npu_assay.partitioners.exir.compiling import CompileError
+from npu_assay.reference.arithmetic.tosa import rescale
 from npu_assay.reference.golden.bounded import GoldenError
-from npu_assay.reference.integer import SCHEMES, IntegerError, tosa_rescale
+from npu_assay.reference.integer import SCHEMES, IntegerError
 
 COUNT = 20
 """Programs of a row and number type at ordinary scales; at extreme ones half as many."""
@@ -129,8 +130,8 @@ def test_no_number_differs(group: Group) -> None:
 
 def test_another_multiplier_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison can fail: a factor that is off by less than one code in most products."""
-    right = tosa_rescale.multiplier
-    monkeypatch.setattr(tosa_rescale, "multiplier", lambda ratio, bits=31: right(ratio * (1 + 2.0**-9), bits))
+    right = rescale.multiplier
+    monkeypatch.setattr(rescale, "multiplier", lambda ratio, bits=31: right(ratio * (1 + 2.0**-9), bits))
     group = next(group for group in GROUPS if group.name == "ethos-u55-aten.linear.default-int8")
     with pytest.raises(AssertionError, match="numbers differ"):
         outcomes(group, ORDINARY, COUNT)

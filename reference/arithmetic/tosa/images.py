@@ -1,0 +1,58 @@
+"""AVG_POOL2D's division and RESIZE's interpolation, both on images whose last axes are height and width."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.arithmetic.tosa.rescale import bits_of, centred, range_of, shifted
+
+MIDDLE = 16
+"""Cells to one of the result, from which the average of the middle four is taken."""
+
+
+def averaged(sums: Tensor, counts: Tensor, codes: Tensor, x: Affine) -> Tensor:
+    """Codes, in x, of sums of `counts` centred codes: times ((2**30 + 1) << k) / count, by 2**(30 + k), halves up.
+
+    k is the number of bits of count - 1. codes: any of the type that is averaged.
+    """
+    found = torch.zeros_like(sums)
+    for count in sorted(set(counts.flatten().tolist())):
+        exponent = (count - 1).bit_length()
+        factor, shift = ((1 << 30) + 1 << exponent) // count, 30 + exponent
+        found = torch.where(counts == count, (sums * factor + (1 << (shift - 1))) >> shift, found)
+    return (found + x.zero_point).clamp(*range_of(codes)).to(codes.dtype)
+
+
+def resize_bilinear(codes: Tensor, size: tuple[int, int], aligned: bool, x: Affine) -> Tensor:
+    """codes [..., H, W] at `size`, in x: positions and weights in whole numbers, their sums rescaled at the end."""
+    if not aligned and all(n == MIDDLE * count for n, count in zip(codes.shape[-2:], size, strict=True)):
+        return _middle(codes, x)
+    found, scale = codes.to(torch.int64), 1
+    for axis, count in zip((-2, -1), size, strict=True):
+        found, numerator = _interpolated(found, axis, count, aligned)
+        scale *= numerator
+    return shifted(found, 1 / scale, bits_of(codes)).clamp(*range_of(codes)).to(codes.dtype)
+
+
+def _middle(codes: Tensor, x: Affine) -> Tensor:
+    """The average of the middle four of 16 x 16."""
+    first = MIDDLE // 2 - 1
+    rows = torch.stack([centred(codes, x)[..., first + i :: MIDDLE, :] for i in (0, 1)]).sum(0)
+    sums = torch.stack([rows[..., first + i :: MIDDLE] for i in (0, 1)]).sum(0)
+    return averaged(sums, torch.full_like(sums, 4), codes, x)
+
+
+def _interpolated(codes: Tensor, axis: int, count: int, aligned: bool) -> tuple[Tensor, int]:
+    """Weighted sums of two neighbours along an axis, and what the weights add up to."""
+    size = codes.shape[axis]
+    ratio = Fraction(count - 1, size - 1) if aligned and size > 1 and count > 1 else Fraction(count, size)
+    n, d = 2 * ratio.numerator, 2 * ratio.denominator
+    position = torch.arange(count) * d + (0 if aligned else d // 2 - n // 2)
+    first = position.div(n, rounding_mode="floor")
+    weight = (position - first * n).reshape(-1, *[1] * (-1 - axis))
+    near, far = (codes.index_select(axis, (first + i).clamp(0, size - 1)) for i in (0, 1))
+    return near * (n - weight) + far * weight, n
