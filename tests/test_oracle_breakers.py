@@ -21,7 +21,6 @@ ONE = "aten.abs.default/operator/accept/baseline"
 BACKENDS = {**dict.fromkeys((*AUDITED, *OWN), FEW), "kills_judge": ONE, "stops_judge": ONE}
 """By backend the cases: one of those that fell or stop what judges, which then starts anew."""
 OPEN = {
-    "rewrites_memory": "a process of the same user may write the memory of the one that judges",
     "patches_torch": "the process of the backend computes what torch computes of a program",
 }
 """What is certified, and why."""

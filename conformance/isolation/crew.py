@@ -23,6 +23,7 @@ from npu_assay.conformance.isolation.judge import Bench
 from npu_assay.conformance.isolation.leaks import GRACE
 from npu_assay.conformance.isolation.limits import MEBI, Limits, end, is_stopped, resident
 from npu_assay.conformance.isolation.nursery import ASK, ENDED, ENDS, KILL, LOADED, READY, REFUSED, RUN, Subject
+from npu_assay.conformance.isolation.privileges import hide_memory
 from npu_assay.conformance.isolation.runner import take
 from npu_assay.conformance.isolation.usage import taken
 from npu_assay.conformance.isolation.wire import Wire, WireError
@@ -121,6 +122,7 @@ class Crew:
         self._subject = subject
         self._named = table
         self._hands: list[Hand] = []
+        hide_memory()
         self._start()
 
     def _start(self) -> None:

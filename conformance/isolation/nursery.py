@@ -29,6 +29,7 @@ from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.imports import unchanged
 from npu_assay.conformance.isolation.leaks import children, end_children
 from npu_assay.conformance.isolation.limits import Limits, adopt_orphans, end
+from npu_assay.conformance.isolation.privileges import give_up_capabilities
 from npu_assay.conformance.isolation.wire import Wire
 
 RUN, READY, KILL, ENDED, LOADED, REFUSED = "run", "ready", "kill", "ended", "loaded", "refused"
@@ -65,6 +66,7 @@ class _Nursery:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         _silence()
+        give_up_capabilities()
         try:
             work = self._load()
         except UsageError as error:

@@ -1,0 +1,29 @@
+"""Keeping what judges out of the reach of processes of the same user: their memory, and rights that no backend needs.
+
+On Linux a process may read and write the memory of another one of its user, `/proc/<pid>/mem`, unless that one is not
+dumpable; and root, whatever it is, unless it has fewer capabilities than the other one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+LINUX = sys.platform == "linux"
+_DUMPABLE, _NO_NEW_PRIVILEGES = 4, 38  # prctl(2): PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS
+_CAPABILITIES = 0x20080522  # capset(2): _LINUX_CAPABILITY_VERSION_3
+
+
+def hide_memory() -> None:
+    """Nobody else of this user reads or writes this process's memory from now on, nor that of its copies."""
+    if LINUX:
+        ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
+
+
+def give_up_capabilities() -> None:
+    """What root may beyond other users; what this process starts does not get it back. The files are still its own."""
+    if LINUX:
+        libc = ctypes.CDLL(None)
+        libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        header = (ctypes.c_uint32 * 2)(_CAPABILITIES, 0)
+        libc.capset(header, (ctypes.c_uint32 * 6)())
