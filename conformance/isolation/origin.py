@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -23,10 +24,12 @@ from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.isolation.forking import close_files, fork
 from npu_assay.conformance.isolation.frames import SIZE, exactly
 from npu_assay.conformance.isolation.leaks import end_children
-from npu_assay.conformance.isolation.limits import Limits, adopt_orphans
+from npu_assay.conformance.isolation.limits import Limits, adopt_orphans, end
+from npu_assay.conformance.isolation.usage import tree
 from npu_assay.conformance.isolation.wire import Wire
 
 PASSED = 3  # files that come with a request
+PATIENCE = 20.0  # seconds in which a keeper ends what is below it
 
 
 @dataclass
@@ -45,6 +48,8 @@ class Kept:
             os.write(held, b"x")  # closing alone says nothing while a copy of this process has it open
         os.close(held)
         with os.fdopen(status, "rb") as file:
+            if not select.select([file], [], [], PATIENCE)[0]:  # a backend has stopped those in between
+                _end_all()
             text = file.read()
         return int(text) if text else -signal.SIGKILL
 
@@ -135,6 +140,13 @@ def _end() -> None:
         if not origin.used:
             os.kill(origin.process, signal.SIGKILL)
         os.waitpid(origin.process, 0)
+
+
+def _end_all() -> None:
+    """End the process, stopped or not, and all that came of it."""
+    origin = _STARTED.get(os.getpid())
+    for process in reversed(tree(origin.process)) if origin is not None and origin.process else ():
+        end(process)
 
 
 def _running() -> _Origin | None:

@@ -11,6 +11,7 @@ import sys
 
 LINUX = sys.platform == "linux"
 _DUMPABLE, _NO_NEW_PRIVILEGES = 4, 38  # prctl(2): PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS
+_OF_FILES = 0b1111  # chown, dac_override, dac_read_search, fowner
 _CAPABILITIES = 0x20080522  # capset(2): _LINUX_CAPABILITY_VERSION_3
 
 
@@ -21,9 +22,11 @@ def hide_memory() -> None:
 
 
 def give_up_capabilities() -> None:
-    """What root may beyond other users; what this process starts does not get it back. The files are still its own."""
+    """What root may beyond other users, but for access to files; what this process starts does not get it back."""
     if LINUX:
         libc = ctypes.CDLL(None)
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         header = (ctypes.c_uint32 * 2)(_CAPABILITIES, 0)
-        libc.capset(header, (ctypes.c_uint32 * 6)())
+        found = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable ones; then those from number 32 on
+        libc.capget(header, found)
+        libc.capset(header, (ctypes.c_uint32 * 6)(*(each & _OF_FILES for each in found[:3])))
