@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from npu_assay.conformance.answering import (
@@ -24,7 +25,8 @@ from npu_assay.conformance.answering import (
     answer,
 )
 from npu_assay.conformance.describing import describe
-from npu_assay.conformance.graph import Case, Graph
+from npu_assay.conformance.exact import affine
+from npu_assay.conformance.graph import Case, Graph, Quant
 from npu_assay.conformance.numerics import GateResult, golden, judge
 from npu_assay.conformance.outline import NO_WORK, empty_partitions, on_integers
 from npu_assay.conformance.packed import digest
@@ -185,6 +187,8 @@ def _judge(
     judge_blobs(case, given, seen)
     judge_runs(given, elsewhere, seen)
     if FIRST in given.runs:
+        if len(given.blobs or ()) == 1 and given.handed and on_integers(given.nodes, given.tags or {}):
+            judge_handed(case.graph, given.runs[FIRST], given.handed[0].outputs, seen)
         delegated = seen.verdict == "accept" and on_integers(given.nodes, given.tags or {})
         judge_outputs(case, given.runs[FIRST], table.rescale or None, delegated, seen)
     judge_again(given, seen)
@@ -236,6 +240,28 @@ def _alike(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
     return len(some) == len(others) and all(
         a.dtype == b.dtype and same(a, b) for a, b in zip(some, others, strict=True)
     )
+
+
+def judge_handed(graph: Graph, outputs: Sequence[Tensor], handed: Sequence[Tensor], seen: Observation) -> None:
+    """A model whose only delegate computes every step returns what that gave: torch only dequantizes it.
+
+    The delegate's outputs are also those of its blob in the third process, where the compiler has changed nothing.
+    """
+    quants = {value.name: value.quant for value in graph.values} | {step.name: step.quant for step in graph.steps}
+    for index, (ref, output) in enumerate(zip(graph.outputs, outputs, strict=False)):
+        quant = quants[ref.name]
+        if not any(_means(codes, quant, output) for codes in handed):
+            seen.fail("determinism", f"output {index} of the model is none of those that its delegate gave")
+
+
+def _means(codes: Tensor, quant: Quant | None, output: Tensor) -> bool:
+    """Whether an output of a delegate is this output of the model: its codes, or itself."""
+    if codes.shape != output.shape:
+        return False
+    if codes.is_floating_point() or quant is None:
+        return codes.dtype == output.dtype and same(codes, output)
+    steps = (output.to(torch.float64) / affine(quant).scale32).round()
+    return torch.equal(steps + quant.zero_point, codes.to(torch.float64))
 
 
 def _ask(handed: Handed, elsewhere: Elsewhere, seen: Observation) -> None:

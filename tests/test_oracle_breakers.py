@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import oracle_breakers
 import pytest
@@ -20,10 +19,6 @@ SECONDS = 120.0
 ONE = "aten.abs.default/operator/accept/baseline"
 BACKENDS = {**dict.fromkeys((*AUDITED, *OWN), FEW), "kills_judge": ONE, "stops_judge": ONE}
 """By backend the cases: one of those that fell or stop what judges, which then starts anew."""
-OPEN = {
-    "patches_torch": "the process of the backend computes what torch computes of a program",
-}
-"""What is certified, and why."""
 
 
 def certify(spec: str, expression: str, folder: Path) -> tuple[int, str]:
@@ -55,13 +50,8 @@ def failing(folder: Path) -> list[str]:
     return [result["case"] for result in results if result["status"] == "fail"]
 
 
-def _parameter(name: str) -> Any:
-    known = [pytest.mark.xfail(strict=True, reason=OPEN[name])] if name in OPEN else []
-    return pytest.param(name, marks=known)
-
-
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", [_parameter(name) for name in BACKENDS])
+@pytest.mark.parametrize("name", BACKENDS)
 def test_what_goes_for_the_judge_is_not_certified(name: str, tmp_path: Path) -> None:
     code, output = certify(f"oracle_breakers:{name}", BACKENDS[name], tmp_path / "run")
     assert code == 1 and failing(tmp_path / "run"), output
