@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ from fake_backend import backend as fake
 
 from npu_assay.conformance.adapters import adapted, executorch, onnxruntime
 from npu_assay.conformance.adapters.executorch.machine import Machine, MachineError
-from npu_assay.conformance.backends import needed_path, target
+from npu_assay.conformance.backends import load_backend, needed_path, target
 from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.errors import NotRunError
+from npu_assay.conformance.errors import NotRunError, UsageError
 from npu_assay.conformance.packed import pack, unpack
 from npu_assay.conformance.selection import all_cases
 from npu_assay.conformance.table import load_table
@@ -29,19 +30,19 @@ def test_names() -> None:
     assert needed_path("executorch:xnnpack") == ""
 
 
-@pytest.mark.parametrize("name", ["xnnpack", "arm-tosa", "ethos-u55", "ethos-u85"])
-def test_without_executorch_the_command_says_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executorch, "find_spec", lambda _: None)
-    done = CliRunner().invoke(main, ["certify", f"executorch:{name}", "--smoke"])
-    assert done.exit_code == 2
-    assert done.output == f"assay: executorch:{name} needs the package executorch: pip install executorch\n"
+ABSENT = [("executorch", executorch, name) for name in ("xnnpack", "arm-tosa", "ethos-u55", "ethos-u85")]
+ABSENT += [("onnxruntime", onnxruntime, "cpu")]
 
 
-def test_without_onnx_runtime_the_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime, "find_spec", lambda _: None)
-    done = CliRunner().invoke(main, ["certify", "onnxruntime:cpu", "--smoke"])
-    assert done.exit_code == 2
-    assert done.output == "assay: onnxruntime:cpu needs the package onnxruntime: pip install onnxruntime\n"
+@pytest.mark.parametrize(("package", "module", "name"), ABSENT)
+def test_without_its_package_an_adapter_says_so(
+    package: str, module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the process that loads backends, which hands the sentence on as it is."""
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
+    with pytest.raises(UsageError) as raised:
+        load_backend(f"{package}:{name}")
+    assert str(raised.value) == f"{package}:{name} needs the package {package}: pip install {package}"
 
 
 def test_an_unknown_backend_is_a_usage_error() -> None:
