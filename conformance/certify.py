@@ -43,6 +43,7 @@ from npu_assay.conformance.results import (
     tag_failures,
 )
 from npu_assay.conformance.second_golden import golden_failures
+from npu_assay.conformance.seeds import is_first, is_thorough
 from npu_assay.conformance.table import Table
 from npu_assay.conformance.tagging import tagging_of
 from npu_assay.conformance.untrusted import same
@@ -81,20 +82,8 @@ def run_case(case: Case, backend: Backend, table: Table, tools: Sequence[str] = 
 
 def asked(case: Case, table: Table, tools: Sequence[str] = (), beside: Graph | None = None) -> Question:
     """What a case asks of a backend. beside: a program that a row's first case takes turns with."""
-    first = is_baseline(case)
-    anew = is_thorough(case)
+    first, anew = is_first(case.id, case.side), is_thorough(case.id, case.side)
     return question(case, table, tools=tuple(tools), elsewhere=first, anew=anew, beside=beside if first else None)
-
-
-def is_thorough(case: Case) -> bool:
-    """Whether further inputs also run on the program as it is loaded anew, which costs two loads.
-
-    That is a row's first case, and of others one in `ONE_IN`: the digest of its id says which.
-    """
-    return is_baseline(case) or hashlib.sha256(case.id.encode()).digest()[0] % ONE_IN == 0
-
-
-ONE_IN = 8
 
 
 def partners(cases: Iterable[Case]) -> dict[str, str]:
@@ -105,7 +94,7 @@ def partners(cases: Iterable[Case]) -> dict[str, str]:
     found, first = dict[str, str](), dict[tuple[str, str | None], Case]()
     for case in cases:
         key = case.row, case.precision
-        if is_baseline(case):
+        if is_first(case.id, case.side):
             first.setdefault(key, case)
         elif case.expect == "accept" and key in first and case.options == first[key].options:
             found.setdefault(first[key].id, case.id)
@@ -115,14 +104,6 @@ def partners(cases: Iterable[Case]) -> dict[str, str]:
 def question(case: Case, table: Table, **more: Any) -> Question:
     """A case's program and how the table has programs made, and nothing else of either."""
     return Question(case.graph, tuple(table.preserve), table.mark, table.backend_id, case.options, **more)
-
-
-def is_baseline(case: Case) -> bool:
-    """Whether the case is its row's first.
-
-    Its blobs also run where nothing was compiled, and its program takes turns with another one of the row.
-    """
-    return case.side == "accept" and case.id.endswith("/baseline")
 
 
 def judged(

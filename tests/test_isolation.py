@@ -18,7 +18,7 @@ import pytest
 
 from npu_assay.conformance.backends import BackendSpecError, load_backend
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import is_thorough, run_case
+from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.isolation import leaks
 from npu_assay.conformance.isolation.crew import Crew
@@ -26,6 +26,7 @@ from npu_assay.conformance.isolation.leaks import left
 from npu_assay.conformance.isolation.limits import Limits
 from npu_assay.conformance.isolation.nursery import Subject
 from npu_assay.conformance.results import Failure, from_line, to_line
+from npu_assay.conformance.seeds import is_thorough
 from npu_assay.conformance.table import load_table
 
 TABLE = load_table(fake_backend.TABLE)
@@ -260,7 +261,7 @@ def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
 def test_a_death_that_another_case_caused_is_said_to_be_one() -> None:
     """The case itself is sound in a new process, and fails all the same: nobody knows what it would have shown."""
     neg = [name for name, case in CASES.items() if case.row == "aten.neg.default" and case.expect == "accept"]
-    neg = [name for name in neg if not is_thorough(CASES[name])][:2]
+    neg = [name for name in neg if not is_thorough(name, CASES[name].side)][:2]
     found = results("hostile_backends:dies_second", ids=(neg[0], neg[1]))
     assert [f.message for f in from_line(found[neg[0]]).failures] == []
     assert [f"{f.check}: {f.message}" for f in from_line(found[neg[1]]).failures] == [

@@ -10,7 +10,6 @@ from __future__ import annotations
 from npu_assay.conformance.answering import FIRST
 from npu_assay.conformance.certify import (
     Observation,
-    is_thorough,
     judge_again,
     judge_blobs,
     judge_end,
@@ -27,6 +26,7 @@ from npu_assay.conformance.numerics import golden, judge
 from npu_assay.conformance.outline import on_integers
 from npu_assay.conformance.question import Answer, Question
 from npu_assay.conformance.results import CaseResult, tag_failures
+from npu_assay.conformance.seeds import is_thorough
 from npu_assay.conformance.table import Table
 from npu_assay.conformance.tagging import tagging_of
 from npu_assay.partitioners.exir import Backend
@@ -42,7 +42,7 @@ def run_program_case(case: Case, backend: Backend, table: Table) -> CaseResult:
 
 def asked(case: Case, table: Table) -> Question:
     """What a random program asks of a backend."""
-    return question(case, table, random=True, anew=is_thorough(case), runs=_is_defined(case, table))
+    return question(case, table, random=True, anew=is_thorough(case.id, case.side), runs=_is_defined(case, table))
 
 
 def judged(case: Case, table: Table, given: Answer) -> CaseResult:
@@ -66,7 +66,7 @@ def _judge(case: Case, table: Table, given: Answer, seen: Observation) -> None:
     judge_end(given, seen)
     finite = all(bool(x.isfinite().all()) for x in given.expected)
     runs = finite and (FIRST in given.runs or _is_defined(case, table))
-    judge_whole(given, question(case, table, random=True, anew=is_thorough(case), runs=runs), seen)
+    judge_whole(given, question(case, table, random=True, anew=is_thorough(case.id, case.side), runs=runs), seen)
     if given.finished:
         seen.finish("delegates", "mutation", "determinism", "empty", PARTITION, REFERENCE)
 

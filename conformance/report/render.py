@@ -15,7 +15,7 @@ from npu_assay.conformance.report.data import CHECKS, Report, sentence
 from npu_assay.conformance.report.junit import junit
 from npu_assay.conformance.report.matrix import Tally
 from npu_assay.conformance.report.svg import lsb_by_row, lsb_histogram, sqnr_plot
-from npu_assay.conformance.report.words import LISTED, TRUST_MEANS, cases_text, listed, trait_text
+from npu_assay.conformance.report.words import LISTED, TRUST_MEANS, cases_text, listed, runs_text, trait_text
 
 
 class Lines(str):
@@ -49,7 +49,7 @@ def _templates(form: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals.update(cases_text=cases_text, listed=listed, trait_text=trait_text)
+    environment.globals.update(cases_text=cases_text, listed=listed, trait_text=trait_text, runs_text=runs_text)
     environment.globals.update(listed_most=LISTED, checks=CHECKS, trust_means=TRUST_MEANS)
     environment.globals.update(words=WORDS, counts_text=counts_text, place=place, lines=Lines)
     environment.globals.update(drift_markdown=drift_markdown)

@@ -6,12 +6,29 @@ from collections.abc import Sequence
 
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.traits import Trait
+from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.seeds import ONE_IN, is_first, is_thorough
 
 TRUST_MEANS = (
     "whoever ran it says so. To be signed, it needs 'assay attest', which 'assay verify --key' checks; "
     "to be reproduced, 'assay verify --rerun'"
 )
 """What a self-declared certificate is, and what would make it more."""
+
+
+def runs_text(results: Sequence[CaseResult]) -> str:
+    """How often programs ran, and which ones more often than others."""
+    ran = [result for result in results if result.partitions]
+    anew = sum(is_thorough(result.case, result.side) for result in ran)
+    first = sum(is_first(result.case, result.side) for result in ran)
+    return (
+        "A program with delegates is loaded once and runs on its inputs, on two others, and on its own again. Of "
+        f"{counted(len(ran), 'case')} with delegates, {anew} (the first of each operator and precision, and one in "
+        f"{ONE_IN} of the others) also run on the other inputs as they are loaded anew; {first} (the first ones) also "
+        "in turn with another program, and in a process that compiled nothing."
+    )
+
+
 LISTED = 4  # names before the rest is only counted
 
 
