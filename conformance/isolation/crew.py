@@ -179,24 +179,25 @@ class Crew:
 
         Raises UsageError when this process cannot open so many files.
         """
+        files, ends = list[int](), list[socket.socket]()
         try:
             files = nursery.files()
-            ends = [end for _ in range(1 + ENDS) for end in socket.socketpair()]
+            for _ in range(1 + ENDS):
+                ends += socket.socketpair()
+            if 0 <= _most_files() < max(each.fileno() for each in ends) + SPARE:  # the system gives the lowest number
+                raise OSError(0, "too few open files would be left")
         except OSError as error:
+            for opened in ends:
+                opened.close()
+            for file in files:
+                os.close(file)
             raise _too_many(len(self._hands), str(error.strerror)) from error
         ours, orders, asking, asked, showing, shown = ends
         hand = Hand(Wire(ours), files)
-        try:
-            if (
-                0 <= _most_files() < max(end.fileno() for end in ends) + SPARE
-            ):  # the system gives the lowest that is free
-                hand.close()
-                raise _too_many(len(self._hands), "too few open files would be left")
-            hand.judge = fork(lambda: judge.serve(orders, asking, showing, files[0], self._bench))
-            self._wire.send({RUN: True}, [asked.fileno(), shown.fileno(), *files])
-        finally:
-            for end_of in ends[1:]:
-                end_of.close()
+        hand.judge = fork(lambda: judge.serve(orders, asking, showing, files[0], self._bench))
+        self._wire.send({RUN: True}, [asked.fileno(), shown.fileno(), *files])
+        for theirs in ends[1:]:
+            theirs.close()
         self._hands.append(hand)
         return hand
 
