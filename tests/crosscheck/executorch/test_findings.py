@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,13 +22,21 @@ def script(page: Path) -> str:
     return str(blocks[0])
 
 
+DYING = {"upsample-scale-factor": 4}
+"""The scripts that now and then end in a segmentation fault of ExecuTorch 1.5.1 instead (2 of 13 runs of this one), and
+how often they are tried."""
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_fault_shows(page: Path, tmp_path: Path) -> None:
     (tmp_path / "finding.py").write_text(script(page), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "finding.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
-    )
+    for _ in range(DYING.get(page.stem, 1)):
+        done = subprocess.run(
+            [sys.executable, "finding.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
+        )
+        if done.returncode != -signal.SIGSEGV:
+            break
     assert done.returncode == 1, done.stdout + done.stderr
     assert "the fault shows: " in done.stdout
 
