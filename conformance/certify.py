@@ -168,10 +168,10 @@ def _judge(
     judge_blobs(case, given, seen)
     judge_runs(given, elsewhere, seen)
     if FIRST in given.runs:
-        if len(given.blobs or ()) == 1 and given.handed and on_integers(given.nodes, given.tags or {}):
+        whole = on_integers(given.nodes, given.tags or {})
+        if len(given.blobs or ()) == 1 and given.handed and whole:
             judge_handed(case.graph, given.runs[FIRST], given.handed[0].outputs, seen)
-        delegated = seen.verdict == "accept" and on_integers(given.nodes, given.tags or {})
-        judge_outputs(case, given.runs[FIRST], table.rescale or None, delegated, seen)
+        judge_outputs(case, given.runs[FIRST], table.rescale or None, seen.verdict == "accept" and whole, seen)
     judge_again(given, seen)
     judge_partitions(given, table, seen)
     seen.failures += given.late

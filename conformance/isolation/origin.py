@@ -1,6 +1,6 @@
 """The process that nurseries are forked from: it has loaded torch and what answers questions, and nothing else.
 
-A nursery that were forked from the run would have the run's memory: tables, cases, goldens. So this process is made
+A nursery that was forked from the run would have the run's memory: tables, cases, goldens. So this process is made
 before any of these is loaded, or started anew, once for each process that runs cases, and ends with it. It forks a
 nursery, with its keeper, for each request.
 """

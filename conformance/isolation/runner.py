@@ -95,7 +95,7 @@ class Watch:
 def serve(judge: socket.socket, strangers_judge: socket.socket, descriptors: Descriptors, work: Work) -> None:
     """Answer what the judge asks, until its end closes."""
     _settle(descriptors)
-    process = stranger.start(work.backend.runtime, describe, strangers_judge)
+    process = stranger.start(work.backend.runtime, strangers_judge)
     watch = Watch(descriptors[0], State.now(), work.limits.too_much, process)
     while (text := frames.receive(judge)) is not None:
         question = crossing.read_question(text)

@@ -10,10 +10,10 @@ import base64
 import json
 import os
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from npu_assay.conformance.describing import describe
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.limits import die_with_parent
 from npu_assay.conformance.packed import digest, pack, unpack
@@ -57,21 +57,21 @@ class Stranger:
 LONGEST = 2**20  # characters of an answer
 
 
-def start(runtime: Runtime, describe: Callable[[BaseException], str], judge: socket.socket) -> int:
-    """Fork one that answers the judge; its process id. `describe` makes a line of an exception."""
+def start(runtime: Runtime, judge: socket.socket) -> int:
+    """Fork one that answers the judge; its process id."""
 
     def action() -> None:
         die_with_parent()
         for number in (1, 2):  # what is printed here, the runner prints as well
             os.dup2(0, number)
-        _serve(judge, runtime, describe)
+        _serve(judge, runtime)
 
     process = fork(action)
     judge.close()
     return process
 
 
-def _serve(end: socket.socket, runtime: Runtime, describe: Callable[[BaseException], str]) -> None:
+def _serve(end: socket.socket, runtime: Runtime) -> None:
     process = os.getpid()
     with end, end.makefile("r", encoding="utf-8", newline="\n") as jobs:
         for line in jobs:
