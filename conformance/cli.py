@@ -113,6 +113,9 @@ def certify(
     Only a run of all cases certifies. Exit codes: 0 all that was asked for passes, 1 something fails, 2 usage or data
     error.
     """
+    from npu_assay.conformance.isolation import origin
+
+    origin.warm()  # before anything is loaded that the process of a backend must not have
     from rich.console import Console
 
     from npu_assay.conformance.report.console import progress, summary
@@ -121,9 +124,6 @@ def certify(
     part = "-part" if smoke or expression is not None else ""  # a look at some cases leaves the certificate alone
     folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}{part}")
     with usage_errors():
-        from npu_assay.conformance.isolation import origin
-
-        origin.warm()  # before anything is loaded that the process of a backend must not have
         from npu_assay.conformance.assay import Request, assay
         from npu_assay.conformance.certificate import Selection
         from npu_assay.conformance.isolation.limits import Limits

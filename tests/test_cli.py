@@ -70,6 +70,20 @@ print("torch" in sys.modules)
     assert output.splitlines()[-1] == "False"
 
 
+def test_torch_is_loaded_once_for_the_run_and_the_process_of_the_backend(tmp_path: Path) -> None:
+    """The process that backends come from is a copy of the run, made before the run has loaded what judges."""
+    code = f"""
+from npu_assay.conformance import cli
+from npu_assay.conformance.isolation import origin
+origin._anew = None  # what would start Python, and torch, a second time
+cli.main(["certify", "fake_backend:backend", "-k", {NEG!r}, "-n", "1", "--out", {str(tmp_path / "out")!r}])
+"""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+
+
 def test_list_names_tables_and_backends() -> None:
     code, text = assay("list")
     assert code == 0 and "neutron@1.3" in text and "40 operators" in text
