@@ -12,6 +12,7 @@ from typing import Protocol
 
 from npu_assay import __version__
 from npu_assay.conformance.about import About
+from npu_assay.conformance.agreements import Agreements
 from npu_assay.conformance.certificate import PATH, SCHEMA, Certificate, Fuzz, Selection, conclude
 from npu_assay.conformance.environment import environment, suite_sources
 from npu_assay.conformance.execution import Job, Pool, known_cases, run_on
@@ -31,7 +32,7 @@ from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
 from npu_assay.conformance.results import CaseResult
 from npu_assay.conformance.selection import SelectionError, all_cases
-from npu_assay.conformance.statement import Statement, statement
+from npu_assay.conformance.statement import Statement, made_with, statement
 from npu_assay.conformance.table import Table, held, load_table
 from npu_assay.conformance.waivers import Waiver
 
@@ -83,7 +84,8 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         check_preserved(table)
         cases = _cases(request.selection, table)
         made = _Made(request, known, table, suite_sources(), environment())
-        run = _runner(crew, made, path, stack)
+        agreements = _agreements(made)
+        run = _runner(crew, made, path, stack, agreements.known)
         written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume))
         results = list(written.finished)
         rest = _without(cases, results)
@@ -93,6 +95,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
             written.add(result)
             results.append(result)
             progress.finished(result)
+        agreements.add(results)
         fuzzed = None
         if record is not None:
             asked = request.fuzz, request.selection.seed
@@ -109,11 +112,17 @@ def _subject(request: Request) -> Subject:
     return Subject(request.backend, request.tools, request.limits)
 
 
-def _runner(crew: Crew, made: _Made, table: str, stack: ExitStack) -> Run:
+def _agreements(made: _Made) -> Agreements:
+    """Those of this table, with this suite; of no table when its cases have other random numbers than usual."""
+    table, seed = made.table, made.request.selection.seed
+    return Agreements(None if seed else f"{table.name}@{table.version}", {"table": table.sha256, **made_with()})
+
+
+def _runner(crew: Crew, made: _Made, table: str, stack: ExitStack, agreed: frozenset[str]) -> Run:
     """What runs cases: the processes of this machine, or workers elsewhere that are made with the same."""
     request, pool = made.request, made.request.pool
     if pool is None:
-        return lambda names: crew.run_named(names, _known(request, table).case, request.workers)
+        return lambda names: crew.run_named(names, _known(request, table).case, request.workers, agreed)
     crew.close()
     expected = tuple(sorted(made.statement.items()))
     run, seed = secrets.token_hex(8), request.selection.seed

@@ -107,10 +107,21 @@ def question(case: Case, table: Table, **more: Any) -> Question:
 
 
 def judged(
-    case: Case, table: Table, given: Answer, tools: Sequence[str] = (), elsewhere: Elsewhere | None = None
+    case: Case,
+    table: Table,
+    given: Answer,
+    tools: Sequence[str] = (),
+    elsewhere: Elsewhere | None = None,
+    second: bool = True,
 ) -> CaseResult:
-    """The result of a case whose question was answered so."""
-    return result_of(case, lambda seen: _judge(case, table, given, tools, elsewhere, seen))
+    """The result of a case whose question was answered so. second: whether to ask the second golden as well."""
+
+    def judge(seen: Observation) -> None:
+        _judge(case, table, given, tools, elsewhere, seen)
+        if second and FIRST in given.runs:
+            seen.failures += golden_failures(case.graph)
+
+    return result_of(case, judge)
 
 
 def result_of(case: Case, judge: Callable[[Observation], None]) -> CaseResult:
@@ -262,7 +273,6 @@ def judge_outputs(
     measured = delegated or any(gate.messages for gate in gates)
     for gate in gates:
         _record(gate, measured, seen)
-    seen.failures += golden_failures(case.graph)
 
 
 def _record(gate: GateResult, measured: bool, seen: Observation) -> None:

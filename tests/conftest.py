@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 
 pytest_plugins = ["npu_assay.conformance.plugin", "sampling"]
@@ -11,3 +12,5 @@ _ABSENT = {peer for peer in ("ai_edge_litert", "executorch", "tosa_reference_mod
 _FOLDERS = {"executorch": "crosscheck/executorch", "tosa_reference_model": "crosscheck/tosa"}
 collect_ignore = [folder for peer, folder in _FOLDERS.items() if peer in _ABSENT]
 collect_ignore_glob = ["crosscheck/test_litert_*"] if "ai_edge_litert" in _ABSENT else []
+
+os.environ.setdefault("NPU_ASSAY_CACHE", "")  # no test spares the goldens because another run did not

@@ -26,6 +26,7 @@ from npu_assay.conformance.numerics import golden, judge
 from npu_assay.conformance.outline import on_integers
 from npu_assay.conformance.question import Answer, Question
 from npu_assay.conformance.results import CaseResult, tag_failures
+from npu_assay.conformance.second_golden import golden_failures
 from npu_assay.conformance.seeds import is_thorough
 from npu_assay.conformance.table import Table
 from npu_assay.conformance.tagging import tagging_of
@@ -93,6 +94,7 @@ def _judge_outputs(case: Case, table: Table, given: Answer, seen: Observation) -
     scheme, whole = table.rescale or None, bool(given.blobs) and on_integers(given.nodes, given.tags or {})
     if not whole or _has_golden(case, table):
         judge_outputs(case, given.runs[FIRST], scheme, whole, seen)
+        seen.failures += golden_failures(case.graph)
     for gate in judge(golden(case.graph), given.expected or [], scheme, delegated=False):
         for message in gate.messages:
             seen.fail(REFERENCE, f"in torch: {gate.gate}: {message}")

@@ -166,10 +166,12 @@ class Crew:
         by_name = {case.id: case for case in cases}
         yield from self.run_named(list(by_name), by_name.__getitem__, workers)
 
-    def run_named(self, names: Sequence[str], case: Callable[[str], Case], workers: int) -> Iterator[CaseResult]:
-        """The same of cases by name; `case` makes those that are needed here."""
+    def run_named(
+        self, names: Sequence[str], case: Callable[[str], Case], workers: int, agreed: frozenset[str] = frozenset()
+    ) -> Iterator[CaseResult]:
+        """The same of cases by name; `case` makes those that are needed here. agreed: see `Bench`."""
         table = load_table(self._named or self.about.table)
-        self._bench = Bench(table, case, self._subject.tools, partners(all_cases(table)))
+        self._bench = Bench(table, case, self._subject.tools, partners(all_cases(table)), agreed)
         yield from _Run(self, names, case, workers).results()
 
     # -------------------------------------------------------------------------------- for _Run

@@ -40,13 +40,14 @@ JUDGING = "judge"
 class Bench:
     """What every judge knows: the table, its cases by name, the blob checks that are asked for.
 
-    partners: see `certify.partners`.
+    partners: see `certify.partners`. agreed: the cases on which the second golden need not be asked again.
     """
 
     table: Table
     case: Callable[[str], Case]
     tools: tuple[str, ...] = ()
     partners: Mapping[str, str] = field(default_factory=dict)
+    agreed: frozenset[str] = frozenset()
 
 
 class _RunnerEndedError(Exception):
@@ -97,7 +98,8 @@ class _Judge:
         if is_program(case.id):
             result = observe.judged(case, self.bench.table, answer)
         else:
-            result = certify.judged(case, self.bench.table, answer, self.bench.tools, self.stranger.run)
+            tools, second = self.bench.tools, case.id not in self.bench.agreed
+            result = certify.judged(case, self.bench.table, answer, tools, self.stranger.run, second)
         last = message[:1] == LAST.encode() or self.stranger.dead
         return LAST if last else GOOD, certify.with_failures(result, behind)
 
