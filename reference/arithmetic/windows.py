@@ -27,6 +27,12 @@ def output_shape(image: Tensor, kernel: Sequence[int], stride: Pair, dilation: P
     return image.shape[0], height, width
 
 
+def windows(image: Tensor, kernel: Pair, stride: Pair) -> Tensor:
+    """Every window of the image: [N, OH, OW, C, KH, KW]. Raises ValueError when none fits."""
+    output_shape(image, kernel, stride, (1, 1))
+    return image.unfold(1, kernel[0], stride[0]).unfold(2, kernel[1], stride[1])
+
+
 def tap(image: Tensor, shape: tuple[int, int, int], place: Pair, stride: Pair) -> Tensor:
     """The cell at `place` of every window: [N, OH, OW, C]."""
     rows = place[0] + stride[0] * torch.arange(shape[1])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.arithmetic.windows import NO_PADDING, Padding, Pair, output_shape, padded, tap
+from npu_assay.reference.arithmetic.windows import NO_PADDING, Padding, Pair, padded, windows
 
 ONE = 2**10
 """1 in the fixed point of positions and weights of RESIZE_BILINEAR."""
@@ -22,20 +22,14 @@ def avg_pool2d(codes: Tensor, kernel: Pair, stride: Pair, x: Affine, padding: Pa
     """The mean of the codes inside the image, ties away from zero; padded cells are not counted."""
     image = padded(codes.to(torch.int64), padding, 0)
     inside = padded(torch.ones_like(codes, dtype=torch.int64), padding, 0)
-    shape = output_shape(image, kernel, stride, (1, 1))
-    cells = [(i, j) for i in range(kernel[0]) for j in range(kernel[1])]
-    total = torch.stack([tap(image, shape, cell, stride) for cell in cells]).sum(0)
-    count = torch.stack([tap(inside, shape, cell, stride) for cell in cells]).sum(0)
+    total, count = (windows(cells, kernel, stride).sum((-2, -1)) for cells in (image, inside))
     half = torch.where(total > 0, count // 2, -(count // 2))
     return torch.div(total + half, count, rounding_mode="trunc").clamp(x.qmin, x.qmax).char()
 
 
 def max_pool2d(codes: Tensor, kernel: Pair, stride: Pair, padding: Padding = NO_PADDING) -> Tensor:
     """The largest code inside the image."""
-    image = padded(codes, padding, -128)
-    shape = output_shape(image, kernel, stride, (1, 1))
-    cells = [tap(image, shape, (i, j), stride) for i in range(kernel[0]) for j in range(kernel[1])]
-    return torch.stack(cells).amax(0)
+    return windows(padded(codes, padding, -128), kernel, stride).amax((-2, -1))
 
 
 def resize_bilinear(codes: Tensor, size: Pair, align_corners: bool = False, half_pixel: bool = False) -> Tensor:
