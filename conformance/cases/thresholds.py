@@ -23,8 +23,9 @@ SUMS = 65536
 """The thresholds: elements of a tensor, channels of an image or columns of a matrix, terms of a sum."""
 MULTIPLES = ("channels_multiple_of", "matrix_dims_multiple_of")
 LIMITED = ("max_size", "reduced_size", "summed_size")
-POSITIONS = "positions"
-"""Constraints on how many channels there may be, on how large sizes may be, and on how many places have channels."""
+POSITIONS, CHANNEL_LIMIT = "positions", "max_channels"
+"""Constraints on what channels are multiples of, on how large sizes may be, on how many places have channels, and on
+how many channels there are, which is less than the value."""
 
 Axes = tuple[tuple[str, int], ...]
 """Axes of values that have one size: the value's name and the axis."""
@@ -55,6 +56,15 @@ BY_CHANNEL = frozenset(
 """Operators on images whose axis 1 are channels, of the input and of what has as many."""
 CONVOLUTIONS = frozenset({"aten.conv1d.default", "aten.conv2d.default", "aten.convolution.default"})
 SUMMING = frozenset({"aten.mean.dim", "aten.sum.dim_IntList"})
+SOFTMAXES = frozenset({"aten._log_softmax.default", "aten._softmax.default"})
+WINDOWS: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {
+        "aten._adaptive_avg_pool2d.default": (257, 256),
+        "aten.avg_pool1d.default": (65537,),
+        "aten.avg_pool2d.default": (257, 256),
+    }
+)
+"""Pools that sum, and a window of more elements than the threshold."""
 
 
 INTEGERS = ("", "int8", "static_int8")
@@ -111,11 +121,51 @@ def _sums(limits: Limits, plain: Graph) -> Iterator[Draft]:
         size = SUMS // others + 1
         many = filled(grown(plain, ((x.name, axis),), size), Fill("max"))
         yield from _permitted(limits, accepted(f"sums_past_{SUMS}", many))
-    elif (axes := terms(plain)) and step.op not in CONVOLUTIONS:
+    elif step.op in SOFTMAXES:
+        axis, size = int(step.args[1]) % len(x.shape), _past(limits, SUMS)
+        long = filled(grown(_alone(plain, axis), ((x.name, axis),), size), Fill("one_hot"))
+        if size < limits.values.get(CHANNEL_LIMIT, size + 1):
+            yield from _permitted(limits, accepted(f"sums_past_{SUMS}", long))
+    elif step.op in WINDOWS:
+        yield from _permitted(limits, accepted(f"sums_past_{SUMS}", filled(_one_window(plain), Fill("max"))))
+    elif step.op in CONVOLUTIONS and (axes := terms(plain)):
+        kernel = next(v for v in plain.values if v.name == axes[1][0]).shape[2:]
+        size = _past(limits, SUMS // math.prod(kernel))
+        one = coarser(_sized(grown(plain, axes, size), kernel), math.sqrt(size / x.shape[1]))
+        yield from _permitted(limits, accepted(f"sums_of_{size * math.prod(kernel)}", one))
+    elif axes := terms(plain):
         size = _past(limits, SUMS)
         one = grown(grown(plain, axes, size), _outermost(step, x), 1)
         many = coarser(one, math.sqrt(size / x.shape[-1]))
         yield from _permitted(limits, accepted(f"sums_of_{size}", many))
+
+
+def _alone(graph: Graph, axis: int) -> Graph:
+    """The graph with size 1 of all other axes of its input."""
+    x = _first(graph)
+    shape = tuple(size if index == axis else 1 for index, size in enumerate(x.shape))
+    return _with_input(graph, replace(x, shape=shape))
+
+
+def _sized(graph: Graph, spatial: tuple[int, ...]) -> Graph:
+    """The graph with these last sizes of its input."""
+    x = _first(graph)
+    return _with_input(graph, replace(x, shape=(*x.shape[: -len(spatial)], *spatial)))
+
+
+def _one_window(graph: Graph) -> Graph:
+    """The pool of an image, or a line, that is one window as large as stands in `WINDOWS`."""
+    step = _subject(graph)
+    window = WINDOWS[step.op]
+    ones = (1,) * len(window)
+    args = (ones,) if "adaptive" in step.op else (window, ones)
+    pool = replace(step, args=(step.args[0], *args), kwargs=())
+    steps = tuple(pool if s is step else s for s in graph.steps)
+    return _sized(replace(graph, steps=steps), window)
+
+
+def _with_input(graph: Graph, x: Value) -> Graph:
+    return replace(graph, values=tuple(x if v.name == x.name else v for v in graph.values))
 
 
 def _outermost(step: Step, x: Value) -> Axes:
@@ -268,8 +318,7 @@ def _times(quant: Quant | None, factor: float) -> Quant | None:
 
 def filled(graph: Graph, fill: Fill) -> Graph:
     """The graph with other numbers in its first input."""
-    x = _first(graph)
-    return replace(graph, values=tuple(replace(v, fill=fill) if v is x else v for v in graph.values))
+    return _with_input(graph, replace(_first(graph), fill=fill))
 
 
 def twice(graph: Graph) -> Graph:

@@ -27,8 +27,8 @@ ELEMENT_LIMIT: Final = 2**23
 """Elements of one tensor, padded inputs included."""
 WINDOW_LIMIT: Final = 2**26
 """Values that a window operator gathers: outputs x taps."""
-SIDE_LIMIT: Final = 4096
-"""Height and width of a window, and of a resized image."""
+SIDE_LIMIT: Final = 2**17
+"""Height and width of a window, and of a resized image; the limits above bound the work that they make."""
 WORK_LIMIT: Final = 2**34
 """Multiply-accumulates of one operator."""
 

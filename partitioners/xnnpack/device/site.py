@@ -24,8 +24,8 @@ Kernel = Callable[..., torch.Tensor]
 
 ELEMENT_LIMIT: Final = 2**26
 """Elements of one value, and values that the windows of one operator gather, divided by 4."""
-SIDE_LIMIT: Final = 2**12
-"""Height and width of a window."""
+SIDE_LIMIT: Final = 2**17
+"""Height and width of a window; the limit above bounds the work that they make."""
 FLOATS: Final = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 NUMBERS: Final = {**FLOATS, "qint8": torch.int8}
 """The torch type of an argument."""
