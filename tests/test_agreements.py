@@ -80,7 +80,9 @@ def test_nothing_is_remembered_when_the_folder_is_empty_text(asked: Count, monke
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b'{"made": "?", "agreed": []}', b"[" * 10**6])
 def test_a_file_that_says_nothing_is_written_anew(text: bytes, cache: Path) -> None:
-    result = run_case(all_cases(load_table(fake_backend.TABLE))[0], fake_backend.backend, load_table(fake_backend.TABLE))
+    result = run_case(
+        all_cases(load_table(fake_backend.TABLE))[0], fake_backend.backend, load_table(fake_backend.TABLE)
+    )
     Agreements("fake@1", MADE).add([result])
     (file,) = cache.iterdir()
     assert Agreements("fake@1", MADE).known == {result.case}

@@ -43,6 +43,10 @@ PRINTED: dict[str, tuple[str, ...]] = {
         rf"operator that files may not call{NUMBER}",
         rf"ran{NUMBER}",
     ),
+    "certify.py . --backend neutron -k aten.abs.default/operator/accept": (
+        rf"neutron:{NUMBER} s before,{NUMBER} s now, ratio{NUMBER}",
+        rf"together:{NUMBER} s before,{NUMBER} s now, ratio{NUMBER}",
+    ),
     "start.py --rounds 1": (
         rf"assay --help{NUMBER} s, 0 modules of torch",
         rf"assay list{NUMBER} s, 0 modules of torch",
