@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from npu_assay.conformance.cases.kernels import AREA, HEIGHT
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, accepted, placed
 from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
@@ -126,7 +127,7 @@ def _sums(limits: Limits, plain: Graph) -> Iterator[Draft]:
         long = filled(grown(_alone(plain, axis), ((x.name, axis),), size), Fill("one_hot"))
         if size < limits.values.get(CHANNEL_LIMIT, size + 1):
             yield from _permitted(limits, accepted(f"sums_past_{SUMS}", long))
-    elif step.op in WINDOWS:
+    elif step.op in WINDOWS and _permits(limits, WINDOWS[step.op]):
         yield from _permitted(limits, accepted(f"sums_past_{SUMS}", filled(_one_window(plain), Fill("max"))))
     elif step.op in CONVOLUTIONS and (axes := terms(plain)):
         kernel = next(v for v in plain.values if v.name == axes[1][0]).shape[2:]
@@ -138,6 +139,12 @@ def _sums(limits: Limits, plain: Graph) -> Iterator[Draft]:
         one = grown(grown(plain, axes, size), _outermost(step, x), 1)
         many = coarser(one, math.sqrt(size / x.shape[-1]))
         yield from _permitted(limits, accepted(f"sums_of_{size}", many))
+
+
+def _permits(limits: Limits, window: tuple[int, ...]) -> bool:
+    """Whether the row takes a kernel of this size."""
+    sizes = {HEIGHT: window[0], AREA: math.prod(window)}
+    return all(size <= limits.values.get(code, size) for code, size in sizes.items())
 
 
 def _alone(graph: Graph, axis: int) -> Graph:
