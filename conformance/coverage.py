@@ -79,6 +79,9 @@ KNOWN_HOLES: Mapping[tuple[str, str], str | None] = {
     ("aten.avg_pool2d.default/static_int8", "dtype"): "the pool is computed in floats, whatever the codes around it",
 }
 
+ELSEWHERE = "it holds for every row, and no program near the plain one of this row was found on both sides of it"
+"""Why there are no cases about a limit of the table's own that other rows show."""
+
 
 @dataclass(frozen=True)
 class Coverage:
@@ -112,29 +115,47 @@ def coverage(
 ) -> list[Coverage]:
     """One record per row, precision and constraint (the common ones included), in the table's order."""
     counts = Counter((_place(case.row, case.precision), case.constraint, case.side) for case in cases)
+
+    def record(row: str, precision: str | None, code: str) -> Coverage:
+        place = _place(row, precision)
+        reached = counts[place, code, "outside"] > 0
+        return _record(place, code, counts, _reason(table, row, precision, code, known, reached))
+
     return [
-        _record(_place(row.name, precision), code, counts, known.get((row.name, code)), known)
+        record(row.name, precision, code)
         for row in table.rows
         for precision in row.precisions or (None,)
         for code in table.codes(row, precision)
     ]
 
 
+def _reason(
+    table: Table,
+    row: str,
+    precision: str | None,
+    code: str,
+    known: Mapping[tuple[str, str], str | None],
+    reached: bool,
+) -> str | None:
+    """Why no case can be about a code: the reason of the table that defines it, else the suite's.
+
+    reached: whether there are cases outside of it.
+    """
+    rule = table.own.rule(code)
+    if rule is not None:
+        return rule.unchecked or (ELSEWHERE if code in {c.code for c in table.common} and not reached else None)
+    return known.get((_place(row, precision), code), known.get((row, code)))
+
+
 def _place(row: str, precision: str | None) -> str:
     return row if precision is None else f"{row}/{precision}"
 
 
-def _record(
-    place: str,
-    code: str,
-    counts: Counter[tuple[str, str, str]],
-    of_row: str | None,
-    known: Mapping[tuple[str, str], str | None],
-) -> Coverage:
+def _record(place: str, code: str, counts: Counter[tuple[str, str, str]], reason: str | None) -> Coverage:
     inside, at_limit, outside, open_ = (
         counts[place, code, side] for side in ("accept", "at_limit", "outside", "context")
     )
-    return Coverage(place, code, inside, at_limit, outside, open_, known.get((place, code), of_row))
+    return Coverage(place, code, inside, at_limit, outside, open_, reason)
 
 
 def failures(records: Iterable[Coverage]) -> list[str]:

@@ -39,9 +39,8 @@ Under each code stand, by kind, the sentence of the shipped tables, the values t
 operators of those tables that have cases for it. A code that an operator has no cases for is an error, and so is a
 value that none can be made for.
 
-What no code says: a softmax along the last axis in any layout, a convolution of images only where lines are taken
-elsewhere, a concatenation whose own axis is aligned, a product of two sizes such as kernel * dilation, a list of
-strides of a convolution. A backend with such a limit cannot be certified for the row today.
+A limit that no code says is a predicate that a table defines itself: see [predicates.md](predicates.md). So is any
+code of this page that is to mean something else: a table's definition comes first.
 """
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"static int8": ("neutron@1.3",), "floats": ("xnnpack@1.5",), "integers": ("ethos_u55@1.5", "ethos_u85@1.5")}

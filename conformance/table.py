@@ -12,6 +12,7 @@ from typing import Any
 
 from npu_assay.conformance.constraints import Constraint, nearest, parse_constraint
 from npu_assay.conformance.operator_names import nearest_operators
+from npu_assay.conformance.predicates.own import Own, read_own
 from npu_assay.conformance.schema import (
     DOCUMENT,
     check_keys,
@@ -32,7 +33,8 @@ class TableBombError(TableError):
 
 
 FOLDER = Path(__file__).parent / "tables"
-SCHEMA = 1
+SCHEMAS = (1, 2)
+"""1: a constraint of `[constraints]` is a sentence. 2: it may also be a definition, as `predicates.own` reads it."""
 TOP: Mapping[str, type] = {
     "schema": int,
     "name": str,
@@ -137,7 +139,7 @@ class Table:
 
     `preserve` are the operators that stay whole in the edge program. `mark` is the name under which the vendor's
     quantizer notes in a node's meta (`custom`) that it quantised the node, "" when it does not. `file` is what errors
-    call it.
+    call it. `own` are the constraints that the table defines itself.
     """
 
     name: str
@@ -155,6 +157,7 @@ class Table:
     refused: tuple[Row, ...] = ()
     rewritten: tuple[Rewritten, ...] = ()
     file: str = field(default="", compare=False)
+    own: Own = field(default_factory=Own)
 
     @property
     def every_row(self) -> tuple[Row, ...]:
@@ -257,13 +260,13 @@ def _toml_error(text: str, message: str) -> str:
 def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
     """Check a table's data against the schema and make the record. Raises TableError."""
     check_keys(data, TOP, set(TOP) - OPTIONAL, file)
-    if data["schema"] != SCHEMA:
-        raise TableError(f"{file}: schema is {data['schema']}, expected {SCHEMA}")
+    if data["schema"] not in SCHEMAS:
+        raise TableError(f"{file}: schema is {data['schema']}, expected one of {list(SCHEMAS)}")
     for key in NAMED:
         check_text(data[key], f"{file}: {key}")
     if data["rescale"]:
         check_known(data["rescale"], RESCALES, f"{file}: rescale", "scheme")
-    meanings = _meanings(data["constraints"], file)
+    meanings, own = _meanings(data["constraints"], data["schema"], file)
     check_keys(data["common"], {"constraints": list}, {"constraints"}, f"{file}: common")
     for key, value in data["parameters"].items():
         check_known(key, PARAMETERS, f"{file}: parameters", "key")
@@ -284,16 +287,21 @@ def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
         refused=refused,
         rewritten=tuple(_rewritten(name, row, rows, file) for name, row in data.get("rewritten", {}).items()),
         file=file,
+        own=own,
     )
     _check_once(table, file)
     _check_used(table, file)
     return table
 
 
-def _meanings(data: Mapping[str, Any], file: str) -> dict[str, str]:
-    for code, sentence in data.items():
-        check_type(sentence, str, f"{file}: constraints: {code}")
-    return dict(data)
+def _meanings(data: Mapping[str, Any], schema: int, file: str) -> tuple[dict[str, str], Own]:
+    """The sentence of each code, and what the table defines itself."""
+    if schema == 1:
+        for code, sentence in data.items():
+            if isinstance(sentence, dict):
+                raise TableError(f"{file}: constraints: {code}: a definition needs 'schema = 2', found schema = 1")
+            check_type(sentence, str, f"{file}: constraints: {code}")
+    return read_own(data, file)
 
 
 def _row(name: str, data: Any, meanings: Mapping[str, str], where: str) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -24,14 +24,18 @@ from npu_assay.conformance.cases import (
     typed,
 )
 from npu_assay.conformance.cases.baseline import plain
+from npu_assay.conformance.cases.boundaries import bounded
 from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model, outside
 from npu_assay.conformance.cases.ranks import within_rank
 from npu_assay.conformance.cases.shared import sizes
 from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
+from npu_assay.conformance.constraints import Constraint
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.memory import many_records
+from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_rule
+from npu_assay.conformance.predicates.own import Rule
 from npu_assay.conformance.table import INTEGER_PRECISIONS, Row, Table
 
 Family = Callable[[Limits], list[Draft]]
@@ -132,8 +136,39 @@ def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
     """What case functions may know of a row, in one of its precisions."""
     where = f"{table.name}@{table.version}: {row.name}{f' ({precision})' if precision else ''}"
     held = [c for c in (*table.common, *row.constraints) if c.holds_for(precision)]
+    own = _own_rules(where, table, held)
     values = {c.code: c.value for c in held if c.value is not None}
-    return Limits(where, tuple(c.code for c in held), values, dict(table.parameters))
+    return Limits(
+        where,
+        tuple(c.code for c in held if c.code not in own),
+        {code: value for code, value in values.items() if code not in own},
+        dict(table.parameters),
+        tuple((code, own[code]) for code in own),
+        {code: value for code, value in values.items() if code in own},
+        tuple(c.code for c in table.common),
+    )
+
+
+def _own_rules(where: str, table: Table, held: Sequence[Constraint]) -> dict[str, Rule]:
+    """What cases of a row are generated from: what its table defines, and what stands beside that.
+
+    Raises LimitError for a constraint beside it that no predicate says.
+    """
+    own = {c.code: rule for c in held if (rule := table.own.rule(c.code)) is not None}
+    if all(rule.holds is None for rule in own.values()):
+        return own
+    for constraint in held:
+        code, rule = constraint.code, named_rule(constraint.code)
+        if code in own or code in WHATEVER_SIZES:
+            continue
+        if rule is None:
+            others = ", ".join(code for code in own if own[code].holds is not None)
+            raise LimitError(
+                f"{where}: {code} has a meaning that no predicate says, and stands beside {others}: define it, too, "
+                f"as {code} = {{ says = ..., holds = ... }} in [constraints]"
+            )
+        own[code] = rule
+    return own
 
 
 def _cases(table: Table, row: Row) -> Iterator[Case]:
@@ -143,12 +178,12 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
         first = precision == row.precisions[0]
         drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
         larger = past_thresholds(precision, first, limits, drafts)
-        for draft in (*drafts, *larger):
+        for draft in bounded(limits, [*drafts, *larger]):
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
         drafts = with_new_ranks(True, _known(limits, within(limits, INT8[row.name](limits))))
-        for draft in (*drafts, *past_thresholds("", True, limits, drafts)):
+        for draft in bounded(limits, [*drafts, *past_thresholds("", True, limits, drafts)]):
             yield _case(row, draft)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.predicates.own import Rule
 
 Choice = TypeVar("Choice", int, str)
 SMALLEST_MULTIPLE, LARGEST_MULTIPLE = 2, 256
@@ -27,13 +28,18 @@ class LimitError(UsageError):
 class Limits:
     """The values of one row's constraints. `where` names table and row; `codes` are all of its constraints'.
 
-    `parameters` are the table's. `read` notes what was asked for.
+    `parameters` are the table's. `own` are the constraints that the table defines itself, by code, with `own_values`
+    beside them; the others are in `codes` and `values`. `common` hold for every row of the table. `read` notes what
+    was asked for.
     """
 
     where: str = "any table"
     codes: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, int] = field(default_factory=dict)
+    own: tuple[tuple[str, Rule], ...] = ()
+    own_values: Mapping[str, Any] = field(default_factory=dict)
+    common: tuple[str, ...] = ()
     read: set[str] = field(default_factory=set, compare=False)
 
     def __contains__(self, code: object) -> bool:

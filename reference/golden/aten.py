@@ -48,7 +48,7 @@ def aten(op: str) -> Callable[..., Any]:
 
 
 @cache
-def _parameters(op: str) -> tuple[tuple[str, bool, Any], ...]:
+def parameters(op: str) -> tuple[tuple[str, bool, Any], ...]:
     """(name, keyword only, default) of each argument in the operator's schema."""
     function = aten(op)
     if not isinstance(function, OpOverload):
@@ -62,9 +62,9 @@ def bound(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, 
 
     Raises GoldenError for arguments that the schema does not have.
     """
-    parameters = _parameters(canonical(op))
-    names = [name for name, keyword_only, _ in parameters if not keyword_only]
-    unknown = sorted(kwargs.keys() - {name for name, _, _ in parameters})
+    known = parameters(canonical(op))
+    names = [name for name, keyword_only, _ in known if not keyword_only]
+    unknown = sorted(kwargs.keys() - {name for name, _, _ in known})
     if unknown or len(args) > len(names):
         raise GoldenError(f"{op}: found arguments {unknown or args[len(names) :]}, expected {names}")
-    return {name: default for name, _, default in parameters} | dict(zip(names, args, strict=False)) | dict(kwargs)
+    return {name: default for name, _, default in known} | dict(zip(names, args, strict=False)) | dict(kwargs)

@@ -1,0 +1,3 @@
+"""Cases that are generated from predicates: programs on both sides of each limit, near to a row's plain one."""
+
+from npu_assay.conformance.cases.boundaries.drafts import bounded as bounded

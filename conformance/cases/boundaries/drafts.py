@@ -1,0 +1,189 @@
+"""A row's cases where its table defines limits: those that were written keep them, and more are generated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Pair, Search, asked_of, seen
+from npu_assay.conformance.cases.limits import LimitError, Limits
+from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, inside, limit, outside
+from npu_assay.conformance.cases.ranks import lost_text
+from npu_assay.conformance.graph import Graph
+from npu_assay.conformance.predicates.applications import application
+from npu_assay.conformance.predicates.evaluation import feature_value
+from npu_assay.conformance.predicates.features import Operand, check_names
+from npu_assay.conformance.predicates.grammar import Atom, PredicateError
+from npu_assay.conformance.predicates.named import WHATEVER_SIZES
+
+_KNOWN: dict[str, tuple[Draft, ...]] = {}  # what was generated in this process: a run asks more than once
+ADVICE = "leave it out, or give the reason in 'unchecked' instead of 'holds'"
+
+
+def bounded(limits: Limits, drafts: Sequence[Draft]) -> list[Draft]:
+    """The drafts with programs that keep the row's own limits, and programs on both sides of each.
+
+    A program for which a limit is undefined shows nothing of it, and may be answered either way. Raises LimitError for
+    a limit that the row's plain program cannot be made to keep, or that no two programs show.
+    """
+    own = [Limit(code, rule.holds, limits.own_values.get(code)) for code, rule in limits.own if rule.holds is not None]
+    plain = next((d for d in drafts if (d.constraint, d.side, d.variant) == (OPERATOR, "accept", "baseline")), None)
+    if not own or plain is None:
+        return list(drafts)
+    asked = repr((own, limits.common, drafts))
+    if asked not in _KNOWN:
+        try:
+            _KNOWN[asked] = tuple(_bounded(limits, own, plain, drafts))
+        except PredicateError as error:
+            raise LimitError(f"{limits.where}: {error}") from error
+    return list(_KNOWN[asked])
+
+
+def _bounded(limits: Limits, own: Sequence[Limit], plain: Draft, drafts: Sequence[Draft]) -> Iterator[Draft]:
+    _check(limits, own, plain.graph)
+    search = Search(plain.graph, own)
+    bases = search.bases()
+    if not bases:
+        raise _unkept(limits, own, search.start)
+    base = bases[0]
+    fitted = [kept for draft in drafts for kept in _fitted(draft, search, base)]
+    fitted = _once(fitted)
+    lost = lost_text(limits, drafts, fitted)
+    if lost:
+        raise LimitError(f"{limits.where}: where {_texts(own)}, there are no cases for {lost}")
+    yield from fitted
+    for index in range(len(own)):
+        yield from _generated(limits, search, bases, index)
+
+
+def _once(drafts: Sequence[Draft]) -> list[Draft]:
+    """Each case and each program of a constraint once: different ones may become the same where limits are narrow."""
+    kept, names, programs = list[Draft](), set[object](), set[object]()
+    for draft in drafts:
+        name, program = (draft.side, draft.variant), (draft.side, draft.options, repr(draft.graph))
+        if (draft.constraint, name) not in names and (draft.constraint, program) not in programs:
+            kept.append(draft)
+        names.add((draft.constraint, name))
+        programs.add((draft.constraint, program))
+    return kept
+
+
+def _check(limits: Limits, own: Sequence[Limit], graph: Graph) -> None:
+    """Every name is one of the operator's."""
+    for each in own:
+        try:
+            check_names(each.predicate, application(graph, SUBJECT))
+        except PredicateError as error:
+            raise LimitError(f"{limits.where}: {each.code}: {each.predicate.text!r}: {error}") from error
+
+
+def _unkept(limits: Limits, own: Sequence[Limit], start: Look | None) -> LimitError:
+    truths = start.truths if start is not None else (None,) * len(own)
+    broken = [each for each, truth in zip(own, truths, strict=True) if truth is not True]
+    return LimitError(f"{limits.where}: no program near the plain one was found for which {_texts(broken)}; {ADVICE}")
+
+
+def _texts(own: Sequence[Limit]) -> str:
+    return " and ".join(f"{each.code} ({each.predicate.text})" for each in own)
+
+
+# ------------------------------------------------------------------------------------ cases that were written
+
+
+def _fitted(draft: Draft, search: Search, base: Look) -> Iterator[Draft]:
+    """The draft, with knobs turned as for the plain program where it breaks a limit; nothing where that is no use."""
+    found = seen(draft.graph, (), search.limits)
+    if found is None or found.right:
+        yield draft
+    elif None in found.truths and False not in found.truths:
+        yield replace(draft, constraint=OPERATOR, side="context", expect="unspecified", reason=None, delegates=None)
+    elif _empty(draft.graph) or _open(draft.graph):
+        named = search.unknown(base, _empty(draft.graph))
+        if named is not None:
+            yield replace(draft, variant=named[0], graph=named[1])
+    elif draft.constraint == OPERATOR or draft.constraint in WHATEVER_SIZES:
+        graph = draft.graph
+        for number, place in base.turns:
+            turned = search.knobs[number].turn(graph, place)
+            graph = graph if turned is None else turned
+        look = seen(graph, (), search.limits)
+        if look is None or not look.right:
+            look = Search(graph, search.limits, FEWER).repaired(thorough=False)
+        if look is not None:
+            yield replace(draft, graph=look.graph)
+
+
+def _empty(graph: Graph) -> bool:
+    return any(0 in value.shape for value in graph.values)
+
+
+def _open(graph: Graph) -> bool:
+    return any(value.dynamic for value in graph.values)
+
+
+# ------------------------------------------------------------------------------------ cases that are generated
+
+
+def _generated(limits: Limits, search: Search, bases: Sequence[Look], index: int) -> Iterator[Draft]:
+    """Both sides of one limit, for each atom and each feature in it."""
+    own = search.limits[index]
+    pairs = search.pairs(index, bases)
+    names = _Names(own.code)
+    for atom in own.predicate.atoms:
+        found = {
+            feature: pairs[atom.text, feature] for feature in asked_of(atom, bases[0]) if (atom.text, feature) in pairs
+        }
+        if not found and own.code not in limits.common:
+            raise LimitError(
+                f"{limits.where}: {own.code}: no two programs were found that differ in whether {atom.text!r}, and for "
+                f"which that decides; {ADVICE}"
+            )
+        for feature, pair in found.items():
+            yield from names.drafts(feature, _looks(search, index, atom, pair))
+
+
+def _looks(search: Search, index: int, atom: Atom, pair: Pair) -> Iterator[tuple[str, Look]]:
+    yield "at_limit", pair.good
+    yield "outside", pair.bad
+    others = search.exact(index, atom, pair) if atom.ordered else search.others(index, atom, pair)
+    right = "at_limit" if atom.ordered else "accept"
+    yield from (((right if look.right else "outside"), look) for look in others)
+
+
+class _Names:
+    """Drafts about one code, each program once, under names that tell them apart."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self._graphs = list[tuple[str, Graph]]()
+        self._names = set[tuple[str, str]]()
+
+    def drafts(self, feature: str, looks: Iterator[tuple[str, Look]]) -> Iterator[Draft]:
+        for side, look in looks:
+            if (side, look.graph) in self._graphs:
+                continue
+            self._graphs.append((side, look.graph))
+            make = {"at_limit": limit, "outside": outside, "accept": inside}[side]
+            yield make(self.code, self._name(side, feature, look), look.graph)
+
+    def _name(self, side: str, feature: str, look: Look) -> str:
+        value = feature_value(feature, look.application.find)
+        plain = _label(f"{feature} {_said(value)}")
+        number, name = 1, plain
+        while (side, name) in self._names:
+            number += 1
+            name = f"{plain}_again_{number}"
+        self._names.add((side, name))
+        return name
+
+
+def _said(value: object) -> str:
+    if isinstance(value, Operand):
+        return f"shape {value.shape}"
+    return str(value)
+
+
+def _label(text: str) -> str:
+    """A text as a part of a case id: letters, digits and underscores."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower().replace("-", "minus_")).strip("_")

@@ -1,0 +1,132 @@
+"""The application of an operator that a case's model holds: its operands, arguments and results, as torch has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from npu_assay.conformance.edge_form import NUMBER_TYPES, memory_formats
+from npu_assay.conformance.graph import Graph, Ref, Step, Value
+from npu_assay.conformance.predicates.features import Application, Operand
+from npu_assay.conformance.programs import REALS
+from npu_assay.reference.golden.aten import aten, bound, canonical
+
+COMPUTED = 2**14  # elements up to which a model is computed; torch checks less of tensors without numbers
+PIECES = 64  # that a tensor is split into at most: torch makes each
+MOST = 2**24  # elements of a tensor that a case may have
+
+
+class NoProgram(Exception):
+    """Torch refuses the model, or it is too large."""
+
+
+def application(graph: Graph, subject: str) -> Application:
+    """The application that step `subject` is, its sizes found by asking torch. Raises NoProgram."""
+    known = _tensors(graph)
+    step = next(step for step in graph.steps if step.name == subject)
+    values = {value.name: value for value in graph.values}
+    quants = {each.name: each.quant for each in graph.steps}
+
+    def operand(ref: Ref) -> Operand:
+        value = values.get(ref.name)
+        quant = quants[ref.name] if value is None else value.quant
+        return _operand(known[ref], quant, value is not None and value.constant)
+
+    arguments = bound(step.op, step.args, dict(step.kwargs))
+    named = {name: _described(found, operand) for name, found in arguments.items()}
+    results = tuple(_operand(known[Ref(subject, index)], step.quant, False) for index in range(step.outputs))
+    return Application(step.op, named, results)
+
+
+def _described(argument: Any, operand: Any) -> Any:
+    if isinstance(argument, Ref):
+        return operand(argument)
+    if isinstance(argument, list | tuple):
+        return tuple(_described(item, operand) for item in argument)
+    return argument
+
+
+def _operand(tensor: Tensor, quant: Any, constant: bool) -> Operand:
+    shape = tuple(tensor.shape)
+    if quant is None:
+        return Operand(shape, str(tensor.dtype).removeprefix("torch."), constant)
+    per_channel = isinstance(quant.scale, tuple)
+    scale = None if per_channel else quant.scale
+    bits = 4 if quant.qmax - quant.qmin < 16 else None
+    return Operand(shape, quant.dtype, constant, scale, quant.zero_point, per_channel, True, bits)
+
+
+# ------------------------------------------------------------------------------------ sizes
+
+
+def _tensors(graph: Graph) -> Mapping[Ref, Tensor]:
+    """Every tensor of the model: without numbers, and if they are few with zeros, which torch checks more of."""
+    few = sum(_elements(value) for value in graph.values) <= COMPUTED
+    try:
+        found = _run(graph, "meta")
+    except NotImplementedError:  # what has no sizes without numbers
+        return _computed(graph)
+    except NoProgram as refusal:
+        if "device meta" not in str(refusal):  # what torch makes of a number has some
+            raise
+        return _computed(graph)
+    few = few and all(tensor.numel() <= COMPUTED for tensor in found.values())
+    return _computed(graph) if few else found
+
+
+def _computed(graph: Graph) -> Mapping[Ref, Tensor]:
+    try:
+        return _run(graph, "cpu")
+    except NotImplementedError as error:
+        raise NoProgram(str(error)) from error
+
+
+def _run(graph: Graph, device: str) -> Mapping[Ref, Tensor]:
+    with torch.device(device), torch.no_grad():
+        found = {Ref(value.name): torch.zeros(value.shape, dtype=_dtype(value)) for value in graph.values}
+        for step in graph.steps:
+            found.update(_results(step, found))
+    return found
+
+
+def _elements(value: Value) -> int:
+    count = 1
+    for size in value.shape:
+        count *= size
+    if count > MOST or any(size < 0 for size in value.shape):
+        raise NoProgram(value.name)
+    return count
+
+
+def _dtype(value: Value) -> torch.dtype:
+    return torch.float32 if value.quant is not None else REALS[value.dtype]
+
+
+def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
+    args = [_handed(item, known) for item in step.args]
+    if "split" in step.op and type(args[1]) is int and max(args[0].shape, default=0) > args[1] * PIECES:
+        raise NoProgram(f"{step.op}: more than {PIECES} pieces")
+    kwargs = memory_formats({name: _handed(item, known) for name, item in step.kwargs})
+    try:
+        made = aten(canonical(step.op))(*args, **kwargs)
+    except NotImplementedError:
+        raise
+    except Exception as error:  # torch's kernels refuse with whatever they like, assertions among it
+        raise NoProgram(f"{step.op}: {error}") from error
+    listed = made if isinstance(made, tuple | list) else (made,)
+    if len(listed) < step.outputs or any(each.numel() > MOST for each in listed):
+        raise NoProgram(step.op)
+    if "split" in step.op and len(listed) != step.outputs:
+        raise NoProgram(f"{step.op}: {len(listed)} results")
+    return {Ref(step.name, index): tensor for index, tensor in enumerate(listed)}
+
+
+def _handed(argument: Any, known: Mapping[Ref, Tensor]) -> Any:
+    if isinstance(argument, Ref):
+        return known[argument]
+    if isinstance(argument, tuple):
+        return [_handed(item, known) for item in argument]
+    return NUMBER_TYPES.get(argument, argument) if isinstance(argument, str) else argument

@@ -1,0 +1,209 @@
+"""Predicates of one application: true, false, or undefined where it lacks a feature.
+
+A part that is undefined makes the whole undefined, unless the rest decides: `x.rank < 4 or x.shape[3] % 4 == 0` is
+true of a matrix, which has no fourth dimension.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from npu_assay.conformance.predicates.grammar import Atom, Predicate, PredicateError
+
+Find = Callable[[str], Any]
+"""The value of a name. Raises Undefined when the application has no such feature."""
+
+
+class Undefined(Exception):
+    """A feature that this application does not have."""
+
+
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: operator.mul,
+        ast.FloorDiv: operator.floordiv,
+        ast.Mod: operator.mod,
+        ast.Pow: operator.pow,
+    }
+)
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = MappingProxyType(
+    {
+        ast.Lt: operator.lt,
+        ast.LtE: operator.le,
+        ast.Gt: operator.gt,
+        ast.GtE: operator.ge,
+        ast.Eq: operator.eq,
+        ast.NotEq: operator.ne,
+        ast.In: lambda a, b: a in b,
+        ast.NotIn: lambda a, b: a not in b,
+    }
+)
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType({"abs": abs, "len": len, "max": max, "min": min})
+
+
+def holds(predicate: Predicate, find: Find) -> bool | None:
+    """Whether it holds; None where that is undefined. Raises PredicateError for what cannot be compared."""
+    return truth(predicate.tree, find)
+
+
+def truth(tree: ast.expr, find: Find) -> bool | None:
+    """As `holds`, of a part."""
+    match tree:
+        case ast.BoolOp(op=ast.And(), values=parts):
+            return _every([truth(part, find) for part in parts])
+        case ast.BoolOp(values=parts):
+            return _negated(_every([_negated(truth(part, find)) for part in parts]))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _negated(truth(operand, find))
+    try:
+        found = value(tree, find)
+    except Undefined:
+        return None
+    except (TypeError, IndexError, ZeroDivisionError) as error:
+        raise PredicateError(f"{ast.unparse(tree)!r}: {error}") from error
+    if found is not None and not isinstance(found, bool):
+        raise PredicateError(f"{ast.unparse(tree)!r} is {found!r}, expected true or false")
+    return found
+
+
+def _every(found: Iterable[bool | None]) -> bool | None:
+    known = set(found)
+    return False if False in known else None if None in known else True
+
+
+def _negated(found: bool | None) -> bool | None:
+    return None if found is None else not found
+
+
+def value(tree: ast.expr, find: Find) -> Any:
+    """What a part of a predicate amounts to. Raises Undefined, and TypeError for operands that do not fit."""
+    match tree:
+        case ast.Constant(value=constant):
+            return constant
+        case ast.Name(id=name):
+            return find(name)
+        case ast.Attribute(value=owner, attr=name):
+            return _attribute(value(owner, find), name, ast.unparse(owner))
+        case ast.Subscript(value=owner, slice=index):
+            return _item(value(owner, find), value(index, find))
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return tuple(value(item, find) for item in items)
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _compared(type(op), value(left, find), value(right, find))
+        case ast.Call(func=ast.Name(id="all" | "any" as name), args=[ast.GeneratorExp() as inner]):
+            return _quantified(name, inner, find)
+    return _computed(tree, find)
+
+
+def _computed(tree: ast.expr, find: Find) -> Any:
+    match tree:
+        case ast.BinOp(left=left, op=op, right=right):
+            return _ARITHMETIC[type(op)](_number(left, find), _number(right, find))
+        case ast.UnaryOp(operand=operand):
+            return -_number(operand, find)
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return _FUNCTIONS[name](*(value(argument, find) for argument in args))
+    raise PredicateError(f"{ast.unparse(tree)!r} is no part of the language")
+
+
+def _number(tree: ast.expr, find: Find) -> Any:
+    found = value(tree, find)
+    if type(found) not in (int, float):
+        raise TypeError(f"{ast.unparse(tree)} is {found!r}, expected a number")
+    return found
+
+
+def _attribute(owner: Any, name: str, text: str) -> Any:
+    found = getattr(owner, name, None)
+    if not hasattr(owner, "is_constant"):
+        raise TypeError(f"{text} is {owner!r}, which is no operand")
+    if found is None:
+        raise Undefined(name)
+    return found
+
+
+def _item(owner: Any, index: Any) -> Any:
+    if not isinstance(owner, tuple) or type(index) is not int:
+        raise TypeError(f"[{index!r}] of {owner!r}: expected a list and a whole number")
+    if not -len(owner) <= index < len(owner):
+        raise Undefined(index)
+    return owner[index]
+
+
+def _compared(op: type[ast.cmpop], left: Any, right: Any) -> bool:
+    listed = op in (ast.In, ast.NotIn)
+    if listed and not isinstance(right, tuple):
+        raise TypeError(f"{right!r} is no list")
+    for other in right if listed else (right,):
+        if _kind(left) is not _kind(other):
+            raise TypeError(f"{left!r} and {other!r} cannot be compared")
+    return _COMPARISONS[op](left, right)
+
+
+def _kind(found: Any) -> type:
+    return float if type(found) in (int, float) else type(found)
+
+
+def _quantified(name: str, inner: ast.GeneratorExp, find: Find) -> bool | None:
+    (over,) = inner.generators
+    assert isinstance(over.target, ast.Name)
+    target, items = over.target.id, value(over.iter, find)
+    if not isinstance(items, tuple):
+        raise TypeError(f"{ast.unparse(over.iter)} is {items!r}, which is no list")
+
+    def found(item: Any) -> bool | None:
+        return truth(inner.elt, lambda asked: item if asked == target else find(asked))
+
+    truths = [found(item) for item in items]
+    return _every(truths) if name == "all" else _negated(_every(map(_negated, truths)))
+
+
+# ------------------------------------------------------------------------------------ of atoms
+
+
+def atom_truth(atom: Atom, find: Find) -> bool | None:
+    """Whether an atom holds."""
+    return truth(atom.tree, find)
+
+
+def side(atom: Atom, find: Find) -> Any:
+    """What stands on the left of an atom's comparison, None where it is undefined or compares nothing."""
+    if not isinstance(atom.tree, ast.Compare):
+        return None
+    try:
+        return value(atom.tree.left, find)
+    except Undefined:
+        return None
+
+
+def distance(atom: Atom, find: Find) -> float | None:
+    """How far an ordered atom is from its limit, whichever side it is on; None where that is undefined."""
+    assert isinstance(atom.tree, ast.Compare)
+    try:
+        return float(abs(value(atom.tree.left, find) - value(atom.tree.comparators[0], find)))
+    except Undefined:
+        return None
+
+
+def members(atom: Atom, find: Find) -> tuple[Any, ...]:
+    """The list of an atom with `in`, or the one number of a comparison; () where it is undefined."""
+    assert isinstance(atom.tree, ast.Compare)
+    try:
+        found = value(atom.tree.comparators[0], find)
+    except Undefined:
+        return ()
+    return found if isinstance(found, tuple) else (found,)
+
+
+def feature_value(text: str, find: Find) -> Any:
+    """The value of a feature as it stands in a predicate, None where it is undefined."""
+    try:
+        return value(ast.parse(text, mode="eval").body, find)
+    except Undefined:
+        return None

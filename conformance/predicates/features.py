@@ -1,0 +1,164 @@
+"""The features of one application of an operator, by the names that predicates call them.
+
+- An argument has the name that torch's schema gives it (`dim`, `alpha`, `keepdim`, `groups`, `weight`, `tensors`);
+  `x` and `y` are the first two operands, `out` is the first result, and `value` the number beside the constraint.
+- Operands have `rank`, `shape`, `elements`, `bytes`, `dtype`, `is_constant`, and where they are quantised `scale` and
+  `zero_point`. A list of operands is a list of those; dimensions count from the front, also where a program counts
+  them from the back.
+- Convolutions and pools have `kernel_h`, `kernel_w`, `stride_h`, `padding_w`, `dilation_h` and so on (`_d` for the
+  depth of volumes; lines have only `_w`), and convolutions `in_channels` and `out_channels`.
+- `batch`, `channels`, `height` and `width` are the sizes of `x` as images have them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from npu_assay.conformance.constraints import nearest
+from npu_assay.conformance.predicates.evaluation import Undefined
+from npu_assay.conformance.predicates.grammar import Predicate, PredicateError
+
+CONVOLUTIONS = frozenset({"aten.convolution.default", "aten.conv1d.default", "aten.conv2d.default"})
+POOLS = frozenset(
+    f"aten.{name}"
+    for name in (
+        *("avg_pool1d.default", "avg_pool2d.default", "max_pool1d.default"),
+        *("max_pool2d.default", "max_pool2d_with_indices.default"),
+    )
+)
+WINDOW = ("kernel", "stride", "padding", "dilation")
+DIRECTIONS = ("d", "h", "w")
+IMAGE: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {"batch": (0, 1), "channels": (1, 2), "height": (-2, 4), "width": (-1, 3)}
+)
+"""Sizes of `x`: which of them, and the least rank at which it has that meaning."""
+DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "start_dim", "end_dim"})
+BYTES: Mapping[str, int] = MappingProxyType(
+    {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int64": 8, "float64": 8}
+)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor of an application, as a device sees it: `dtype` is that of the codes where it is quantised."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    is_constant: bool = False
+    scale: float | None = None
+    zero_point: int | None = None
+    is_per_channel: bool = False
+    is_quantized: bool = False
+    bits: int | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Its numbers' bytes, rounded up; scales not counted."""
+        bits = 8 * BYTES.get(self.dtype, 4) if self.bits is None else self.bits
+        return -(-self.elements * bits // 8)
+
+
+@dataclass(frozen=True)
+class Application:
+    """One application: arguments by their names in torch's schema, and the results. Lists are tuples."""
+
+    op: str
+    arguments: Mapping[str, Any]
+    results: tuple[Operand, ...]
+    value: Any = None
+
+    def find(self, name: str) -> Any:
+        """The feature of this name. Raises Undefined where the application lacks it."""
+        found = self.arguments[name] if name in self.arguments else self._derived(name)
+        if found is None:
+            raise Undefined(name)
+        return self._from_the_front(found) if name in DIMENSIONS else found
+
+    def with_value(self, value: Any) -> Application:
+        """The same, of a constraint with this value."""
+        return Application(self.op, self.arguments, self.results, value)
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """Every tensor argument in the schema's order, those of lists one by one."""
+        return tuple(_operands(self.arguments.values()))
+
+    def _derived(self, name: str) -> Any:
+        if name == "value":
+            return self.value
+        if name == "out":
+            return self.results[0]
+        if name in ("x", "y"):
+            index = "xy".index(name)
+            return self.operands[index] if index < len(self.operands) else None
+        if name in IMAGE:
+            index, least = IMAGE[name]
+            shape = self.operands[0].shape if self.operands else ()
+            return shape[index] if len(shape) >= least else None
+        return self._of_windows(name)
+
+    def _of_windows(self, name: str) -> Any:
+        if name in ("in_channels", "out_channels") and self.op in CONVOLUTIONS:
+            return (self.operands[0] if name == "in_channels" else self.results[0]).shape[1]
+        kind, _, direction = name.partition("_")
+        if self.op not in CONVOLUTIONS | POOLS or kind not in WINDOW or direction not in DIRECTIONS:
+            return None
+        sizes = self._window(kind)
+        place = DIRECTIONS.index(direction) - len(DIRECTIONS)
+        return sizes[place] if -place <= len(sizes) else None
+
+    def _window(self, kind: str) -> tuple[int, ...]:
+        """The sizes of a window in every direction that it has; a pool without strides has those of its kernel."""
+        if kind == "kernel" and self.op in CONVOLUTIONS:
+            shape: tuple[int, ...] = self.arguments["weight"].shape
+            return shape[2:]
+        found = self.arguments.get("kernel_size" if kind == "kernel" else kind)
+        if kind == "stride" and not found:
+            return self._window("kernel")
+        directions = 1 if "1d" in self.op else 2 if "2d" in self.op else len(self._window("kernel"))
+        listed = found if isinstance(found, tuple) else (found,) if type(found) is int else ()
+        return listed * directions if len(listed) == 1 else listed
+
+    def _from_the_front(self, found: Any) -> Any:
+        rank = self.results[0].rank if "unsqueeze" in self.op else self.operands[0].rank
+        if isinstance(found, tuple):
+            return tuple(map(self._from_the_front, found))
+        return found + rank if found < 0 else found
+
+
+def _operands(arguments: Any) -> Iterator[Operand]:
+    for found in arguments:
+        if isinstance(found, Operand):
+            yield found
+        elif isinstance(found, tuple):
+            yield from _operands(found)
+
+
+def known_names(application: Application) -> tuple[str, ...]:
+    """Every name that a predicate about this operator may begin with."""
+    windows = [f"{kind}_{direction}" for kind in WINDOW for direction in DIRECTIONS]
+    of_windows = windows if application.op in CONVOLUTIONS | POOLS else []
+    channels = ["in_channels", "out_channels"] if application.op in CONVOLUTIONS else []
+    operands = ["x", "y"][: len(application.operands)]
+    return (*application.arguments, *operands, "out", "value", *IMAGE, *channels, *of_windows)
+
+
+def check_names(predicate: Predicate, application: Application) -> None:
+    """Raise PredicateError, which names the nearest, for a name that no application of the operator has."""
+    known = known_names(application)
+    for name in predicate.bases:
+        if name not in known:
+            near = nearest(name, known, len(known))
+            raise PredicateError(f"unknown feature {name!r} of {application.op}{near}")

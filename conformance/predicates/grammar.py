@@ -1,0 +1,278 @@
+"""The language of predicates: a small subset of Python's expressions, read with `ast` and never run as Python.
+
+    kernel_h * dilation_h <= 64         stride_h in (1, 2, 4)       x.rank < 4 or x.shape[3] % 4 == 0
+    weight.bytes <= 512 * 1024          other.is_constant           all(t.shape[1] % 16 == 0 for t in tensors)
+
+Numbers, texts, features, `+ - * // %`, powers of numbers, comparisons, `in`, `and`, `or`, `not`, lists in parentheses,
+`min`, `max`, `abs`, `len`, and `all` or `any` over a list of operands. What a feature is says `features`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from npu_assay.conformance.constraints import nearest
+
+LONGEST, DEEPEST, LARGEST = 400, 24, 2**40
+ATTRIBUTES = (
+    *("bytes", "dtype", "elements", "is_constant", "is_per_channel", "is_quantized"),
+    *("rank", "scale", "shape", "zero_point"),
+)
+"""What can be asked of an operand."""
+FUNCTIONS = ("abs", "len", "max", "min")
+QUANTIFIERS = ("all", "any")
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+_ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_COMPARISONS = (*_ORDERED, ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+
+
+class PredicateError(ValueError):
+    """A text that is no predicate; the message says what was found where, and what is expected."""
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A part of a predicate that is true or false and has no `and`, `or` or `not` in it. `features` as they stand."""
+
+    tree: ast.expr
+    text: str
+    features: tuple[str, ...]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it compares two numbers by size, so that it has a limit."""
+        return isinstance(self.tree, ast.Compare) and isinstance(self.tree.ops[0], _ORDERED)
+
+    @property
+    def quantified(self) -> bool:
+        """Whether it is about every operand of a list."""
+        return isinstance(self.tree, ast.Call)
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A text of the language, read: `tree` has nothing in it that the language does not have."""
+
+    text: str
+    tree: ast.expr = field(compare=False, repr=False)
+
+    @cached_property
+    def atoms(self) -> tuple[Atom, ...]:
+        """Its atoms, each once, from left to right."""
+        found = {ast.unparse(tree): tree for tree in _leaves(self.tree)}
+        return tuple(Atom(tree, text, tuple(features_in(tree))) for text, tree in found.items())
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The whole numbers in it, and what numbers alone amount to: 524288 of `512 * 1024`."""
+        found = {_amount(tree) for tree in ast.walk(self.tree)}
+        return tuple(sorted(n for n in found if n is not None))
+
+    @cached_property
+    def bases(self) -> tuple[str, ...]:
+        """The names that features begin with, but for those that `all` and `any` bind, each once."""
+        return tuple(dict.fromkeys(_bases(self.tree, frozenset())))
+
+
+def parse_predicate(text: str) -> Predicate:
+    """Read a predicate. Raises PredicateError."""
+    if len(text) > LONGEST:
+        raise PredicateError(f"{len(text)} characters, expected at most {LONGEST}")
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        said = error.msg if isinstance(error, SyntaxError) else type(error).__name__
+        raise PredicateError(f"{text!r} is no expression: {said}") from error
+    return Predicate(text.strip(), _truth(_chains_apart(tree), 0))
+
+
+def _amount(tree: ast.AST) -> int | None:
+    """What a part amounts to that has only whole numbers in it."""
+    match tree:
+        case ast.Constant(value=found) if type(found) is int:
+            return found
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Pow() as op, right=right):
+            a, b = _amount(left), _amount(right)
+            return None if a is None or b is None else _product(op, a, b)
+    return None
+
+
+def _product(op: ast.operator, a: int, b: int) -> int | None:
+    """Their product or power, None where it is beyond what a limit can be."""
+    if isinstance(op, ast.Mult):
+        return a * b
+    return a**b if 0 <= a <= 16 and 0 <= b <= 40 and a**b <= LARGEST else None
+
+
+def features_in(tree: ast.expr) -> Iterator[str]:
+    """The features of a checked tree, as they stand, each once: `x.shape[2]`, `kernel_h`."""
+    return iter(dict.fromkeys(_features(tree)))
+
+
+def _features(tree: ast.AST) -> Iterator[str]:
+    if isinstance(tree, ast.Call):
+        for argument in tree.args:
+            yield from _features(argument)
+    elif isinstance(tree, ast.GeneratorExp):
+        yield ast.unparse(tree.generators[0].iter)
+    elif isinstance(tree, ast.Name | ast.Attribute | ast.Subscript):
+        yield ast.unparse(tree)
+        if isinstance(tree, ast.Subscript):
+            yield from _features(tree.slice)
+    else:
+        for child in ast.iter_child_nodes(tree):
+            yield from _features(child)
+
+
+def _bases(tree: ast.AST, bound: frozenset[str]) -> Iterator[str]:
+    if isinstance(tree, ast.Name):
+        if tree.id not in bound:
+            yield tree.id
+    elif isinstance(tree, ast.GeneratorExp):
+        (over,) = tree.generators
+        assert isinstance(over.target, ast.Name)
+        yield from _bases(over.iter, bound)
+        yield from _bases(tree.elt, bound | {over.target.id})
+    elif isinstance(tree, ast.Call):
+        for argument in tree.args:
+            yield from _bases(argument, bound)
+    else:
+        for child in ast.iter_child_nodes(tree):
+            yield from _bases(child, bound)
+
+
+def _leaves(tree: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(tree, ast.BoolOp):
+        for part in tree.values:
+            yield from _leaves(part)
+    elif isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
+        yield from _leaves(tree.operand)
+    else:
+        yield tree
+
+
+# ------------------------------------------------------------------------------------ checks
+
+
+class _Apart(ast.NodeTransformer):
+    """`1 <= a <= 3` is two comparisons."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        ends = [node.left, *node.comparators]
+        parts = [ast.Compare(a, [op], [b]) for a, op, b in zip(ends, node.ops, ends[1:], strict=False)]
+        return ast.BoolOp(ast.And(), list[ast.expr](parts))
+
+
+def _chains_apart(tree: ast.expr) -> ast.expr:
+    try:
+        found: ast.expr = _Apart().visit(tree)
+    except RecursionError:
+        raise PredicateError("nested too deeply") from None
+    return found
+
+
+def _truth(tree: ast.expr, depth: int) -> ast.expr:
+    """Check what is to be true or false. Raises PredicateError."""
+    if depth > DEEPEST:
+        raise PredicateError("nested too deeply")
+    if isinstance(tree, ast.BoolOp):
+        for part in tree.values:
+            _truth(part, depth + 1)
+    elif isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
+        _truth(tree.operand, depth + 1)
+    elif isinstance(tree, ast.Compare):
+        _comparison(tree, depth)
+    elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in QUANTIFIERS:
+        _quantified(tree, depth)
+    elif isinstance(tree, ast.Name | ast.Attribute | ast.Subscript):
+        _value(tree, depth)
+    else:
+        raise _unexpected(tree, "a comparison, or a feature that is true or false")
+    return tree
+
+
+def _comparison(tree: ast.Compare, depth: int) -> None:
+    (op,), (right,) = tree.ops, tree.comparators
+    if not isinstance(op, _COMPARISONS):
+        raise _unexpected(tree, "one of < <= > >= == != in")
+    _value(tree.left, depth + 1)
+    if isinstance(op, ast.In | ast.NotIn) and not isinstance(right, ast.Tuple | ast.List):
+        _value(right, depth + 1)
+    elif isinstance(right, ast.Tuple | ast.List):
+        for item in right.elts:
+            _value(item, depth + 1)
+    else:
+        _value(right, depth + 1)
+
+
+def _quantified(tree: ast.Call, depth: int) -> None:
+    """`all(... t ... for t in tensors)`."""
+    inner = tree.args[0] if len(tree.args) == 1 and not tree.keywords else None
+    if not isinstance(inner, ast.GeneratorExp) or len(inner.generators) != 1:
+        raise _unexpected(tree, "all(... for t in LIST)")
+    (over,) = inner.generators
+    if over.ifs or over.is_async or not isinstance(over.target, ast.Name) or not isinstance(over.iter, ast.Name):
+        raise _unexpected(tree, "all(... for t in LIST)")
+    _truth(inner.elt, depth + 1)
+
+
+def _value(tree: ast.expr, depth: int) -> None:
+    """Check a number, a text or a feature. Raises PredicateError."""
+    if depth > DEEPEST:
+        raise PredicateError("nested too deeply")
+    if isinstance(tree, ast.Constant):
+        _constant(tree)
+    elif isinstance(tree, ast.Name | ast.Attribute | ast.Subscript):
+        _feature(tree, depth)
+    else:
+        for part in _parts(tree):
+            _value(part, depth + 1)
+
+
+def _constant(tree: ast.Constant) -> None:
+    found = tree.value
+    if isinstance(found, bool | str) or (isinstance(found, int | float) and abs(found) <= LARGEST):
+        return
+    raise _unexpected(tree, f"a number of at most {LARGEST}, a text, True or False")
+
+
+def _feature(tree: ast.Name | ast.Attribute | ast.Subscript, depth: int) -> None:
+    match tree:
+        case ast.Name():
+            return
+        case ast.Attribute(value=ast.Name() | ast.Subscript(value=ast.Name()) as owner, attr=name):
+            if name not in ATTRIBUTES:
+                near = nearest(name, ATTRIBUTES, len(ATTRIBUTES))
+                raise PredicateError(f"unknown feature {ast.unparse(tree)!r}{near}")
+            _value(owner, depth + 1)
+        case ast.Subscript(value=ast.Name() | ast.Attribute() as owner, slice=index) if not isinstance(
+            index, ast.Slice | ast.Tuple
+        ):
+            _value(owner, depth + 1)
+            _value(index, depth + 1)
+        case _:
+            raise _unexpected(tree, "a feature")
+
+
+def _parts(tree: ast.expr) -> Sequence[ast.expr]:
+    """What a computed number is made of. Raises PredicateError for anything else."""
+    match tree:
+        case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
+            return left, right
+        case ast.BinOp(op=ast.Pow()) if _amount(tree) is not None:
+            return ()
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return (operand,)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS and args:
+            return args
+    raise _unexpected(tree, "a number or a feature")
+
+
+def _unexpected(tree: ast.expr, expected: str) -> PredicateError:
+    return PredicateError(f"found {ast.unparse(tree)!r}, expected {expected}")

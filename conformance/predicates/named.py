@@ -1,0 +1,47 @@
+"""Constraints of the suite as predicates, for rows where they stand beside constraints of the table's own.
+
+Alone they have cases that were written for them (docs/constraints.md); beside others these are generated, too. What is
+not listed here has a meaning that no predicate says: a table that needs it beside its own defines it itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+from npu_assay.conformance.predicates.grammar import parse_predicate
+from npu_assay.conformance.predicates.own import Rule
+
+NAMED: Mapping[str, str] = MappingProxyType(
+    {
+        "alpha": "alpha == value",
+        "batch": "batch == value",
+        "ceil_mode": "ceil_mode == value",
+        "dilation": "dilation_h == value and dilation_w == value",
+        "keepdim": "keepdim == value",
+        "kernel_area": "kernel_h * kernel_w <= value",
+        "kernel_height": "kernel_h <= value",
+        "max_elements": "x.elements <= value",
+        "max_input_rank": "x.rank <= value",
+        "max_rank": "x.rank <= value",
+        "min_rank": "x.rank >= value",
+        "rank": "x.rank == value",
+        "same_shape": "x.shape == y.shape",
+        "stride_h": "stride_h in value",
+    }
+)
+WHATEVER_SIZES = frozenset(
+    {
+        *("configs", "dtype", "mixed_dtype", "nonempty", "open_sizes", "per_tensor", "precision"),
+        *("quantized", "quantized_inputs", "quantized_outputs", "rescale", "same_qparams", "static_bias"),
+        *("static_shape", "static_weights", "unfused", "weight_axis", "weight_zero_point"),
+    }
+)
+"""Constraints on types, scales and constants, which a program keeps or breaks whatever its sizes and arguments are."""
+
+
+@cache
+def named_rule(code: str) -> Rule | None:
+    """The suite's constraint of this code as a predicate; None for one that no predicate says."""
+    return Rule(code, parse_predicate(NAMED[code])) if code in NAMED else None

@@ -1,0 +1,71 @@
+"""What `[constraints]` of a table says of a code: a sentence, and perhaps a predicate or why no case can reach it.
+
+    lanes = { says = "input channels must be a multiple of {value}", holds = "in_channels % value == 0" }
+    fits_sram = { says = "the whole model must fit the memory", unchecked = "the suite's models all do" }
+
+A code that is only a sentence means what the suite takes it for (docs/constraints.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from npu_assay.conformance.predicates.grammar import Predicate, PredicateError, parse_predicate
+from npu_assay.conformance.schema import TableError, check_keys, check_text, check_type
+
+KEYS: Mapping[str, type] = {"says": str, "holds": str, "unchecked": str}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A code that a table defines: `holds`, or the reason why no case can be about it."""
+
+    code: str
+    holds: Predicate | None
+    unchecked: str = ""
+
+
+@dataclass(frozen=True)
+class Own:
+    """The codes of a table that it defines itself."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def rule(self, code: str) -> Rule | None:
+        """The definition of a code; None where the suite's meaning holds."""
+        return next((rule for rule in self.rules if rule.code == code), None)
+
+
+def read_own(data: Mapping[str, Any], file: str) -> tuple[dict[str, str], Own]:
+    """Sentences by code, and definitions, of `[constraints]`. Raises TableError."""
+    sentences, rules = dict[str, str](), list[Rule]()
+    for code, found in data.items():
+        where = f"{file}: constraints: {code}"
+        if isinstance(found, str):
+            sentences[code] = found
+            continue
+        if not isinstance(found, dict):
+            raise TableError(f"{where}: expected a sentence, or {{ says, holds }}, found {found!r}")
+        sentences[code], rule = _defined(code, found, where)
+        rules.append(rule)
+    return sentences, Own(tuple(rules))
+
+
+def _defined(code: str, data: Mapping[str, Any], where: str) -> tuple[str, Rule]:
+    check_keys(data, KEYS, {"says"}, where)
+    for key in data:
+        check_type(data[key], str, f"{where}: {key}")
+        check_text(data[key], f"{where}: {key}")
+    if ("holds" in data) == ("unchecked" in data):
+        raise TableError(f"{where}: expected either 'holds' or 'unchecked' beside 'says'")
+    if "unchecked" in data:
+        return data["says"], Rule(code, None, data["unchecked"])
+    try:
+        predicate = parse_predicate(data["holds"])
+    except PredicateError as error:
+        raise TableError(f"{where}: holds: {error}") from error
+    if ("value" in predicate.bases) != ("{value}" in data["says"]):
+        raise TableError(f"{where}: 'holds' and 'says' must both have the value, or neither: {data['holds']!r}")
+    return data["says"], Rule(code, predicate)
