@@ -24,6 +24,7 @@ from npu_assay.conformance.commands.shared import (
     timeout_option,
     usage_errors,
 )
+from npu_assay.conformance.commands.table import table as table_group
 from npu_assay.conformance.commands.verify import verify
 
 if TYPE_CHECKING:
@@ -245,6 +246,7 @@ main.add_command(judge)
 main.add_command(mutate)
 main.add_command(new)
 main.add_command(package)
+main.add_command(table_group)
 main.add_command(verify)
 
 

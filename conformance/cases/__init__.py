@@ -132,6 +132,16 @@ def every_operator() -> frozenset[str]:
     return frozenset((*INT8, *integer.FAMILIES, *typed.FAMILIES))
 
 
+def has_cases(operator: str, precision: str) -> bool:
+    """Whether there are cases for an operator in a number type; "" is static int8, of which a row says nothing."""
+    if not precision:
+        return operator in INT8
+    try:
+        return bool(_drafts(Row(operator, "", operator, None, (), (precision,)), precision, Limits()))
+    except KeyError:
+        return False
+
+
 def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
     """What case functions may know of a row, in one of its precisions."""
     where = f"{table.name}@{table.version}: {row.name}{f' ({precision})' if precision else ''}"

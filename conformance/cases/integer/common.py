@@ -228,7 +228,8 @@ def scales_of(q: Quant, axis: int, size: int) -> Quant:
 
 def _zero(u: Use, zero_point: int) -> Use:
     x = u.values[0]
-    assert x.quant is not None
+    if x.quant is None:  # an operator of integers and truths, which nobody quantises
+        raise KeyError(u.op)
     return replace(u, values=(replace(x, quant=replace(x.quant, zero_point=zero_point)), *u.values[1:]))
 
 

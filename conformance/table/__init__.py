@@ -32,7 +32,7 @@ class TableBombError(TableError):
     """A file that would take hours or gigabytes to read: no run can have had it."""
 
 
-FOLDER = Path(__file__).parent / "tables"
+FOLDER = Path(__file__).parent.parent / "tables"
 SCHEMAS = (1, 2)
 """1: a constraint of `[constraints]` is a sentence. 2: it may also be a definition, as `predicates.own` reads it."""
 TOP: Mapping[str, type] = {

@@ -1,0 +1,134 @@
+"""`assay table`: check, compare, print, rewrite and import tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from npu_assay.conformance.commands.shared import plain, usage_errors
+
+CLEAN, FOUND = 0, 1
+
+
+@click.group()
+def table() -> None:
+    """Work on operator support tables.
+
+    TABLE is the name of a table that ships with the suite (neutron@1.3), or a file.
+    """
+
+
+@table.command()
+@click.argument("names", metavar="TABLE...", nargs=-1, required=True)
+def lint(names: tuple[str, ...]) -> None:
+    """List everything in a TABLE that keeps rows from being certified, or that no case checks.
+
+    Exit codes: 0 nothing found, 1 something, 2 a table that cannot be read.
+    """
+    found = 0
+    with usage_errors():
+        from npu_assay.conformance.table import load_table
+        from npu_assay.conformance.table.lint import findings
+
+        for name in names:
+            for finding in findings(load_table(name)):
+                click.echo(f"{name}: {plain(finding)}")
+                found += 1
+    click.echo(f"{found} findings" if found != 1 else "1 finding")
+    raise SystemExit(FOUND if found else CLEAN)
+
+
+@table.command("diff")
+@click.argument("a", metavar="TABLE")
+@click.argument("b", metavar="TABLE")
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+def diff_(a: str, b: str, as_json: bool) -> None:
+    """Show what changed from one TABLE to another: rows, precisions, constraints, definitions.
+
+    Exit codes: 0 the same, 1 different, 2 one of them cannot be read.
+    """
+    with usage_errors():
+        from npu_assay.conformance.table import load_table
+        from npu_assay.conformance.table.changes import changes
+
+        found = changes(load_table(a), load_table(b))
+    if as_json:
+        click.echo(json.dumps([vars(change) for change in found], indent=2))
+    else:
+        for change in found:
+            click.echo(plain(str(change)))
+        click.echo(f"{len(found)} differences" if len(found) != 1 else "1 difference")
+    raise SystemExit(FOUND if found else CLEAN)
+
+
+@table.command()
+@click.argument("name", metavar="TABLE")
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the page there.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+def reference(name: str, out: Path | None, force: bool) -> None:
+    """Print a TABLE as a page of Markdown: every row, its constraints in words, how many cases each has."""
+    with usage_errors():
+        from npu_assay.conformance.table import load_table
+        from npu_assay.conformance.table.reference import page
+
+        _written(page(load_table(name)), out, force)
+
+
+@table.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+def upgrade(files: tuple[Path, ...]) -> None:
+    """Rewrite a table's FILE in the newest schema; comments and order stay."""
+    with usage_errors():
+        from npu_assay.conformance.table.upgrade import NEWEST, upgrade
+
+        for file in files:
+            done = upgrade(file)
+            click.echo(f"{file}: {'now' if done else 'already'} schema {NEWEST}")
+
+
+@table.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", required=True, help="What the table is called: my_npu.")
+@click.option("--version", "release", default="0.1", show_default=True, help="Its version.")
+@click.option("--backend-id", metavar="ID", help="The compiler's name; else NAME with Backend behind it.")
+@click.option("--out", metavar="TABLE", type=click.Path(path_type=Path), help="Write the table there.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+def import_(file: Path, name: str, release: str, backend_id: str | None, out: Path | None, force: bool) -> None:
+    """Make a table of a published one: FILE is CSV or Markdown, with a line of headings.
+
+    What could not be read of a constraint is kept and marked `unchecked`; operators that the suite does not know stand
+    in comments at the end. 'assay table lint' says what is left to do.
+    """
+    with usage_errors():
+        from npu_assay.conformance.errors import UsageError
+        from npu_assay.conformance.table import read_table
+        from npu_assay.conformance.table.published import entries, imported
+
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+        except OSError as error:
+            raise UsageError(f"{file}: cannot read it: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{file}: not UTF-8 text at byte {error.start}") from error
+        identity = backend_id or "".join(part.capitalize() for part in name.split("_")) + "Backend"
+        made = imported(entries(text, file.name), name, release, identity, f"imported from {file.name}")
+        read_table(made.encode(), file.name)
+        _written(made, out, force)
+
+
+def _written(text: str, out: Path | None, force: bool) -> None:
+    from npu_assay.conformance.errors import UsageError
+    from npu_assay.files import write_whole
+
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    if out.exists() and not force:
+        raise UsageError(f"{out}: it exists already, expected a new file (--force writes over it)")
+    try:
+        write_whole(out, text.encode())
+    except OSError as error:
+        raise UsageError(f"{out}: cannot write it: {error.strerror}") from error
+    click.echo(out)

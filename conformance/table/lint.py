@@ -1,0 +1,45 @@
+"""`assay table lint`: everything that is wrong with a table, not only the first thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from npu_assay.conformance.cases import every_operator
+from npu_assay.conformance.cases.limits import LimitError
+from npu_assay.conformance.coverage import coverage, failures
+from npu_assay.conformance.operator_names import nearest_operators
+from npu_assay.conformance.selection import SelectionError, all_cases
+from npu_assay.conformance.table import Row, Table
+
+
+def findings(table: Table) -> Iterator[str]:
+    """What keeps rows of a table from being certified, or says nothing, row by row, in the table's order."""
+    known = every_operator()
+    for row in table.every_row:
+        if row in table.refused and not row.precisions:
+            continue  # the suite asks nothing about it
+        if row.name not in known:
+            yield f"{row.name}: the suite has no cases for this operator{nearest_operators(row.name, known)}"
+            continue
+        yield from _of_row(table, row)
+    for rule in table.own.rules:
+        if rule.unchecked:
+            rows = [row.name for row in table.rows if rule.code in table.codes(row)]
+            yield f"{rule.code}: no case checks it in {_counted(rows)}: {rule.unchecked}"
+
+
+def _of_row(table: Table, row: Row) -> Iterator[str]:
+    refused = row in table.refused
+    alone = replace(table, rows=() if refused else (row,), refused=(row,) if refused else (), rewritten=())
+    try:
+        cases = all_cases(alone)
+    except (SelectionError, LimitError) as error:
+        yield str(error)
+        return
+    if not refused:
+        yield from failures(coverage(alone, cases))
+
+
+def _counted(rows: list[str]) -> str:
+    return rows[0] if len(rows) == 1 else f"{len(rows)} rows"
