@@ -325,7 +325,7 @@ FAULTS = {
         (RELU, RELU + DOCUMENTED.replace("operators = [", "rows = [")),
         "toy@1.0.toml: rewritten: sqrt.default: unknown key 'rows'",
     ),
-    "other schema": (("schema = 1", "schema = 2"), "toy@1.0.toml: schema is 2, expected 1"),
+    "other schema": (("schema = 1", "schema = 3"), "toy@1.0.toml: schema is 3, expected one of [1, 2]"),
     "no TOML": (("schema = 1", "schema ="), "toy@1.0.toml: Invalid value (at line 1"),
 }
 
