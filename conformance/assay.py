@@ -26,6 +26,7 @@ from npu_assay.conformance.isolation.crew import Crew
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.nursery import Subject
 from npu_assay.conformance.journal import Identity, journal
+from npu_assay.conformance.outside import check_apart
 from npu_assay.conformance.package import results_text, sha256, write_package
 from npu_assay.conformance.preserved import check_preserved
 from npu_assay.conformance.report.data import Report, make_report
@@ -78,6 +79,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
             stack.enter_context(held(request.table))
         crew = stack.enter_context(Crew(_subject(request)))
         known = crew.about
+        check_apart(known.sources)
         path = request.table or known.table
         table_file = stack.enter_context(held(path))
         table = load_table(path)

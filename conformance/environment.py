@@ -9,18 +9,21 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from npu_assay.reference.outside import packages
+
 SUITE = ("npu_assay.conformance", "npu_assay.reference", "npu_assay.partitioners.exir")
 LIBRARIES = ("torch", "numpy", "onnx")
 
 
 def environment() -> dict[str, str]:
-    """Python, platform and the libraries that compute."""
+    """Python, platform, the libraries that compute, and the packages that bring operators, by their digests."""
     return {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
         "system": platform.system(),
         "machine": platform.machine(),
         **{name: installed_version(name) for name in LIBRARIES},
+        **{f"operators of {name}": digest for name, digest in packages().items()},
     }
 
 

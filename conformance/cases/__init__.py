@@ -36,6 +36,7 @@ from npu_assay.conformance.memory import many_records
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_rule
 from npu_assay.conformance.predicates.own import Rule
 from npu_assay.conformance.table import INTEGER_PRECISIONS, Row, Table
+from npu_assay.reference.outside import outside_operators
 
 Family = Callable[[Limits], list[Draft]]
 
@@ -123,12 +124,14 @@ def operators(row: Row) -> Iterable[str]:
     """The operators that there are cases for in the number types of this row."""
     if not row.precisions:
         return INT8
-    return integer.FAMILIES if set(INTEGER_PRECISIONS) & set(row.precisions) else typed.FAMILIES
+    if set(INTEGER_PRECISIONS) & set(row.precisions):
+        return (*integer.FAMILIES, *outside_operators())
+    return typed.FAMILIES
 
 
 def every_operator() -> frozenset[str]:
     """The operators that there are cases for in some number type."""
-    return frozenset((*INT8, *integer.FAMILIES, *typed.FAMILIES))
+    return frozenset((*INT8, *integer.FAMILIES, *typed.FAMILIES, *outside_operators()))
 
 
 def has_cases(operator: str, precision: str) -> bool:

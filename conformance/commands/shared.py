@@ -49,9 +49,10 @@ def usage_errors() -> Iterator[None]:
     """One line and exit code 2 for what the user can put right."""
     from npu_assay.conformance.errors import UsageError
     from npu_assay.conformance.table import TableError
+    from npu_assay.reference.outside import OutsideError
 
     try:
         yield
-    except (UsageError, TableError) as error:
+    except (UsageError, TableError, OutsideError) as error:
         click.echo(f"assay: {plain(str(error))}", err=True)
         raise SystemExit(UNUSABLE) from None

@@ -18,6 +18,7 @@ from npu_assay.conformance.cases.integer import (
     selection,
 )
 from npu_assay.conformance.cases.integer.common import Family
+from npu_assay.conformance.cases.integer.outside import outside
 from npu_assay.conformance.cases.integer.spelling import INT8, INT16, INTEGERS, PER_CHANNEL
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import Draft
@@ -50,7 +51,7 @@ def drafts(row: Row, precision: str, known: Limits) -> list[Draft]:
 
     Raises KeyError for a row that there are none for.
     """
-    found = FAMILIES[row.name](precision, known)
+    found = (FAMILIES[row.name] if row.name in FAMILIES else outside(row.name))(precision, known)
     if precision == INT8 or (precision == INTEGERS and INT8 not in row.precisions):
         return found
     shown = {id(draft) for draft in thinned(found, FEW)}

@@ -1,0 +1,55 @@
+"""A backend of one operator, which npu-assay does not know: `assay_glu`, installed beside it, brings that."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+
+from npu_assay.partitioners.exir import Backend, BackendDetails, CompileSpec, PreprocessResult
+from npu_assay.partitioners.exir.simple import ClusterPartitioner, only_cluster
+
+TABLE = str(Path(__file__).with_name("glu_npu@1.0.toml"))
+
+
+class GluPartitioner(ClusterPartitioner):
+    """Every quantised glu."""
+
+    backend_id = "GluNpuBackend"
+    rules: ClassVar = {"aten.glu.default": ()}
+
+
+class GluNpuBackend(BackendDetails):
+    """Its name is the backend id."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        """What the operator is, as JSON."""
+        header, _ = only_cluster(edge_program).describe()
+        return PreprocessResult(json.dumps(header).encode())
+
+
+class GluRuntime:
+    """The device: gates from a table of 256, products of integers, one rounding."""
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
+        """What the compiler wrote, and the gates of every code in steps of 2**-30."""
+        header = json.loads(processed_bytes)
+        (x,) = header["operands"]
+        reals = (torch.arange(-128, 128, dtype=torch.float64) - x["zero_point"]) * x["scale"]
+        return header, torch.round(torch.sigmoid(reals) * 2**30).to(torch.int64)
+
+    def execute(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The codes of the result."""
+        header, gates = handle
+        (x,), y = header["operands"], header["output"]
+        first, second = inputs[0].to(torch.int64).chunk(2, header["arguments"]["dim"])
+        products = (first - x["zero_point"]) * gates[second + 128]
+        steps = torch.floor(products * (x["scale"] / y["scale"] / 2**30) + 0.5).to(torch.int64)
+        return [(steps + y["zero_point"]).clamp(y["qmin"], y["qmax"]).to(torch.int8).contiguous()]
+
+
+backend = Backend("glu_npu", TABLE, GluPartitioner, GluNpuBackend, GluRuntime())
