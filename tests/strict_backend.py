@@ -182,3 +182,17 @@ def without(code: str) -> Backend:
         }
 
     return Backend("strict", TABLE, Forgetful, StrictBackend, StrictRuntime())
+
+
+def wide_and_coarse(node: fx.Node) -> bool:
+    """A convolution with a kernel of 5 rows that goes on by 4."""
+    return rank(node.args[0]) == 4 and _kernel(node)[0] == 5 and _strides(node)[0] == 4
+
+
+def backend_that_also_refuses(op: str, check: Callable[[fx.Node], bool]) -> Backend:
+    """The same, with one more limit, which the table does not have."""
+
+    class Narrow(StrictPartitioner):
+        rules: ClassVar = {**StrictPartitioner.rules, op: (*StrictPartitioner.rules[op], _breaks("more", check))}
+
+    return Backend("strict", TABLE, Narrow, StrictBackend, StrictRuntime())

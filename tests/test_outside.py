@@ -68,7 +68,7 @@ def test_a_wrong_device_fails(fault: str, monkeypatch: pytest.MonkeyPatch) -> No
     table, backend = load_table(TABLE), load_backend("glu_npu:backend")
     right: Any = backend.runtime.execute
 
-    def wrong(handle: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    def wrong(handle: Any, inputs: list[torch.Tensor]) -> Any:
         header, gates = handle
         if fault == "halves":
             return right(handle, [torch.cat([*reversed(inputs[0].chunk(2, -1))], -1)])

@@ -56,3 +56,12 @@ def test_every_limit_has_cases_on_both_sides_or_a_reason() -> None:
 def test_what_no_case_can_reach_has_the_reason_of_the_table() -> None:
     (reason,) = {record.known for record in coverage(STRICT, cases()) if record.constraint == "fits"}
     assert reason == "every model of the suite fits"
+
+
+def test_limits_are_reached_two_at_a_time() -> None:
+    """A backend that takes strides of 4 and kernels of 5, but not both at once, fails."""
+    both = [case for case in cases() if "/limits_together_" in case.id and case.row == "aten.convolution.default"]
+    assert 1 < len(both) < 30
+    narrow = strict_backend.backend_that_also_refuses("aten.convolution.default", strict_backend.wide_and_coarse)
+    failed = [case.id for case in both if run_case(case, narrow, STRICT).failures]
+    assert failed

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Pair, Search, asked_of, seen
+from npu_assay.conformance.cases.boundaries.combinations import together
+from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, seen
+from npu_assay.conformance.cases.boundaries.sides import Pair, Sides, asked_of
 from npu_assay.conformance.cases.limits import LimitError, Limits
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, inside, limit, outside
+from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, accepted, inside, limit, outside
 from npu_assay.conformance.cases.ranks import lost_text
 from npu_assay.conformance.graph import Graph
 from npu_assay.conformance.predicates.applications import application
@@ -29,8 +31,8 @@ def bounded(limits: Limits, drafts: Sequence[Draft]) -> list[Draft]:
     """
     own = [Limit(code, rule.holds, limits.own_values.get(code)) for code, rule in limits.own if rule.holds is not None]
     plain = next((d for d in drafts if (d.constraint, d.side, d.variant) == (OPERATOR, "accept", "baseline")), None)
-    if not own or plain is None:
-        return list(drafts)
+    if plain is None:
+        raise LimitError(f"{limits.where}: {_texts(own)}: the row has no plain program to begin with; {ADVICE}")
     asked = repr((own, limits.common, drafts))
     if asked not in _KNOWN:
         try:
@@ -53,8 +55,11 @@ def _bounded(limits: Limits, own: Sequence[Limit], plain: Draft, drafts: Sequenc
     if lost:
         raise LimitError(f"{limits.where}: where {_texts(own)}, there are no cases for {lost}")
     yield from fitted
+    rights = list[Look]()
     for index in range(len(own)):
-        yield from _generated(limits, search, bases, index)
+        yield from _generated(limits, search, bases, index, rights)
+    for number, look in enumerate(together(search, base, rights), 1):
+        yield accepted(f"limits_together_{number}", look.graph)
 
 
 def _once(drafts: Sequence[Draft]) -> list[Draft]:
@@ -125,10 +130,13 @@ def _open(graph: Graph) -> bool:
 # ------------------------------------------------------------------------------------ cases that are generated
 
 
-def _generated(limits: Limits, search: Search, bases: Sequence[Look], index: int) -> Iterator[Draft]:
-    """Both sides of one limit, for each atom and each feature in it."""
+def _generated(
+    limits: Limits, search: Search, bases: Sequence[Look], index: int, rights: list[Look]
+) -> Iterator[Draft]:
+    """Both sides of one limit, for each atom and each feature in it. Those that keep all limits go to `rights`, too."""
     own = search.limits[index]
-    pairs = search.pairs(index, bases)
+    sides = Sides(search, index)
+    pairs = sides.pairs(bases)
     names = _Names(own.code)
     for atom in own.predicate.atoms:
         found = {
@@ -140,13 +148,15 @@ def _generated(limits: Limits, search: Search, bases: Sequence[Look], index: int
                 f"which that decides; {ADVICE}"
             )
         for feature, pair in found.items():
-            yield from names.drafts(feature, _looks(search, index, atom, pair))
+            looks = list(_looks(sides, atom, pair))
+            rights += [look for _, look in looks if look.right]
+            yield from names.drafts(feature, looks)
 
 
-def _looks(search: Search, index: int, atom: Atom, pair: Pair) -> Iterator[tuple[str, Look]]:
+def _looks(sides: Sides, atom: Atom, pair: Pair) -> Iterator[tuple[str, Look]]:
     yield "at_limit", pair.good
     yield "outside", pair.bad
-    others = search.exact(index, atom, pair) if atom.ordered else search.others(index, atom, pair)
+    others = sides.exact(atom, pair) if atom.ordered else sides.others(atom, pair)
     right = "at_limit" if atom.ordered else "accept"
     yield from (((right if look.right else "outside"), look) for look in others)
 
@@ -159,7 +169,7 @@ class _Names:
         self._graphs = list[tuple[str, Graph]]()
         self._names = set[tuple[str, str]]()
 
-    def drafts(self, feature: str, looks: Iterator[tuple[str, Look]]) -> Iterator[Draft]:
+    def drafts(self, feature: str, looks: Sequence[tuple[str, Look]]) -> Iterator[Draft]:
         for side, look in looks:
             if (side, look.graph) in self._graphs:
                 continue

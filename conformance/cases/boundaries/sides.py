@@ -1,0 +1,227 @@
+"""Both sides of one limit: programs that keep it and programs that break it, as near to each other as can be."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from npu_assay.conformance.cases.boundaries.search import HELPERS, Look, Search
+from npu_assay.conformance.predicates.evaluation import atom_truth, distance, feature_value, side
+from npu_assay.conformance.predicates.grammar import Atom
+
+STARTS = 5  # programs that a second knob is turned from
+FEW, MORE = 1, 3  # wrong programs beside the nearest: any, and with sizes that are powers of two
+POWERS = frozenset(2**power for power in range(21))
+NEAREST, FAR = 3, (8, 16, 32, 64, 128, 256)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two programs of which one breaks a limit."""
+
+    good: Look
+    bad: Look
+
+
+class Sides:
+    """Programs on both sides of the limit number `index` of a search."""
+
+    def __init__(self, search: Search, index: int) -> None:
+        self.search, self.index, self.limit = search, index, search.limits[index]
+        self._movers: dict[str, tuple[int, ...]] = {}
+
+    def pairs(self, bases: Sequence[Look]) -> dict[tuple[str, str], Pair]:
+        """By atom and feature, the nearest two programs that differ in the atom, which decides.
+
+        Atoms and features that no two programs were found for are missing.
+        """
+        found: dict[tuple[str, str], Pair] = {}
+        starts = [*bases]
+        asked = [(a, f) for a in self.limit.predicate.atoms for f in asked_of(a, bases[0])]
+        for hard in (False, True):  # what takes one knob first: its programs are starts for the rest
+            for _ in range(2):
+                for atom, feature in asked:
+                    if (atom.text, feature) not in found:
+                        pair = self._pair(atom, feature, starts, hard)
+                        if pair is not None:
+                            found[atom.text, feature] = pair
+                            starts += [pair.good, pair.bad]
+        return found
+
+    def _pair(self, atom: Atom, feature: str, starts: Sequence[Look], hard: bool) -> Pair | None:
+        for start in (near for each in starts[:STARTS] for near in self._helped(each)) if hard else starts:
+            if start.right or start.only(self.index):
+                pair = self._flip_from(atom, feature, start)
+                if pair is not None:
+                    return pair
+        return None
+
+    def _helped(self, start: Look, without: Collection[int] = ()) -> Iterator[Look]:
+        """Programs with one knob turned, those that torch refuses left out, in the order of the distance."""
+        numbers = range(len(self.search.knobs))
+        everywhere = [() if number in without else self._helping(start, number) for number in numbers]
+        for rank in range(max(map(len, everywhere), default=0)):
+            for number, places in enumerate(everywhere):
+                if rank < len(places):
+                    near = self.search.turned(start, number, places[rank])
+                    if near is not None:
+                        yield near
+
+    def _helping(self, start: Look, number: int) -> tuple[object, ...]:
+        """The nearest places of a knob, and those that are far apart."""
+        places = self.search.places(start, number)
+        far = (place for place in places[NEAREST:] if place in FAR)
+        return (*places[:NEAREST], *far)
+
+    def _flip_from(self, atom: Atom, feature: str, start: Look) -> Pair | None:
+        for number in self._moving(feature):
+            pair = self._flip_along(atom, number, start, feature)
+            if pair is not None:
+                return pair
+        return None
+
+    def _flip_along(self, atom: Atom, number: int, start: Look, feature: str = "") -> Pair | None:
+        for place in self.search.places(start, number):
+            end = self.search.turned(start, number, place)
+            if end is not None and self._differ(atom, start, end) and _alone(atom, feature, start, end):
+                return self._closest(atom, number, start, end)
+        return None
+
+    def _moving(self, feature: str) -> tuple[int, ...]:
+        """The knobs that move a feature of the plain program."""
+        if feature not in self._movers:
+            self._movers[feature] = tuple(n for n in range(len(self.search.knobs)) if self._moves(n, feature))
+        return self._movers[feature]
+
+    def _moves(self, number: int, feature: str) -> bool:
+        start = self.search.start
+        assert start is not None
+        looks = (self.search.turned(start, number, place) for place in self.search.places(start, number))
+        near = next((look for look in looks if look is not None), None)
+        was = feature_value(feature, start.application.find)
+        return near is not None and feature_value(feature, near.application.find) != was
+
+    def _differ(self, atom: Atom, a: Look, b: Look) -> bool:
+        """Whether one breaks the limit, and no other, the other none, and of all its atoms only this one differs."""
+        if not ((a.right and b.only(self.index)) or (b.right and a.only(self.index))):
+            return False
+        finds = [self.limit.find(look.application) for look in (a, b)]
+        for other in self.limit.predicate.atoms:
+            truths = {atom_truth(other, find) for find in finds}
+            if (len(truths) == 2) != (other.text == atom.text) or None in truths:
+                return False
+        return True
+
+    def _closest(self, atom: Atom, number: int, start: Look, end: Look) -> Pair:
+        """The two as near to each other as this knob brings them."""
+        a, b = self.search.at(start, number), self.search.at(end, number)
+        if self.search.knobs[number].number and type(a) is int and type(b) is int:
+            for unit in (1, math.gcd(a, b)):
+                a, b, start, end = self._halved(atom, number, (a, b, start, end), unit)
+        return Pair(start, end) if start.right else Pair(end, start)
+
+    def _halved(
+        self, atom: Atom, number: int, ends: tuple[int, int, Look, Look], unit: int
+    ) -> tuple[int, int, Look, Look]:
+        """The ends as near as steps of `unit` bring them, while what is in the middle is like one of them."""
+        a, b, start, end = ends
+        while unit and abs(a - b) > unit:
+            middle = a + (b - a) // unit // 2 * unit if b > a else a - (a - b) // unit // 2 * unit
+            look = self.search.turned(start, number, middle)
+            if look is not None and self._differ(atom, look, end):
+                a, start = middle, look
+            elif look is not None and self._differ(atom, start, look):
+                b, end = middle, look
+            else:
+                break
+        return a, b, start, end
+
+    def others(self, atom: Atom, pair: Pair) -> Iterator[Look]:
+        """Programs beside a pair: a right one for each member of a list, wrong ones between members and beyond."""
+        sides = {self._side(atom, look) for look in (pair.good, pair.bad)}
+        wrong = 0
+        for number in self._told(pair):
+            for place in self._near(pair.good, number):
+                look = self.search.turned(pair.good, number, place)
+                if look is None or not (look.right or self._differ(atom, pair.good, look)):
+                    continue
+                found, power = self._side(atom, look), isinstance(place, int) and place in POWERS
+                if found in sides or (not look.right and wrong >= (MORE if power else FEW)):
+                    continue
+                sides.add(found)
+                wrong += not look.right
+                yield look
+
+    def _near(self, look: Look, number: int) -> tuple[object, ...]:
+        """Where a knob may be turned to, from where it stands on."""
+        places, now = self.search.places(look, number), self.search.at(look, number)
+        if not isinstance(now, int):
+            return places
+        return tuple(sorted(places, key=lambda place: abs(place - now) if isinstance(place, int) else 0))
+
+    def _told(self, pair: Pair) -> Iterator[int]:
+        good, bad = dict(pair.good.turns), dict(pair.bad.turns)
+        for number in sorted({*good, *bad}):
+            if good.get(number, self.search.knobs[number].at) != bad.get(number, self.search.knobs[number].at):
+                yield number
+
+    def _side(self, atom: Atom, look: Look) -> object:
+        return side(atom, self.limit.find(look.application))
+
+    def exact(self, atom: Atom, pair: Pair) -> Iterator[Look]:
+        """A right and a wrong program nearer to the limit of an ordered atom than a pair's, where there are some.
+
+        Sizes that are one leave the whole limit to the knob that is turned.
+        """
+        for start in (pair.good, pair.bad):
+            best, least = start, self._distance(atom, start)
+            for look in self._alone(atom, pair.good) if least > self._nearest(atom, start) else ():
+                far = self._distance(atom, look)
+                if look.right == start.right and far < least:
+                    best, least = look, far
+                if least <= self._nearest(atom, start):
+                    break
+            if best is not start:
+                yield best
+
+    def _alone(self, atom: Atom, good: Look) -> Iterator[Look]:
+        """Both programs at the limit, for each knob that moves the atom, with the others at one."""
+        moving = list(dict.fromkeys(n for f in asked_of(atom, good) for n in self._moving(f)))
+        for main in moving:
+            plain = good
+            for other in moving:
+                least = self.search.turned(plain, other, 1) if other != main else None
+                plain = least if least is not None and least.right else plain
+            for start in itertools.islice(itertools.chain((plain,), self._helped(plain, moving)), STARTS * HELPERS):
+                pair = self._flip_along(atom, main, start) if start.right else None
+                if pair is not None:
+                    yield from (pair.good, pair.bad)
+                    break
+
+    def _nearest(self, atom: Atom, look: Look) -> int:
+        """The distance of whole numbers from the limit that none is below, on this side of it."""
+        assert isinstance(atom.tree, ast.Compare)
+        within = isinstance(atom.tree.ops[0], ast.LtE | ast.GtE)
+        return int(within != bool(atom_truth(atom, self.limit.find(look.application))))
+
+    def _distance(self, atom: Atom, look: Look) -> float:
+        found = distance(atom, self.limit.find(look.application))
+        return math.inf if found is None else found
+
+
+def asked_of(atom: Atom, base: Look) -> tuple[str, ...]:
+    """The features of an atom; of `all` and `any` each operand of the list by itself."""
+    if not atom.quantified:
+        return tuple(feature for feature in atom.features if feature != "value")
+    listed = feature_value(atom.features[0], base.application.find)
+    return tuple(f"{atom.features[0]}[{index}]" for index in range(len(listed)))
+
+
+def _alone(atom: Atom, feature: str, a: Look, b: Look) -> bool:
+    """Whether of all operands in a list only this one differs."""
+    finds = (a.application.find, b.application.find)
+    others = (each for each in asked_of(atom, a) if each != feature) if atom.quantified and feature else ()
+    return all(feature_value(each, finds[0]) == feature_value(each, finds[1]) for each in others)
