@@ -228,6 +228,16 @@ def test_certify_says_what_a_table_defines(tmp_path: Path, monkeypatch: pytest.M
     assert "reduced dimensions are kept" in text
 
 
+def test_show_prints_the_predicate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(strict_backend.__file__).parent)
+    result = CliRunner().invoke(main, ["show", "strict_backend:backend", "mean"])
+    assert "  kept: reduced dimensions are kept [document] = keepdim" in result.output
+    assert (
+        "  fits: all of a model must fit the memory [document] (no case: every model of the suite fits)"
+        in result.output
+    )
+
+
 def test_a_table_with_a_wrong_predicate_is_exit_code_2(tmp_path: Path) -> None:
     path = tmp_path / "wrong@1.toml"
     path.write_text(STRICT.replace('"keepdim"', '"keepdims"'))

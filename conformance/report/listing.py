@@ -55,7 +55,16 @@ def _row(table: Table, row: Row) -> Iterator[str]:
     yield "constraints:" if row not in table.refused else "refused, although the document lists it:"
     for constraint in row.constraints if row in table.refused else (*table.common, *row.constraints):
         kinds = f" ({', '.join(constraint.precisions)})" if constraint.precisions else ""
-        yield f"  {constraint.code}{kinds}: {table.sentence(constraint)} [{constraint.source}]"
+        defined = _defined(table, constraint.code)
+        yield f"  {constraint.code}{kinds}: {table.sentence(constraint)} [{constraint.source}]{defined}"
+
+
+def _defined(table: Table, code: str) -> str:
+    """The predicate of a constraint that the table defines itself, or why no case checks it."""
+    rule = table.own.rule(code)
+    if rule is None:
+        return ""
+    return f" = {rule.holds.text}" if rule.holds is not None else f" (no case: {rule.unchecked})"
 
 
 def _unlisted(row: Row) -> str:
