@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from npu_assay.conformance.cases.boundaries.combinations import together
-from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, seen
+from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, Turns, seen
 from npu_assay.conformance.cases.boundaries.sides import Pair, Sides, asked_of
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, accepted, inside, limit, outside
@@ -154,8 +154,11 @@ def _generated(
 
 
 def _looks(sides: Sides, atom: Atom, pair: Pair) -> Iterator[tuple[str, Look]]:
-    yield "at_limit", pair.good
-    yield "outside", pair.bad
+    for side, look in (("at_limit", pair.good), ("outside", pair.bad)):
+        yield side, look
+        other = sides.spelled(look)
+        if other is not None and other.truths == look.truths:
+            yield side, other
     others = sides.exact(atom, pair) if atom.ordered else sides.others(atom, pair)
     right = "at_limit" if atom.ordered else "accept"
     yield from (((right if look.right else "outside"), look) for look in others)
@@ -168,6 +171,7 @@ class _Names:
         self.code = code
         self._graphs = list[tuple[str, Graph]]()
         self._names = set[tuple[str, str]]()
+        self._turns = set[tuple[str, Turns]]()
 
     def drafts(self, feature: str, looks: Sequence[tuple[str, Look]]) -> Iterator[Draft]:
         for side, look in looks:
@@ -179,7 +183,9 @@ class _Names:
 
     def _name(self, side: str, feature: str, look: Look) -> str:
         value = feature_value(feature, look.application.find)
-        plain = _label(f"{feature} {_said(value)}")
+        again = (side, look.turns) in self._turns  # the same program in another spelling
+        self._turns.add((side, look.turns))
+        plain = _label(f"{feature} {_said(value)}") + ("_from_the_other_end" if again else "")
         number, name = 1, plain
         while (side, name) in self._names:
             number += 1

@@ -357,3 +357,26 @@ def _in_directions(argument: Any, was: int, directions: int) -> Any:
     if not isinstance(argument, tuple) or len(argument) != was or not all(type(item) is int for item in argument):
         return argument
     return (*argument[:1] * (directions - was), *argument[max(0, was - directions) :])
+
+
+# ------------------------------------------------------------------------------------ spellings
+
+
+def spelled(graph: Graph, rank: int) -> Graph:
+    """The model with the subject's dimensions counted from the other end: -1 for 3 of four dimensions, and 3 for -1.
+
+    rank: the number of dimensions that they count.
+    """
+    step = _subject(graph)
+    names = [name for name, _, _ in parameters(canonical(step.op))]
+    args = (_counted(item, rank) if name in DIMENSIONS else item for name, item in zip(names, step.args, strict=False))
+    kwargs = ((name, _counted(item, rank) if name in DIMENSIONS else item) for name, item in step.kwargs)
+    return _with_subject(graph, replace(step, args=tuple(args), kwargs=tuple(kwargs)))
+
+
+def _counted(argument: Any, rank: int) -> Any:
+    if isinstance(argument, tuple):
+        return tuple(_counted(item, rank) for item in argument)
+    if type(argument) is not int:
+        return argument
+    return argument - rank if argument >= 0 else argument + rank

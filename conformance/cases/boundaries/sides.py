@@ -8,7 +8,8 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from npu_assay.conformance.cases.boundaries.search import HELPERS, Look, Search
+from npu_assay.conformance.cases.boundaries.knobs import spelled
+from npu_assay.conformance.cases.boundaries.search import HELPERS, Look, Search, seen
 from npu_assay.conformance.predicates.evaluation import atom_truth, distance, feature_value, side
 from npu_assay.conformance.predicates.grammar import Atom
 
@@ -154,6 +155,13 @@ class Sides:
                 sides.add(found)
                 wrong += not look.right
                 yield look
+
+    def spelled(self, look: Look) -> Look | None:
+        """The same program with its dimensions counted from the other end, where it has some."""
+        known = look.application
+        first = known.results[0] if "unsqueeze" in known.op else known.operands[0] if known.operands else None
+        other = look.graph if first is None else spelled(look.graph, first.rank)
+        return seen(other, look.turns, self.search.limits) if other != look.graph else None
 
     def _near(self, look: Look, number: int) -> tuple[object, ...]:
         """Where a knob may be turned to, from where it stands on."""
