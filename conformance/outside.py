@@ -15,5 +15,5 @@ def check_apart(files: Iterable[str]) -> None:
         if package in own:
             raise UsageError(
                 f"package {package!r} brings operators ({GROUP}) and is part of the backend that they would judge: "
-                f"expected them in a package of their own, which the backend does not import"
+                f"expected them in a distribution of their own, which the backend does not import"
             )

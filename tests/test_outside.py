@@ -22,8 +22,8 @@ from npu_assay.conformance.table import load_table
 from npu_assay.reference import outside
 from npu_assay.reference.golden import Bounded, run
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "glu"
-TABLE = str(EXAMPLE / "glu_npu" / "glu_npu@1.0.toml")
+EXAMPLES = Path(__file__).parent.parent / "examples"
+TABLE = str(EXAMPLES / "glu_npu" / "glu_npu" / "glu_npu@1.0.toml")
 GLU = "aten.glu.default"
 
 
@@ -36,7 +36,8 @@ def brought(monkeypatch: pytest.MonkeyPatch, *values: str) -> None:
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(EXAMPLE))
+    monkeypatch.syspath_prepend(str(EXAMPLES / "glu"))
+    monkeypatch.syspath_prepend(str(EXAMPLES / "glu_npu"))
     brought(monkeypatch, "assay_glu:operator")
     yield
     outside.outside_operators.cache_clear()
@@ -56,7 +57,7 @@ def test_an_operator_from_outside_certifies(tmp_path: Path) -> None:
 
 
 def test_without_it_the_table_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.syspath_prepend(str(EXAMPLE))
+    monkeypatch.syspath_prepend(str(EXAMPLES / "glu_npu"))
     result = certify(tmp_path)
     assert result.exit_code == 2
     assert f"the suite has no cases for {GLU!r} in int8" in result.output
