@@ -72,6 +72,12 @@ def _unaligned(node: fx.Node) -> bool:
     return any(shape(t)[argument(node, 1, "dim", 0)] % 3 for t in tensors)
 
 
+def _code_types(node: fx.Node) -> set[object]:
+    """Of the codes that the nodes around the operator take and make."""
+    around = (node.all_input_nodes[0], *node.users)
+    return {each for near in around for each in near.args if isinstance(each, torch.dtype)}
+
+
 LIMITS: Mapping[str, Rule[Any]] = MappingProxyType(
     {
         code: _breaks(code, check)
@@ -96,6 +102,7 @@ LIMITS: Mapping[str, Rule[Any]] = MappingProxyType(
             "last_axis": lambda node: argument(node, 1, "dim") not in (-1, rank(node.args[0]) - 1),
             "alike": lambda node: shape(node.args[0]) != shape(node.args[1]),
             "rows_or_lanes": lambda node: rank(node.args[0]) > 2 and _size(node, 0, -1) % 8 != 0,
+            "codes": lambda node: torch.uint8 in _code_types(node),
             "kept": lambda node: not argument(node, 2, "keepdim", False),
         }.items()
     }
@@ -113,7 +120,7 @@ ROWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "aten.mean.dim": ("kept",),
         "aten.mul.Tensor": ("alike",),
         "aten.permute_copy.default": ("rows_or_lanes",),
-        "aten.relu.default": ("lanes",),
+        "aten.relu.default": ("lanes", "codes"),
         "aten._softmax.default": ("last_axis",),
     }
 )
@@ -123,6 +130,7 @@ class StrictPartitioner(ClusterPartitioner):
     """Every limit of every row."""
 
     backend_id = "StrictBackend"
+    dtypes = (torch.int8, torch.uint8, torch.int16)
     per_channel = True
     rules: ClassVar = {op: tuple(LIMITS[code] for code in ("max_dims", *codes)) for op, codes in ROWS.items()}
 

@@ -20,6 +20,7 @@ from npu_assay.conformance.predicates.grammar import Atom, PredicateError
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES
 
 _KNOWN: dict[str, tuple[Draft, ...]] = {}  # what was generated in this process: a run asks more than once
+TYPES = ("dtype", "is_quantized", "value")  # features of number types
 ADVICE = "leave it out, or give the reason in 'unchecked' instead of 'holds'"
 
 
@@ -112,11 +113,22 @@ def _fitted(draft: Draft, search: Search, base: Look) -> Iterator[Draft]:
         for number, place in base.turns:
             turned = search.knobs[number].turn(graph, place)
             graph = graph if turned is None else turned
-        look = seen(graph, (), search.limits)
-        if look is None or not look.right:
-            look = Search(graph, search.limits, FEWER).repaired(thorough=False)
+        turned_too = seen(graph, (), search.limits)
+        right = turned_too is not None and turned_too.right
+        look = turned_too if right else Search(graph, search.limits, FEWER).repaired(thorough=False)
         if look is not None:
             yield replace(draft, graph=look.graph)
+        elif draft.expect == "reject" and turned_too is not None and _of_types(turned_too, search):
+            # Floats where codes are asked for break both: what the case is about, and the table's limit on types.
+            yield replace(draft, graph=turned_too.graph)
+
+
+def _of_types(look: Look, search: Search) -> bool:
+    """Whether the limits that a program breaks are about number types alone."""
+    broken = (own for own, truth in zip(search.limits, look.truths, strict=True) if truth is not True)
+    return all(
+        feature.rpartition(".")[2] in TYPES for own in broken for a in own.predicate.atoms for feature in a.features
+    )
 
 
 def _empty(graph: Graph) -> bool:

@@ -1,4 +1,4 @@
-"""What can be changed about a model: sizes, arguments, constants, ranks; each knob is one thing that can be turned.
+"""What can be changed about a model: sizes, arguments, constants, ranks, types; a knob is one thing to turn.
 
 A size that others must follow (the channels of an image and of its weights) is one knob with them, which torch is
 asked for: sizes are tied where it refuses one without the other. No operator is named here.
@@ -7,9 +7,10 @@ asked for: sizes are tied where it refuses one without the other. No operator is
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from npu_assay.conformance.cases.make import SUBJECT, f32, spread
@@ -43,7 +44,14 @@ class Knob:
 
 def knobs(graph: Graph, told: Sequence[int]) -> tuple[Knob, ...]:
     """Every knob of the model's subject, in an order of its own. `told` are numbers of the row's limits."""
-    return (*_sizes(graph, told), *_arguments(graph, told), *_constants(graph), *_ranks(graph), *_directions(graph))
+    return (
+        *_sizes(graph, told),
+        *_arguments(graph, told),
+        *_constants(graph),
+        *_ranks(graph),
+        *_directions(graph),
+        *_types(graph),
+    )
 
 
 def near(at: int, told: Sequence[int], least: int = LEAST, doublings: int = 8) -> tuple[int, ...]:
@@ -357,6 +365,52 @@ def _in_directions(argument: Any, was: int, directions: int) -> Any:
     if not isinstance(argument, tuple) or len(argument) != was or not all(type(item) is int for item in argument):
         return argument
     return (*argument[:1] * (directions - was), *argument[max(0, was - directions) :])
+
+
+# ------------------------------------------------------------------------------------ number types
+
+CODES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {"int8": (-128, 127), "uint8": (0, 255), "int16": (-(2**15), 2**15 - 1)}
+)
+"""The types of codes, and their ranges."""
+REALS = ("float32", "float16", "bfloat16", "float64")
+
+
+def _types(graph: Graph) -> Iterator[Knob]:
+    """The number type of everything that is no constant: of codes that of inputs and that of results also alone."""
+    first = next(_operands(graph), None)
+    if first is None or first.constant:
+        return
+    at = first.dtype if first.quant is None else first.quant.dtype
+    if first.quant is None and at in REALS:
+        yield Knob("dtype", at, tuple(name for name in REALS if name != at), partial(_of_reals, at))
+    elif at in CODES:
+        others = tuple(name for name in CODES if name != at)
+        for name, inputs, results in (
+            ("dtype", True, True),
+            ("input_dtype", True, False),
+            ("output_dtype", False, True),
+        ):
+            yield Knob(name, at, others, partial(_of_codes, at, inputs, results))
+
+
+def _of_codes(at: str, inputs: bool, results: bool, graph: Graph, dtype: str) -> Graph | None:
+    """Activations of these codes, with the same scales; zero points stay as far from the lowest code as they were."""
+    low, high = CODES[dtype]
+
+    def changed(quant: Quant | None) -> Quant | None:
+        if quant is None or quant.dtype != at:
+            return quant
+        zero = 0 if dtype == "int16" else quant.zero_point - CODES[at][0] + low
+        return replace(quant, dtype=dtype, qmin=low, qmax=high, zero_point=zero)
+
+    values = tuple(replace(v, quant=changed(v.quant)) if inputs and not v.constant else v for v in graph.values)
+    steps = tuple(replace(step, quant=changed(step.quant)) if results else step for step in graph.steps)
+    return replace(graph, values=values, steps=steps)
+
+
+def _of_reals(at: str, graph: Graph, dtype: str) -> Graph | None:
+    return replace(graph, values=tuple(replace(v, dtype=dtype) if v.dtype == at else v for v in graph.values))
 
 
 # ------------------------------------------------------------------------------------ spellings
