@@ -23,7 +23,7 @@ def environment() -> dict[str, str]:
         "system": platform.system(),
         "machine": platform.machine(),
         **{name: installed_version(name) for name in LIBRARIES},
-        **{f"operators of {name}": digest for name, digest in packages().items()},
+        **{f"operators of {name}": _package_digest(name) for name in packages()},
     }
 
 
@@ -40,10 +40,24 @@ def suite_sources() -> dict[str, str]:
     top = _folder("npu_assay")
     digests = digest_files(top.glob("*.py"), top, "npu_assay")
     for package in SUITE:
-        folder = _folder(package)
-        files = (f for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts)
-        digests |= digest_files(files, folder, package.replace(".", "/"))
+        digests |= _package_files(package)
     return digests
+
+
+def _package_files(package: str) -> dict[str, str]:
+    """sha256 of every file of a package, by path."""
+    folder = _folder(package)
+    files = (f for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts)
+    return digest_files(files, folder, package.replace(".", "/"))
+
+
+def _package_digest(name: str) -> str:
+    """One sha256 of a package, or of a module that stands alone."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        return "not found"
+    origin = Path(spec.origin)
+    return digest_of(_package_files(name)) if origin.name == "__init__.py" else file_digest(origin)
 
 
 def digest_files(files: Iterable[Path], folder: Path, prefix: str) -> dict[str, str]:

@@ -155,7 +155,7 @@ def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
         tuple(c.code for c in held if c.code not in own),
         {code: value for code, value in values.items() if code not in own},
         dict(table.parameters),
-        tuple((code, own[code]) for code in own),
+        tuple(own.items()),
         {code: value for code, value in values.items() if code in own},
         tuple(c.code for c in table.common),
     )

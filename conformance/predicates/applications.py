@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -93,9 +94,7 @@ def _run(graph: Graph, device: str) -> Mapping[Ref, Tensor]:
 
 
 def _elements(value: Value) -> int:
-    count = 1
-    for size in value.shape:
-        count *= size
+    count = math.prod(value.shape)
     if count > MOST or any(size < 0 for size in value.shape):
         raise NoProgram(value.name)
     return count

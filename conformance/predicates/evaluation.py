@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -204,6 +205,11 @@ def members(atom: Atom, find: Find) -> tuple[Any, ...]:
 def feature_value(text: str, find: Find) -> Any:
     """The value of a feature as it stands in a predicate, None where it is undefined."""
     try:
-        return value(ast.parse(text, mode="eval").body, find)
+        return value(_parsed(text), find)
     except Undefined:
         return None
+
+
+@cache
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body

@@ -131,11 +131,16 @@ class Application:
         listed = found if isinstance(found, tuple) else (found,) if type(found) is int else ()
         return listed * directions if len(listed) == 1 else listed
 
+    @property
+    def counted_rank(self) -> int:
+        """How many dimensions its arguments count: those of the result where it has one more, else of the input."""
+        counted = self.results if "unsqueeze" in self.op else self.operands
+        return counted[0].rank if counted else 0
+
     def _from_the_front(self, found: Any) -> Any:
-        rank = self.results[0].rank if "unsqueeze" in self.op else self.operands[0].rank
         if isinstance(found, tuple):
             return tuple(map(self._from_the_front, found))
-        return found + rank if found < 0 else found
+        return found + self.counted_rank if found < 0 else found
 
 
 def _operands(arguments: Any) -> Iterator[Operand]:

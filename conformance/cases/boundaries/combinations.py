@@ -17,7 +17,7 @@ def together(search: Search, base: Look, rights: Sequence[Look]) -> Iterator[Loo
     rights: programs for which every limit holds, each with some knobs turned. Two of them can be together where they
     turn no knob to different places, and every limit holds with both turned.
     """
-    parts = _distinct([_differences(search, base, look) for look in rights])
+    parts = _distinct([search.differences(base, look) for look in rights])
     covered = set[tuple[int, int]]()
     for pair in itertools.combinations(range(len(parts)), 2):
         look = None if pair in covered else _merged(search, base, [parts[i] for i in pair])
@@ -32,13 +32,6 @@ def together(search: Search, base: Look, rights: Sequence[Look]) -> Iterator[Loo
                     look, members = larger, [*members, other]
         covered |= set(itertools.combinations(sorted(members), 2))
         yield look
-
-
-def _differences(search: Search, base: Look, look: Look) -> Differences:
-    numbers = {number for turns in (base.turns, look.turns) for number, _ in turns}
-    there, here = dict(base.turns), dict(look.turns)
-    places = {n: (there.get(n, search.knobs[n].at), here.get(n, search.knobs[n].at)) for n in sorted(numbers)}
-    return {n: after for n, (before, after) in places.items() if before != after}
 
 
 def _distinct(parts: Sequence[Differences]) -> list[Differences]:

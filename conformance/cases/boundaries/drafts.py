@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from npu_assay.conformance.cases.boundaries.combinations import together
 from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, Turns, seen
 from npu_assay.conformance.cases.boundaries.sides import Pair, Sides, asked_of
 from npu_assay.conformance.cases.limits import LimitError, Limits
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, accepted, inside, limit, outside
+from npu_assay.conformance.cases.make import OPERATOR, Draft, accepted, inside, limit, outside
 from npu_assay.conformance.cases.ranks import lost_text
 from npu_assay.conformance.graph import Graph
-from npu_assay.conformance.predicates.applications import application
 from npu_assay.conformance.predicates.evaluation import feature_value
 from npu_assay.conformance.predicates.features import Operand, check_names
 from npu_assay.conformance.predicates.grammar import Atom, PredicateError
@@ -44,21 +43,22 @@ def bounded(limits: Limits, drafts: Sequence[Draft]) -> list[Draft]:
 
 
 def _bounded(limits: Limits, own: Sequence[Limit], plain: Draft, drafts: Sequence[Draft]) -> Iterator[Draft]:
-    _check(limits, own, plain.graph)
     search = Search(plain.graph, own)
+    _check(limits, search)
     bases = search.bases()
     if not bases:
         raise _unkept(limits, own, search.start)
     base = bases[0]
-    fitted = [kept for draft in drafts for kept in _fitted(draft, search, base)]
-    fitted = _once(fitted)
+    fitted = _once([kept for draft in drafts for kept in _fitted(draft, search, base)])
     lost = lost_text(limits, drafts, fitted)
     if lost:
         raise LimitError(f"{limits.where}: where {_texts(own)}, there are no cases for {lost}")
     yield from fitted
     rights = list[Look]()
     for index in range(len(own)):
-        yield from _generated(limits, search, bases, index, rights)
+        for draft, look in _generated(limits, search, bases, index):
+            yield draft
+            rights += [look] * look.right
     for number, look in enumerate(together(search, base, rights), 1):
         yield accepted(f"limits_together_{number}", look.graph)
 
@@ -75,11 +75,13 @@ def _once(drafts: Sequence[Draft]) -> list[Draft]:
     return kept
 
 
-def _check(limits: Limits, own: Sequence[Limit], graph: Graph) -> None:
+def _check(limits: Limits, search: Search) -> None:
     """Every name is one of the operator's."""
-    for each in own:
+    if search.start is None:  # then no program is found, and `_unkept` says so
+        return
+    for each in search.limits:
         try:
-            check_names(each.predicate, application(graph, SUBJECT))
+            check_names(each.predicate, search.start.application)
         except PredicateError as error:
             raise LimitError(f"{limits.where}: {each.code}: {each.predicate.text!r}: {error}") from error
 
@@ -142,10 +144,8 @@ def _open(graph: Graph) -> bool:
 # ------------------------------------------------------------------------------------ cases that are generated
 
 
-def _generated(
-    limits: Limits, search: Search, bases: Sequence[Look], index: int, rights: list[Look]
-) -> Iterator[Draft]:
-    """Both sides of one limit, for each atom and each feature in it. Those that keep all limits go to `rights`, too."""
+def _generated(limits: Limits, search: Search, bases: Sequence[Look], index: int) -> Iterator[tuple[Draft, Look]]:
+    """Both sides of one limit, for each atom and each feature in it; each case with its program."""
     own = search.limits[index]
     sides = Sides(search, index)
     pairs = sides.pairs(bases)
@@ -160,9 +160,7 @@ def _generated(
                 f"which that decides; {ADVICE}"
             )
         for feature, pair in found.items():
-            looks = list(_looks(sides, atom, pair))
-            rights += [look for _, look in looks if look.right]
-            yield from names.drafts(feature, looks)
+            yield from names.drafts(feature, _looks(sides, atom, pair))
 
 
 def _looks(sides: Sides, atom: Atom, pair: Pair) -> Iterator[tuple[str, Look]]:
@@ -185,13 +183,13 @@ class _Names:
         self._names = set[tuple[str, str]]()
         self._turns = set[tuple[str, Turns]]()
 
-    def drafts(self, feature: str, looks: Sequence[tuple[str, Look]]) -> Iterator[Draft]:
+    def drafts(self, feature: str, looks: Iterable[tuple[str, Look]]) -> Iterator[tuple[Draft, Look]]:
         for side, look in looks:
             if (side, look.graph) in self._graphs:
                 continue
             self._graphs.append((side, look.graph))
             make = {"at_limit": limit, "outside": outside, "accept": inside}[side]
-            yield make(self.code, self._name(side, feature, look), look.graph)
+            yield make(self.code, self._name(side, feature, look), look.graph), look
 
     def _name(self, side: str, feature: str, look: Look) -> str:
         value = feature_value(feature, look.application.find)

@@ -7,6 +7,7 @@ asked for: sizes are tied where it refuses one without the other. No operator is
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from npu_assay.conformance.cases.make import SUBJECT, f32, spread
+from npu_assay.conformance.exact import references
 from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.features import DIMENSIONS
@@ -155,10 +157,7 @@ def _scaled(value: Value, shape: tuple[int, ...]) -> Quant | None:
 
 def _filled(value: Value, shape: tuple[int, ...]) -> Any:
     """A fill of one place moves to the first where the place is gone."""
-    count = 1
-    for size in shape:
-        count *= size
-    return replace(value.fill, index=0) if value.fill.index >= count else value.fill
+    return replace(value.fill, index=0) if value.fill.index >= math.prod(shape) else value.fill
 
 
 # ------------------------------------------------------------------------------------ arguments
@@ -248,21 +247,13 @@ def _operands(graph: Graph) -> Iterator[Value]:
     """The values that the subject takes, in order; of a step in front of it those that it takes."""
     named = {value.name: value for value in graph.values}
     steps = {step.name: step for step in graph.steps}
-    waiting = list(_refs(_subject(graph).args))
+    waiting = list(references(_subject(graph).args))
     while waiting:
         name = waiting.pop(0).name
         if name in named:
             yield named[name]
         else:
-            waiting = [*_refs(steps[name].args), *waiting]
-
-
-def _refs(argument: Any) -> Iterator[Ref]:
-    if isinstance(argument, Ref):
-        yield argument
-    elif isinstance(argument, tuple):
-        for item in argument:
-            yield from _refs(item)
+            waiting = [*references(steps[name].args), *waiting]
 
 
 def _constants(graph: Graph) -> Iterator[Knob]:

@@ -91,6 +91,11 @@ class Search:
         moved = ((number, place) for number, place in sorted(turns.items()) if place != self.knobs[number].at)
         return self.look(tuple(moved))
 
+    def differences(self, a: Look, b: Look) -> dict[int, object]:
+        """The knobs that stand elsewhere in the second program, and where, by their numbers."""
+        numbers = sorted({number for turns in (a.turns, b.turns) for number, _ in turns})
+        return {n: self.at(b, n) for n in numbers if self.at(a, n) != self.at(b, n)}
+
     def places(self, look: Look, number: int) -> tuple[object, ...]:
         """Where a knob may be turned to from here, the plain place among them."""
         knob, now = self.knobs[number], self.at(look, number)

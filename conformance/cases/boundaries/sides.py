@@ -87,7 +87,7 @@ class Sides:
     def _flip_along(self, atom: Atom, number: int, start: Look, feature: str = "") -> Pair | None:
         for place in self.search.places(start, number):
             end = self.search.turned(start, number, place)
-            if end is not None and self._differ(atom, start, end) and _alone(atom, feature, start, end):
+            if end is not None and self._differ(atom, start, end) and _moves_alone(atom, feature, start, end):
                 return self._closest(atom, number, start, end)
         return None
 
@@ -144,7 +144,7 @@ class Sides:
         """Programs beside a pair: a right one for each member of a list, wrong ones between members and beyond."""
         sides = {self._side(atom, look) for look in (pair.good, pair.bad)}
         wrong = 0
-        for number in self._told(pair):
+        for number in self.search.differences(pair.good, pair.bad):
             for place in self._near(pair.good, number):
                 look = self.search.turned(pair.good, number, place)
                 if look is None or not (look.right or self._differ(atom, pair.good, look)):
@@ -158,9 +158,7 @@ class Sides:
 
     def spelled(self, look: Look) -> Look | None:
         """The same program with its dimensions counted from the other end, where it has some."""
-        known = look.application
-        first = known.results[0] if "unsqueeze" in known.op else known.operands[0] if known.operands else None
-        other = look.graph if first is None else spelled(look.graph, first.rank)
+        other = spelled(look.graph, look.application.counted_rank)
         return seen(other, look.turns, self.search.limits) if other != look.graph else None
 
     def _near(self, look: Look, number: int) -> tuple[object, ...]:
@@ -169,12 +167,6 @@ class Sides:
         if not isinstance(now, int):
             return places
         return tuple(sorted(places, key=lambda place: abs(place - now) if isinstance(place, int) else 0))
-
-    def _told(self, pair: Pair) -> Iterator[int]:
-        good, bad = dict(pair.good.turns), dict(pair.bad.turns)
-        for number in sorted({*good, *bad}):
-            if good.get(number, self.search.knobs[number].at) != bad.get(number, self.search.knobs[number].at):
-                yield number
 
     def _side(self, atom: Atom, look: Look) -> object:
         return side(atom, self.limit.find(look.application))
@@ -186,7 +178,7 @@ class Sides:
         """
         for start in (pair.good, pair.bad):
             best, least = start, self._distance(atom, start)
-            for look in self._alone(atom, pair.good) if least > self._nearest(atom, start) else ():
+            for look in self._others_at_one(atom, pair.good) if least > self._nearest(atom, start) else ():
                 far = self._distance(atom, look)
                 if look.right == start.right and far < least:
                     best, least = look, far
@@ -195,7 +187,7 @@ class Sides:
             if best is not start:
                 yield best
 
-    def _alone(self, atom: Atom, good: Look) -> Iterator[Look]:
+    def _others_at_one(self, atom: Atom, good: Look) -> Iterator[Look]:
         """Both programs at the limit, for each knob that moves the atom, with the others at one."""
         moving = list(dict.fromkeys(n for f in asked_of(atom, good) for n in self._moving(f)))
         for main in moving:
@@ -228,7 +220,7 @@ def asked_of(atom: Atom, base: Look) -> tuple[str, ...]:
     return tuple(f"{atom.features[0]}[{index}]" for index in range(len(listed)))
 
 
-def _alone(atom: Atom, feature: str, a: Look, b: Look) -> bool:
+def _moves_alone(atom: Atom, feature: str, a: Look, b: Look) -> bool:
     """Whether of all operands in a list only this one differs."""
     finds = (a.application.find, b.application.find)
     others = (each for each in asked_of(atom, a) if each != feature) if atom.quantified and feature else ()
