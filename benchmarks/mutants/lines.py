@@ -1,0 +1,63 @@
+"""Which cases execute which lines of a vendor's modules."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.graph import Case
+from npu_assay.conformance.table import Table
+
+Lines = dict[str, dict[int, list[int]]]
+"""File -> line -> numbers of the cases that execute it, in order."""
+
+
+class _Watch:
+    """The lines of some files that run while a case does."""
+
+    def __init__(self, root: Path, files: Sequence[Path]) -> None:
+        self.names = {str(file): file.relative_to(root).as_posix() for file in files}
+        self.seen = set[tuple[str, int]]()
+        self.known: dict[CodeType, str | None] = {}
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if code not in self.known:
+            self.known[code] = self.names.get(str(Path(code.co_filename).resolve()))
+        name = self.known[code]
+        return None if name is None else self._line(name)
+
+    def _line(self, name: str) -> Any:
+        def local(frame: FrameType, event: str, argument: Any) -> Any:
+            if event == "line":
+                self.seen.add((name, frame.f_lineno))
+            return local
+
+        return local
+
+
+def executed(spec: str, table: Table, cases: Sequence[Case], root: Path, files: Sequence[Path], cache: Path) -> Lines:
+    """The lines that each case executes; read from `cache` where they stand there already."""
+    if cache.exists():
+        stored = json.loads(cache.read_text())
+        return {file: {int(line): numbers for line, numbers in lines.items()} for file, lines in stored.items()}
+    backend = load_backend(spec)
+    found: Lines = {}
+    watch = _Watch(root, files)
+    for number, case in enumerate(cases):
+        watch.seen = set()
+        sys.settrace(watch)
+        try:
+            run_case(case, backend, table)
+        finally:
+            sys.settrace(None)
+        for file, line in watch.seen:
+            found.setdefault(file, {}).setdefault(line, []).append(number)
+    cache.write_text(json.dumps(found))
+    return found
