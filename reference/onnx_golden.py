@@ -8,25 +8,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from onnx import helper
-from onnx.reference.ops import load_op
 from torch import Tensor
 
 from npu_assay.reference.golden.aten import bound, canonical
+from npu_assay.reference.onnx_node import (
+    Array,
+    Given,
+    Node,
+    Rule,
+    adaptive_pool,
+    array,
+    evaluate,
+    ints,
+    one_per_axis,
+    pool,
+    through,
+    window,
+)
+from npu_assay.reference.operators.lookup import home
 
-Array = npt.NDArray[Any]
-Given = Mapping[str, Any]
-
-_OPSET = 21
-LOOPED = 2**14
-"""Elements of a pool's operand: `onnx.reference` loops over them in Python, 10 us for each."""
+FORMS = "npu_assay.reference"
+"""Where homes name forms from, as module:function."""
 AGREEMENT = 2.0**-30
 """Two float64 computations of one operator: sums of 2**20 terms, each 2**-53 off, stay within it."""
 
@@ -50,29 +57,34 @@ WITHOUT: Mapping[str, str] = MappingProxyType(
 """Rows that ONNX computes only in part, or not at all, and why."""
 
 
-@dataclass(frozen=True)
-class _Node:
-    """One ONNX operator: its name, inputs in order (None is left out), attributes, how many outputs."""
-
-    kind: str
-    inputs: Sequence[Array | None]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    outputs: int = 1
-
-
-Rule = Callable[[Given], _Node | None]
-
-
 def run(op: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> tuple[Tensor, ...] | None:
     """An ATen operator by ONNX: float64 outputs, or None where ONNX has no such operator (see `WITHOUT`).
 
     Tensors in `args` are torch tensors. Raises GoldenError for arguments that the operator does not have.
     """
     name = canonical(op)
-    if name not in _RULES:
+    rule = _RULES.get(name) or _of_home(name)
+    if rule is None:
         return None
-    node = _RULES[name](bound(name, args, kwargs or {}))
-    return None if node is None else tuple(torch.from_numpy(np.asarray(y)) for y in _evaluate(node))
+    node = rule(bound(name, args, kwargs or {}))
+    return None if node is None else tuple(torch.from_numpy(_numbers(y)) for y in evaluate(node))
+
+
+def _numbers(y: Array) -> Array:
+    """Truths as 0 and 1, everything else as it is."""
+    found = np.asarray(y)
+    return found.astype(np.float64) if found.dtype == np.bool_ else found
+
+
+def _of_home(name: str) -> Rule | None:
+    """What an operator's home says: the ONNX operator of the same meaning, or a form made of several."""
+    own = home(name)
+    if own is None or not own.onnx:
+        return None
+    if ":" not in own.onnx:
+        return lambda given: Node(own.onnx, [array(next(iter(given.values())))])
+    form: Rule = own.loaded(own.onnx, FORMS)
+    return form
 
 
 def disagreement(op: str, args: Sequence[Any], outputs: Sequence[Tensor], kwargs: Given | None = None) -> str | None:
@@ -95,239 +107,168 @@ def disagreement(op: str, args: Sequence[Any], outputs: Sequence[Tensor], kwargs
     return None
 
 
-def _evaluate(node: _Node) -> list[Array]:
-    """Runs one node; constants are inputs too. A model around it takes ten times as long."""
-    names = [f"x{index}" if array is not None else "" for index, array in enumerate(node.inputs)]
-    results = [f"y{index}" for index in range(node.outputs)]
-    written = helper.make_node(node.kind, names, results, **node.attributes)
-    settings = {"opsets": {"": _OPSET}, "log": _silent, "verbose": 0, "new_ops": None}
-    operator = load_op("", node.kind, _OPSET)(written, settings)
-    with np.errstate(all="ignore"):  # what is not finite is not compared
-        return list(operator.run(*(None if array is None else np.asarray(array) for array in node.inputs)))
-
-
-def _silent(*_: object) -> None:
-    """Where an operator of `onnx.reference` would tell what it does."""
-
-
 # ------------------------------------------------------------------------------------ arguments
 
 
-def _array(x: Any) -> Array:
-    return np.asarray(x.to(torch.float64) if isinstance(x, Tensor) else x, dtype=np.float64)
-
-
-def _ints(numbers: Sequence[int]) -> Array:
-    return np.asarray(numbers, dtype=np.int64)
-
-
-def _list(numbers: int | Sequence[int], rank: int) -> list[int]:
-    """One number per axis, from a number or a list of one or `rank`."""
-    listed = [numbers] if isinstance(numbers, int) else list(numbers)
-    return listed * rank if len(listed) == 1 else listed
-
-
 def _self(given: Given) -> Array:
-    return _array(given["self"])
+    return array(given["self"])
 
 
 def _plain(kind: str, *names: str) -> Rule:
     """An operator whose inputs are the named arguments and which has no attributes."""
-    return lambda given: _Node(kind, [_array(given[name]) for name in names or ("self",)])
+    return lambda given: Node(kind, [array(given[name]) for name in names or ("self",)])
 
 
 def _scaled(kind: str) -> Rule:
     """add, sub: the second operand times alpha."""
-    return lambda given: _Node(kind, [_self(given), _array(given["other"]) * given["alpha"]])
+    return lambda given: Node(kind, [_self(given), array(given["other"]) * given["alpha"]])
 
 
 # ------------------------------------------------------------------------------------ rules
 
 
-def _addmm(given: Given) -> _Node:
-    inputs = [_array(given[name]) for name in ("mat1", "mat2", "self")]
-    return _Node("Gemm", inputs, {"alpha": float(given["alpha"]), "beta": float(given["beta"])})
+def _addmm(given: Given) -> Node:
+    inputs = [array(given[name]) for name in ("mat1", "mat2", "self")]
+    return Node("Gemm", inputs, {"alpha": float(given["alpha"]), "beta": float(given["beta"])})
 
 
-def _linear(given: Given) -> _Node | None:
+def _linear(given: Given) -> Node | None:
     """Gemm, which takes matrices only."""
-    x, weight = _array(given["input"]), _array(given["weight"])
-    bias = None if given["bias"] is None else _array(given["bias"])
-    return _Node("Gemm", [x, weight, bias], {"transB": 1}) if x.ndim == 2 else None
+    x, weight = array(given["input"]), array(given["weight"])
+    bias = None if given["bias"] is None else array(given["bias"])
+    return Node("Gemm", [x, weight, bias], {"transB": 1}) if x.ndim == 2 else None
 
 
-def _convolution(given: Given) -> _Node | None:
-    x, weight = _array(given["input"]), _array(given["weight"])
-    bias = None if given["bias"] is None else _array(given["bias"])
+def _convolution(given: Given) -> Node | None:
+    x, weight = array(given["input"]), array(given["weight"])
+    bias = None if given["bias"] is None else array(given["bias"])
     rank = x.ndim - 2
-    padding = _list(given["padding"], rank)
+    padding = one_per_axis(given["padding"], rank)
     attributes = {
-        "strides": _list(given["stride"], rank),
-        "dilations": _list(given["dilation"], rank),
+        "strides": one_per_axis(given["stride"], rank),
+        "dilations": one_per_axis(given["dilation"], rank),
         "pads": [*padding, *padding],
         "group": given["groups"],
         "kernel_shape": list(weight.shape[2:]),
     }
     if not given.get("transposed"):
-        return _Node("Conv", [x, weight, bias], attributes)
+        return Node("Conv", [x, weight, bias], attributes)
     if given["groups"] != 1:
         return None
-    return _Node("ConvTranspose", [x, weight, bias], attributes | {"output_padding": list(given["output_padding"])})
-
-
-def _window(given: Given, rank: int) -> dict[str, Any]:
-    """The attributes that pools share; an empty stride is the kernel."""
-    kernel, padding = _list(given["kernel_size"], rank), _list(given["padding"], rank)
-    stride = _list(given["stride"], rank) if given["stride"] else kernel
-    return {
-        "kernel_shape": kernel,
-        "strides": stride,
-        "pads": [*padding, *padding],
-        "ceil_mode": int(given["ceil_mode"]),
-    }
+    return Node("ConvTranspose", [x, weight, bias], attributes | {"output_padding": list(given["output_padding"])})
 
 
 def _avg_pool(rank: int) -> Rule:
-    def rule(given: Given) -> _Node | None:
+    def rule(given: Given) -> Node | None:
         if given.get("divisor_override") is not None:
             return None
         count = {"count_include_pad": int(given["count_include_pad"])}
-        return _pool("AveragePool", _self(given), _window(given, rank) | count)
+        return pool("AveragePool", _self(given), window(given, rank) | count)
 
     return rule
 
 
 def _max_pool(rank: int) -> Rule:
-    def rule(given: Given) -> _Node | None:
-        dilations = {"dilations": _list(given["dilation"], rank)}
-        return _pool("MaxPool", _self(given), _window(given, rank) | dilations)
+    def rule(given: Given) -> Node | None:
+        dilations = {"dilations": one_per_axis(given["dilation"], rank)}
+        return pool("MaxPool", _self(given), window(given, rank) | dilations)
 
     return rule
 
 
-def _pool(kind: str, x: Array, window: Mapping[str, Any]) -> _Node | None:
-    """A pool over the last axes, of two at least, which is what `onnx.reference` has; ONNX wants a batch as well."""
-    rank = len(window["kernel_shape"])
-    if x.size > LOOPED:
-        return None
-    if kind == "MaxPool" and rank == 1 and any(window["pads"]):
-        if window["ceil_mode"]:
-            return None
-        x = np.pad(x, [*[(0, 0)] * (x.ndim - 1), tuple(window["pads"])], constant_values=-np.inf)
-        window = {**window, "pads": [0, 0]}
-    axes = [0] * (x.ndim < rank + 2) + [2] * (rank == 1)
-    if not axes:
-        return _Node(kind, [x], window)
-    fill = {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 0}
-    wide = {name: [fill[name], *value] if name in fill else value for name, value in window.items()}
-    if rank == 1:
-        before, after = window["pads"]
-        window = wide | {"pads": [0, before, 0, after]}
-    (pooled,) = _evaluate(_Node(kind, [np.expand_dims(x, tuple(axes))], window))
-    return _Node("Squeeze", [pooled, _ints(axes)])
-
-
-def _adaptive_avg_pool(given: Given) -> _Node | None:
-    x, size = _self(given), _list(given["output_size"], 2)
-    if any(n % m for n, m in zip(x.shape[-2:], size, strict=True)):
-        return None
-    kernel = [n // m for n, m in zip(x.shape[-2:], size, strict=True)]
-    return _pool("AveragePool", x, {"kernel_shape": kernel, "strides": kernel})
-
-
-def _mean(given: Given) -> _Node:
+def _mean(given: Given) -> Node:
     x, dims = _self(given), given["dim"]
     axes = [dims] if isinstance(dims, int) else list(dims or range(x.ndim))
-    return _Node("ReduceMean", [x, _ints(axes)], {"keepdims": int(given["keepdim"])})
+    return Node("ReduceMean", [x, ints(axes)], {"keepdims": int(given["keepdim"])})
 
 
 def _clip(lower: str, upper: str) -> Rule:
-    def rule(given: Given) -> _Node:
+    def rule(given: Given) -> Node:
         limits = [None if given[name] is None else np.asarray(float(given[name])) for name in (lower, upper)]
-        return _Node("Clip", [_self(given), *limits])
+        return Node("Clip", [_self(given), *limits])
 
     return rule
 
 
-def _relu6(given: Given) -> _Node:
-    return _Node("Clip", [_self(given), np.asarray(0.0), np.asarray(6.0)])
+def _relu6(given: Given) -> Node:
+    return Node("Clip", [_self(given), np.asarray(0.0), np.asarray(6.0)])
 
 
-def _prelu(given: Given) -> _Node:
+def _prelu(given: Given) -> Node:
     """Slopes broadcast from the right in ONNX; in torch they lie along dim 1."""
-    x, slope = _self(given), _array(given["weight"])
-    return _Node("PRelu", [x, slope.reshape(-1, *[1] * (x.ndim - 2))])
+    x, slope = _self(given), array(given["weight"])
+    return Node("PRelu", [x, slope.reshape(-1, *[1] * (x.ndim - 2))])
 
 
-def _cat(given: Given) -> _Node:
-    return _Node("Concat", [_array(x) for x in given["tensors"]], {"axis": given["dim"]})
+def _cat(given: Given) -> Node:
+    return Node("Concat", [array(x) for x in given["tensors"]], {"axis": given["dim"]})
 
 
-def _pad(given: Given) -> _Node | None:
+def _pad(given: Given) -> Node | None:
     """torch lists (before, after) from the last dim; ONNX all befores, then all afters, from the first."""
     x, pad = _self(given), list(given["pad"])
     if min(pad, default=0) < 0:
         return None
     pairs = [(0, 0)] * (x.ndim - len(pad) // 2) + list(zip(pad[-2::-2], pad[-1::-2], strict=True))
     widths = [before for before, _ in pairs] + [after for _, after in pairs]
-    return _Node("Pad", [x, _ints(widths), np.asarray(float(given["value"]))])
+    return Node("Pad", [x, ints(widths), np.asarray(float(given["value"]))])
 
 
-def _slice(given: Given) -> _Node:
+def _slice(given: Given) -> Node:
     x = _self(given)
     start = 0 if given["start"] is None else given["start"]
     end = x.shape[given["dim"]] if given["end"] is None else given["end"]
-    return _Node("Slice", [x, *map(_ints, ([start], [end], [given["dim"]], [given["step"]]))])
+    return Node("Slice", [x, *map(ints, ([start], [end], [given["dim"]], [given["step"]]))])
 
 
-def _split(given: Given) -> _Node:
+def _split(given: Given) -> Node:
     x, dim = _self(given), given["dim"]
     if "split_size" in given:
         each, extent = given["split_size"], x.shape[dim]
         sizes = [min(each, extent - start) for start in range(0, extent, each)]
     else:
         sizes = list(given["split_sizes"])
-    return _Node("Split", [x, _ints(sizes)], {"axis": dim}, len(sizes))
+    return Node("Split", [x, ints(sizes)], {"axis": dim}, len(sizes))
 
 
-def _squeeze(given: Given) -> _Node:
-    """ONNX refuses to squeeze what is not 1; torch leaves it."""
+def squeezed(given: Given) -> Node:
+    """squeeze in all its forms. ONNX refuses to squeeze what is not 1; torch leaves it."""
     x = _self(given)
     asked = given.get("dim", list(range(x.ndim)))
-    axes = [axis for axis in _list(asked, 1) if x.shape[axis] == 1]
-    return _Node("Squeeze", [x, _ints(axes)]) if axes else _Node("Identity", [x])
+    axes = [axis for axis in one_per_axis(asked, 1) if x.shape[axis] == 1]
+    return Node("Squeeze", [x, ints(axes)]) if axes else Node("Identity", [x])
 
 
-def _unsqueeze(given: Given) -> _Node:
-    return _Node("Unsqueeze", [_self(given), _ints([given["dim"]])])
+def _unsqueeze(given: Given) -> Node:
+    return Node("Unsqueeze", [_self(given), ints([given["dim"]])])
 
 
 def _reshape(name: str) -> Rule:
-    return lambda given: _Node("Reshape", [_self(given), _ints(list(given[name]))], {"allowzero": 1})
+    return lambda given: Node("Reshape", [_self(given), ints(list(given[name]))], {"allowzero": 1})
 
 
-def _permute(given: Given) -> _Node:
+def _permute(given: Given) -> Node:
     x = _self(given)
-    return _Node("Transpose", [x], {"perm": [axis % x.ndim for axis in given["dims"]]})
+    return Node("Transpose", [x], {"perm": [axis % x.ndim for axis in given["dims"]]})
 
 
-def _softmax(given: Given) -> _Node:
-    return _Node("Softmax", [_self(given)], {"axis": given["dim"]})
+def _softmax(given: Given) -> Node:
+    return Node("Softmax", [_self(given)], {"axis": given["dim"]})
 
 
-def _leaky_relu(given: Given) -> _Node:
+def _leaky_relu(given: Given) -> Node:
     """The slope is an attribute, which ONNX keeps in float32; PRelu takes the same slope as a tensor."""
-    return _Node("PRelu", [_self(given), np.asarray(float(given["negative_slope"]))])
+    return Node("PRelu", [_self(given), np.asarray(float(given["negative_slope"]))])
 
 
 def _resize(attributes: Callable[[Given], dict[str, str]]) -> Rule:
-    def rule(given: Given) -> _Node:
-        x, size, factors = _array(given["input"]), given["output_size"], given["scale_factors"]
+    def rule(given: Given) -> Node:
+        x, size, factors = array(given["input"]), given["output_size"], given["scale_factors"]
         if given.get("align_corners") and not size:  # which has no use for the factors themselves
             size = [int(n * f) for n, f in zip(x.shape[-2:], factors, strict=True)]
         if size:
-            return _Node("Resize", [x, None, None, _ints([*x.shape[:2], *size])], attributes(given))
-        return _Node("Resize", [x, None, np.asarray([1.0, 1.0, *factors]), None], attributes(given))
+            return Node("Resize", [x, None, None, ints([*x.shape[:2], *size])], attributes(given))
+        return Node("Resize", [x, None, np.asarray([1.0, 1.0, *factors]), None], attributes(given))
 
     return rule
 
@@ -341,47 +282,41 @@ def _nearest(given: Given) -> dict[str, str]:
     return {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 
 
-def _elu(given: Given) -> _Node | None:
+def _elu(given: Given) -> Node | None:
     """alpha is an attribute, which ONNX keeps in float32, and there are no other scales."""
     alpha = float(given["alpha"])
     if float(np.float32(alpha)) != alpha or (given["scale"], given["input_scale"]) != (1, 1):
         return None
-    return _Node("Elu", [_self(given)], {"alpha": alpha})
+    return Node("Elu", [_self(given)], {"alpha": alpha})
 
 
-def _through(kind: str, *inputs: Array | float) -> Array:
-    """One result on the way to another."""
-    (made,) = _evaluate(_Node(kind, [np.asarray(one, np.float64) for one in inputs]))
-    return made
-
-
-def _gelu(given: Given) -> _Node | None:
+def _gelu(given: Given) -> Node | None:
     """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))."""
     if given["approximate"] != "tanh":
         return None
     x = _self(given)
-    inner = _through("Add", x, _through("Mul", _through("Pow", x, 3.0), 0.044715))
-    bent = _through("Tanh", _through("Mul", inner, math.sqrt(2 / math.pi)))
-    return _Node("Mul", [_through("Mul", x, 0.5), _through("Add", bent, 1.0)])
+    inner = through("Add", x, through("Mul", through("Pow", x, 3.0), 0.044715))
+    bent = through("Tanh", through("Mul", inner, math.sqrt(2 / math.pi)))
+    return Node("Mul", [through("Mul", x, 0.5), through("Add", bent, 1.0)])
 
 
-def _hardswish(given: Given) -> _Node:
+def _hardswish(given: Given) -> Node:
     """x / 6 * clip(x + 3, 0, 6): HardSwish's own sixth is a float32 number."""
     x = _self(given)
-    return _Node("Mul", [_through("Div", x, 6.0), _through("Clip", _through("Add", x, 3.0), 0.0, 6.0)])
+    return Node("Mul", [through("Div", x, 6.0), through("Clip", through("Add", x, 3.0), 0.0, 6.0)])
 
 
-def _pow(given: Given) -> _Node:
-    return _Node("Pow", [_self(given), _array(given["exponent"])])
+def _pow(given: Given) -> Node:
+    return Node("Pow", [_self(given), array(given["exponent"])])
 
 
-def _rsqrt(given: Given) -> _Node:
-    return _Node("Pow", [_self(given), _array(-0.5)])
+def _rsqrt(given: Given) -> Node:
+    return Node("Pow", [_self(given), array(-0.5)])
 
 
-def _copy(given: Given) -> _Node | None:
+def _copy(given: Given) -> Node | None:
     """The same numbers; a conversion to another type rounds."""
-    return None if given.get("dtype") not in (None, torch.float64) else _Node("Identity", [_self(given)])
+    return None if given.get("dtype") not in (None, torch.float64) else Node("Identity", [_self(given)])
 
 
 _RULES: Mapping[str, Rule] = MappingProxyType(
@@ -424,7 +359,7 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.conv2d.default": _convolution,
         "aten.avg_pool1d.default": _avg_pool(1),
         "aten.avg_pool2d.default": _avg_pool(2),
-        "aten._adaptive_avg_pool2d.default": _adaptive_avg_pool,
+        "aten._adaptive_avg_pool2d.default": lambda given: adaptive_pool(given, 2),
         "aten.max_pool1d.default": _max_pool(1),
         "aten.max_pool2d.default": _max_pool(2),
         "aten.max_pool2d_with_indices.default": _max_pool(2),
@@ -441,9 +376,9 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.split.Tensor": _split,
         "aten.split.default": _split,
         "aten.split_with_sizes.default": _split,
-        "aten.squeeze.default": _squeeze,
-        "aten.squeeze.dim": _squeeze,
-        "aten.squeeze.dims": _squeeze,
+        "aten.squeeze.default": squeezed,
+        "aten.squeeze.dim": squeezed,
+        "aten.squeeze.dims": squeezed,
         "aten.unsqueeze.default": _unsqueeze,
         "aten.view_copy.default": _reshape("size"),
         "aten.reshape.default": _reshape("shape"),

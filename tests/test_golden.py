@@ -29,6 +29,7 @@ from npu_assay.reference.golden import (
     values,
 )
 from npu_assay.reference.golden.slack import RELATIVE
+from npu_assay.reference.operators import HOMES
 
 F64 = torch.float64
 
@@ -229,8 +230,13 @@ USES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 IDS = [f"{index}-{op}" for index, (op, _, _) in enumerate(USES)]
 
 
+TWICE = {"aten.sqrt.default", "aten.squeeze_copy.dim", "aten.transpose_copy.int"}
+"""Operators with a home that the goldens knew before: they move numbers, and a root."""
+
+
 def test_every_operator_has_a_use() -> None:
-    assert {canonical(op) for op, _, _ in USES} == OPERATORS
+    """Those of operators with a home are in test_homes."""
+    assert {canonical(op) for op, _, _ in USES} == OPERATORS - HOMES.keys() | TWICE
 
 
 def moved(argument: Any, push: Callable[[Bounded], Tensor]) -> Any:

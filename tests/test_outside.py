@@ -21,6 +21,8 @@ from npu_assay.conformance.cli import main
 from npu_assay.conformance.table import load_table
 from npu_assay.reference import outside
 from npu_assay.reference.golden import Bounded, run
+from npu_assay.reference.operators import Operator
+from npu_assay.reference.operators.lookup import outside_operators
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TABLE = str(EXAMPLES / "glu_npu" / "glu_npu" / "glu_npu@1.0.toml")
@@ -31,7 +33,7 @@ def brought(monkeypatch: pytest.MonkeyPatch, *values: str) -> None:
     """As if packages with these entries were installed."""
     found = [EntryPoint(f"entry_{index}", value, outside.GROUP) for index, value in enumerate(values)]
     monkeypatch.setattr(outside, "points", lambda: iter(found))
-    outside.outside_operators.cache_clear()
+    outside_operators.cache_clear()
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(EXAMPLES / "glu_npu"))
     brought(monkeypatch, "assay_glu:operator")
     yield
-    outside.outside_operators.cache_clear()
+    outside_operators.cache_clear()
 
 
 def certify(folder: Path, backend: str = "glu_npu:backend") -> Result:
@@ -121,7 +123,7 @@ def test_a_backend_that_brings_its_own_oracle_is_refused(monkeypatch: pytest.Mon
 )
 def test_a_wrong_entry_is_one_error(values: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stranger(ModuleType):
-        operator = outside.Operator(GLU, abs, lambda shape: None)
+        operator = Operator(GLU, abs)
 
         @property
         def raises(self) -> object:
@@ -130,7 +132,7 @@ def test_a_wrong_entry_is_one_error(values: tuple[str, ...], message: str, monke
     monkeypatch.setitem(sys.modules, "stranger", Stranger("stranger"))
     brought(monkeypatch, *values)
     result = CliRunner().invoke(main, ["table", "lint", TABLE])
-    outside.outside_operators.cache_clear()
+    outside_operators.cache_clear()
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output

@@ -17,7 +17,7 @@ from npu_assay.reference.golden.grid import (
     legal_codes,
     quantised,
 )
-from npu_assay.reference.golden.operators import OPERATORS, run
+from npu_assay.reference.golden.operators import OPERATORS, result_kind, run
 from npu_assay.reference.golden.selection import LOOKED_UP, TRUTHS
 from npu_assay.reference.golden.slack import Slack, device, excess, on_grid, reciprocal_scale
 from npu_assay.reference.golden.slack_tosa import TABLES, rounded_operands
@@ -46,6 +46,7 @@ __all__ = [
     "quantise_float32",
     "quantised",
     "reciprocal_scale",
+    "result_kind",
     "rounded_operands",
     "run",
     "run_float",

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from npu_assay.reference.golden.aten import canonical
 from npu_assay.reference.golden.bounded import Bounded, operands
-from npu_assay.reference.golden.operators import run
-from npu_assay.reference.golden.weighted import MOVEMENT, POOLS
+from npu_assay.reference.golden.operators import moves, run
+from npu_assay.reference.golden.weighted import POOLS
+from npu_assay.reference.operators.lookup import home
 
 UNIT = 2.0**-24
 """Half the distance between float32 numbers at 1: the relative error of one rounding."""
@@ -84,7 +85,7 @@ def run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: tor
     if canonical(op) in POOLS:
         first, *indices = run(op, args, kwargs)
         return (_rounded(first, 0, form), *indices)
-    if canonical(op) in MOVEMENT:
+    if moves(canonical(op)):
         return tuple(_rounded(result, 0, form) for result in run(op, args, kwargs))
     if canonical(op) in ONE_ROUNDING and kwargs.get("alpha", 1) == 1:
         return tuple(_rounded(result, 0, form) for result in run(op, _converted(args, dtype), kwargs))
@@ -126,7 +127,9 @@ def _terms(op: str, args: Sequence[Any]) -> int:
         return found[-1].value.shape[-1] if name == "aten.linear.default" else max(x.value.shape[-1] for x in found)
     if name in ("aten.mean.dim", "aten.avg_pool1d.default", "aten.avg_pool2d.default", "aten._softmax.default"):
         return _per_first(found[0].value)
-    return 4
+    own = home(name)
+    terms = 4 if own is None else own.terms
+    return terms if isinstance(terms, int) else found[0].value.numel()
 
 
 def _per_first(x: Tensor) -> int:

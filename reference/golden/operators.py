@@ -7,7 +7,10 @@ from typing import Any
 from npu_assay.reference.golden import elementwise, functions, linear, selection, transcendental, weighted
 from npu_assay.reference.golden.aten import canonical
 from npu_assay.reference.golden.bounded import Bounded, GoldenError
-from npu_assay.reference.outside import outside_operators
+from npu_assay.reference.golden.itself import itself
+from npu_assay.reference.operators import HOMES, Operator
+from npu_assay.reference.operators.home import REALS, TRUTHS
+from npu_assay.reference.operators.lookup import home
 
 _TABLE = {
     **linear.TABLE,
@@ -16,7 +19,7 @@ _TABLE = {
     **transcendental.TABLE,
     **selection.TABLE,
 }
-OPERATORS = frozenset(_TABLE) | weighted.WEIGHTED
+OPERATORS = frozenset(_TABLE) | weighted.WEIGHTED | frozenset(HOMES)
 
 
 def run(op: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> tuple[Bounded, ...]:
@@ -28,8 +31,30 @@ def run(op: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) ->
     name = canonical(op)
     if name in weighted.WEIGHTED:
         return weighted.weighted(name, args, kwargs or {})
-    if name not in _TABLE and name in outside_operators():
-        return (outside_operators()[name].golden(*args, **(kwargs or {})),)
-    if name not in _TABLE:
+    if name in _TABLE:
+        return (_TABLE[name](*args, **(kwargs or {})),)
+    own = home(name)
+    if own is None:
         raise GoldenError(f"operator: found {op!r}, expected one of the {len(OPERATORS)} that have a float golden")
-    return (_TABLE[name](*args, **(kwargs or {})),)
+    return _of_home(own, args, kwargs or {})
+
+
+def _of_home(own: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:
+    if own.function is None:
+        return itself(own, args, kwargs)
+    found = own.function(*args, **kwargs)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def result_kind(op: str) -> str:
+    """What an operator's result holds: "reals", "truths" or "indices"."""
+    if op in selection.TRUTHS:
+        return TRUTHS
+    own = home(canonical(op))
+    return REALS if own is None else own.result
+
+
+def moves(op: str) -> bool:
+    """Whether every number of an operator's result is one of an operand's, or zero."""
+    own = home(op)
+    return op in weighted.MOVEMENT or (own is not None and own.moves)

@@ -28,6 +28,7 @@ from npu_assay.reference.golden import slack_tosa, slack_xnnpack
 from npu_assay.reference.golden.aten import bound, canonical
 from npu_assay.reference.golden.bounded import Bounded, Scale, operands
 from npu_assay.reference.golden.weighted import MOVEMENT, PAD, POOLS
+from npu_assay.reference.operators.lookup import home
 
 UNIT = 2.0**-24
 """Half the distance between float32 numbers at 1: the relative error of one rounding."""
@@ -112,12 +113,15 @@ def is_integer(op: str, given: Given) -> bool:
 
 def on_grid(op: str, args: Sequence[Any], kwargs: Mapping[str, Any], step: float) -> bool:
     """Whether the results of exact operands are multiples of the output step already: nothing is rounded."""
+    own = home(canonical(op))
+    if own is not None and own.moves:
+        args = [x for place, x in enumerate(args) if place not in own.apart]
     found = operands(args)
     if not found or any(x.scale != step for x in found):
         return False
     if canonical(op) == PAD:
         return bool(bound(op, args, kwargs)["value"] == 0)
-    return canonical(op) in _ON_GRID
+    return canonical(op) in _ON_GRID or (own is not None and own.moves)
 
 
 _ON_GRID = MOVEMENT | POOLS | {"aten.abs.default", "aten.neg.default", "aten.relu.default"}

@@ -18,6 +18,8 @@ from npu_assay.reference.integer.xnnpack import output_major
 
 EXACT = MOVEMENT | POOLS | ONE_ROUNDING | {PAD}
 """Operators of which IEEE floats have one result: a choice, a move, or one operation that rounds correctly."""
+COPIES = frozenset({CLONE, "aten.clone.default"})
+"""Operators whose only arguments besides the operand name a layout."""
 
 
 def reals(x: QTensor) -> Tensor:
@@ -38,7 +40,7 @@ def run_reals(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[
     name = canonical(op)
     if name not in EXACT:
         return ()
-    if name == CLONE:
+    if name in COPIES:
         return (args[0],)
     result = aten(name)(*(list(item) if isinstance(item, tuple) else item for item in args), **kwargs)
     outputs = (result,) if isinstance(result, Tensor) else tuple(result)

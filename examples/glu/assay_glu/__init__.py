@@ -1,12 +1,9 @@
 """aten.glu.default for npu-assay, which does not know it: how it is used, and what its numbers must be."""
 
-from typing import Any
-
 import torch
 
-from npu_assay.conformance.cases.make import Use, use
 from npu_assay.reference.golden import Bounded
-from npu_assay.reference.outside import Operator
+from npu_assay.reference.operators import Operator, behind
 
 NAME = "aten.glu.default"
 
@@ -26,9 +23,12 @@ def golden(x: Bounded, dim: int = -1) -> Bounded:
     return Bounded(first * gate, first.abs() * s + gate * a + a * s)
 
 
-def plain(shape: tuple[int, ...], *rest: Any) -> Use:
-    """Along the last dimension, whose size must be even."""
-    return use(NAME, shape, *rest)
-
-
-operator = Operator(NAME, golden, plain, shape=(1, 3, 4, 6), shapes=((8,), (5, 2), (2, 3, 10)))
+operator = Operator(
+    NAME,
+    golden,
+    behind(-1),
+    shape=(1, 3, 4, 6),
+    shapes=((8,), (5, 2), (2, 3, 10)),
+    spellings=(("rows", behind(2)),),
+)
+"""Of an input of a given shape, along the last dimension; and along the rows. Their sizes must be even."""

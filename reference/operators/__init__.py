@@ -1,0 +1,108 @@
+"""Every operator that has a home, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from npu_assay.reference.operators.home import (
+    Call,
+    Operand,
+    Operator,
+    X,
+    alone,
+    behind,
+    call,
+    indices,
+    real,
+    truths,
+    weight,
+)
+from npu_assay.reference.operators.moving import MOVING
+from npu_assay.reference.operators.numbers import NUMBERS
+from npu_assay.reference.operators.reducing import REDUCING
+from npu_assay.reference.operators.windows import WINDOWS
+
+__all__ = [
+    "HOMES",
+    "Call",
+    "Operand",
+    "Operator",
+    "X",
+    "alone",
+    "behind",
+    "call",
+    "indices",
+    "real",
+    "truths",
+    "weight",
+]
+
+HOMES: Mapping[str, Operator] = MappingProxyType(
+    {operator.name: operator for operator in (*NUMBERS, *MOVING, *REDUCING, *WINDOWS)}
+)
+
+VIEWS: Mapping[str, str] = MappingProxyType(
+    {
+        "aten.alias.default": "aten.alias_copy.default",
+        "aten.as_strided.default": "aten.as_strided_copy.default",
+        "aten.detach.default": "aten.detach_copy.default",
+        "aten.diagonal.default": "aten.diagonal_copy.default",
+        "aten.expand.default": "aten.expand_copy.default",
+        "aten.ones.default": "aten.full.default",
+        "aten.permute.default": "aten.permute_copy.default",
+        "aten.select.int": "aten.select_copy.int",
+        "aten.slice.Tensor": "aten.slice_copy.Tensor",
+        "aten.t.default": "aten.t_copy.default",
+        "aten.transpose.int": "aten.transpose_copy.int",
+        "aten.unfold.default": "aten.unfold_copy.default",
+        "aten.view.default": "aten.view_copy.default",
+        "aten.zeros.default": "aten.full.default",
+        "aten._to_copy.default": "dim_order_ops._to_dim_order_copy.default",
+    }
+)
+"""Operators that no edge program has, and what stands in their place there: a table may name either."""
+
+ELSEWHERE: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                "aten._adaptive_avg_pool2d_backward.default",
+                "aten.avg_pool2d_backward.default",
+                "aten.convolution_backward.default",
+                "aten.embedding_dense_backward.default",
+                "aten.max_pool2d_with_indices_backward.default",
+                "aten.native_group_norm_backward.default",
+                "aten.native_layer_norm_backward.default",
+            ),
+            "computes gradients, which no model in evaluation does",
+        ),
+        "aten._native_batch_norm_legit.default": "writes the running statistics, which no model in evaluation does",
+        **dict.fromkeys(
+            ("aten.rand.default", "aten.randn.default", "aten.randperm.default"),
+            "its numbers are random, so nothing can be compared",
+        ),
+        **dict.fromkeys(
+            ("aten.empty.memory_format", "aten.empty_strided.default"),
+            "its numbers are whatever the memory held, so nothing can be compared",
+        ),
+        **dict.fromkeys(
+            (
+                "aten._local_scalar_dense.default",
+                "aten.sym_is_contiguous.default",
+                "aten.sym_numel.default",
+                "aten.sym_size.int",
+                "aten.sym_storage_offset.default",
+                "aten.sym_stride.int",
+            ),
+            "its result is a number of the program's own, no tensor that a delegate could return",
+        ),
+        **dict.fromkeys(
+            ("aten._fft_c2r.default", "aten._fft_r2c.default"),
+            "complex numbers, which neither tables nor edge programs have a type for",
+        ),
+        "aten.nonzero.default": "the size of its result depends on the numbers, which no delegate's output may",
+        "aten.atan2.out": "writes into an operand; edge programs have aten.atan2.default in its place",
+    }
+)
+"""Operators of core ATen that have no home, and why."""
