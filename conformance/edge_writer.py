@@ -139,11 +139,17 @@ class EdgeWriter:
         return self._placeholder(placeholder, _meta(tensor))
 
     def user_input(
-        self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float32, dynamic: tuple[int, ...] = ()
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: torch.dtype = torch.float32,
+        dynamic: tuple[int, ...] = (),
+        channels_last: bool = False,
     ) -> fx.Node:
         """The placeholder of a model input; the sizes of the axes `dynamic` are symbols."""
         node = self.graph.placeholder(name)
-        like = torch.empty(shape, dtype=dtype, device="meta")
+        layout = torch.channels_last if channels_last else torch.contiguous_format
+        like = torch.empty(shape, dtype=dtype, device="meta", memory_format=layout)
         node.meta["val"] = self._symbolic(name, like, dynamic) if dynamic else self._fake(_meta(like))
         self.first_input = node if self.first_input is None else self.first_input
         return node

@@ -7,7 +7,9 @@ hashed, printed, compared and sent to another process; `materialise` makes the n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 
@@ -62,11 +64,33 @@ class Value:
 
 
 @dataclass(frozen=True)
+class ChannelsLast(Value):
+    """A model input of four dimensions whose channels lie next to each other in memory."""
+
+
+@dataclass(frozen=True)
 class Ref:
     """Refers to a value or to output `index` of a step, inside a step's arguments."""
 
     name: str
     index: int = 0
+
+
+@lru_cache(maxsize=4096)
+def references(argument: Any) -> tuple[Ref, ...]:
+    """Every reference inside an argument, in order."""
+    if isinstance(argument, Ref):
+        return (argument,)
+    if isinstance(argument, tuple):
+        return tuple(ref for item in argument for ref in references(item))
+    return ()
+
+
+def renamed(argument: Any, names: Mapping[str, str]) -> Any:
+    """An argument with its references to some names as references to others."""
+    if isinstance(argument, Ref):
+        return Ref(names.get(argument.name, argument.name), argument.index)
+    return tuple(renamed(item, names) for item in argument) if isinstance(argument, tuple) else argument
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.edge_form import Emit, Output, aten_form, returns_many
 from npu_assay.conformance.edge_writer import EdgeWriter
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value, references
 from npu_assay.conformance.memory import remember
 from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS_PER_TENSOR,
@@ -137,6 +137,16 @@ def model_inputs(graph: Graph) -> tuple[Tensor, ...]:
 
 
 def _real(value: Value) -> Tensor:
+    numbers = _reals(value)
+    return numbers.to(memory_format=torch.channels_last) if _is_channels_last(value) else numbers
+
+
+def _is_channels_last(value: Value) -> bool:
+    """Whether it is an image of that layout; a search may have given it other dimensions."""
+    return isinstance(value, ChannelsLast) and len(value.shape) == 4
+
+
+def _reals(value: Value) -> Tensor:
     codes, quant = materialise(value), value.quant
     if quant is None:
         return codes
@@ -205,14 +215,6 @@ def _per_tensor(name: str, quant: Quant) -> tuple[Any, ...]:
     return (_scale(name, quant), quant.zero_point, *_range(quant))
 
 
-def _references(argument: Any) -> list[Ref]:
-    if isinstance(argument, Ref):
-        return [argument]
-    if isinstance(argument, tuple):
-        return [ref for item in argument for ref in _references(item)]
-    return []
-
-
 def _substitute(argument: Any, nodes: Mapping[Ref, fx.Node]) -> Any:
     """Arguments as fx wants them: nodes for references, lists for tuples."""
     if isinstance(argument, Ref):
@@ -225,11 +227,11 @@ def _substitute(argument: Any, nodes: Mapping[Ref, fx.Node]) -> Any:
 def _write_step(model: _Model, step: Step, used: set[Ref], apply: Apply) -> None:
     """Dequantise each distinct operand once, apply the operator, quantise each consumed output."""
     nodes: dict[Ref, fx.Node] = {}
-    for ref in _references(step.args):
+    for ref in references(step.args):
         if ref not in nodes:
             nodes[ref] = model.dequantised(ref)
     if step.dynamic is not None:
-        first = _references(step.args)[0]
+        first = references(step.args)[0]
         nodes[first] = _quantised_at_run_time(model.emit, nodes[first], step.dynamic)
     output = apply(step, [_substitute(argument, nodes) for argument in step.args])
     items = {index: output(index) for index in range(step.outputs) if Ref(step.name, index) in used}
@@ -277,7 +279,7 @@ def _write(model: _Model, graph: Graph, apply: Apply) -> list[fx.Node]:
         ref = Ref(value.name)
         if not value.constant and value.quant is not None:
             model.define(ref, model.floats.pop(ref), value.quant)
-    used = {ref for step in graph.steps for ref in _references(step.args)} | set(graph.outputs)
+    used = {ref for step in graph.steps for ref in references(step.args)} | set(graph.outputs)
     for step in graph.steps:
         _write_step(model, step, used, apply)
     return [model.dequantised(ref) for ref in graph.outputs]
@@ -344,7 +346,7 @@ def module(graph: Graph) -> nn.Module:
 def quantised_steps(graph: Graph) -> frozenset[str]:
     """The steps that a quantizer deals with: those whose result is quantised, itself or behind the next step."""
     own = {step.name for step in graph.steps if step.quant is not None}
-    behind = {ref.name for step in graph.steps if step.name in own for ref in _references(step.args)}
+    behind = {ref.name for step in graph.steps if step.name in own for ref in references(step.args)}
     return frozenset(own | (behind & {step.name for step in graph.steps}))
 
 
@@ -362,7 +364,8 @@ def build(graph: Graph, preserve: Collection[str] = (), mark: str = "") -> Expor
     for value in graph.values:
         if not value.constant:
             dtype = torch.float32 if value.quant is not None else REALS[value.dtype]
-            nodes[value.name] = writer.user_input(value.name, value.shape, dtype, value.dynamic)
+            last = _is_channels_last(value)
+            nodes[value.name] = writer.user_input(value.name, value.shape, dtype, value.dynamic, last)
     model = _Model(writer.emit)
     _bind(model, graph, nodes)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
@@ -11,6 +13,7 @@ from npu_assay.conformance.cases import (
     cat,
     conv,
     elementwise,
+    homes,
     image,
     integer,
     matrix,
@@ -24,6 +27,7 @@ from npu_assay.conformance.cases import (
     typed,
 )
 from npu_assay.conformance.cases.baseline import plain
+from npu_assay.conformance.cases.borrowed import FROM, borrowed
 from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model, outside
@@ -33,10 +37,11 @@ from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ran
 from npu_assay.conformance.constraints import Constraint
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.memory import many_records
-from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_rule
-from npu_assay.conformance.predicates.own import Rule
+from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
+from npu_assay.conformance.predicates.own import Definition
 from npu_assay.conformance.table import INTEGER_PRECISIONS, Row, Table
-from npu_assay.reference.outside import outside_operators
+from npu_assay.reference.operators import HOMES, VIEWS
+from npu_assay.reference.operators.lookup import outside_operators
 
 Family = Callable[[Limits], list[Draft]]
 
@@ -110,7 +115,8 @@ def cases_for(table: Table) -> tuple[Case, ...]:
     Raises KeyError for a row without cases, LimitError for a constraint or a value of one that there are no
     cases for, ValueError for two cases of one id.
     """
-    promised = [case for row in table.rows for case in _cases(table, row)]
+    made = _offered if table.offers else _cases
+    promised = [case for row in table.rows for case in made(table, row)]
     cases = (*promised, *(case for row in table.refused for case in _refusals(table, row)))
     seen: set[str] = set()
     for case in cases:
@@ -122,24 +128,23 @@ def cases_for(table: Table) -> tuple[Case, ...]:
 
 def operators(row: Row) -> Iterable[str]:
     """The operators that there are cases for in the number types of this row."""
+    own = (*HOMES, *outside_operators(), *VIEWS)
     if not row.precisions:
-        return INT8
-    if set(INTEGER_PRECISIONS) & set(row.precisions):
-        return (*integer.FAMILIES, *outside_operators())
-    return typed.FAMILIES
+        return (*INT8, *own)
+    return (*(integer.FAMILIES if set(INTEGER_PRECISIONS) & set(row.precisions) else typed.FAMILIES), *own)
 
 
 def every_operator() -> frozenset[str]:
     """The operators that there are cases for in some number type."""
-    return frozenset((*INT8, *integer.FAMILIES, *typed.FAMILIES, *outside_operators()))
+    return frozenset((*INT8, *integer.FAMILIES, *typed.FAMILIES, *HOMES, *outside_operators(), *VIEWS))
 
 
 def has_cases(operator: str, precision: str) -> bool:
     """Whether there are cases for an operator in a number type; "" is static int8, of which a row says nothing."""
-    if not precision:
-        return operator in INT8
     try:
-        return bool(_drafts(Row(operator, "", operator, None, (), (precision,)), precision, Limits()))
+        return bool(
+            _drafts(Row(operator, "", operator, None, (), (precision,) if precision else ()), precision, Limits())
+        )
     except KeyError:
         return False
 
@@ -148,7 +153,7 @@ def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
     """What case functions may know of a row, in one of its precisions."""
     where = f"{table.name}@{table.version}: {row.name}{f' ({precision})' if precision else ''}"
     held = [c for c in (*table.common, *row.constraints) if c.holds_for(precision)]
-    own = _own_rules(where, table, held)
+    own = _definitions(where, table, held)
     values = {c.code: c.value for c in held if c.value is not None}
     return Limits(
         where,
@@ -161,25 +166,25 @@ def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
     )
 
 
-def _own_rules(where: str, table: Table, held: Sequence[Constraint]) -> dict[str, Rule]:
+def _definitions(where: str, table: Table, held: Sequence[Constraint]) -> dict[str, Definition]:
     """What cases of a row are generated from: what its table defines, and what stands beside that.
 
     Raises LimitError for a constraint beside it that no predicate says.
     """
-    own = {c.code: rule for c in held if (rule := table.own.rule(c.code)) is not None}
-    if all(rule.holds is None for rule in own.values()):
+    own = {c.code: defined for c in held if (defined := table.own.definition(c.code)) is not None}
+    if all(defined.holds is None for defined in own.values()):
         return own
     for constraint in held:
-        code, rule = constraint.code, named_rule(constraint.code)
+        code, defined = constraint.code, named_definition(constraint.code)
         if code in own or code in WHATEVER_SIZES:
             continue
-        if rule is None:
+        if defined is None:
             others = ", ".join(code for code in own if own[code].holds is not None)
             raise LimitError(
                 f"{where}: {code} has a meaning that no predicate says, and stands beside {others}: define it, too, "
                 f"as {code} = {{ says = ..., holds = ... }} in [constraints]"
             )
-        own[code] = rule
+        own[code] = defined
     return own
 
 
@@ -194,14 +199,21 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
-        drafts = with_new_ranks(True, _known(limits, within(limits, INT8[row.name](limits))))
+        drafts = with_new_ranks(True, _known(limits, within(limits, _drafts(row, "", limits))))
         for draft in _bounded(limits, [*drafts, *past_thresholds("", True, limits, drafts)]):
             yield _case(row, draft)
 
 
+def _offered(table: Table, row: Row) -> Iterator[Case]:
+    """The row's plain programs, of which nothing is promised."""
+    for case in _cases(table, row):
+        if case.constraint == OPERATOR and case.side in ("accept", "value") and case.expect == "accept":
+            yield replace(case, expect="unspecified", delegates=None)
+
+
 def _bounded(limits: Limits, drafts: list[Draft]) -> list[Draft]:
     """With programs on both sides of the limits that the table defines. Only these need torch, which knows shapes."""
-    if all(rule.holds is None for _, rule in limits.own):
+    if all(defined.holds is None for _, defined in limits.own):
         return drafts
     from npu_assay.conformance.cases.boundaries import bounded
 
@@ -223,9 +235,32 @@ def _refusals(table: Table, row: Row) -> Iterator[Case]:
 
 
 def _drafts(row: Row, precision: str, limits: Limits) -> list[Draft]:
-    """What is to ask about a row in one of its number types."""
+    """What is to ask about a row in one of its number types; "" is static int8, of which a row says nothing.
+
+    Raises KeyError for a row that there are none for.
+    """
+    named = replace(row, name=VIEWS.get(row.name, row.name))
+    with suppress(KeyError):
+        return _family(named, precision, limits)
+    if homes.has_home(named.name, precision):
+        return homes.drafts(named.name, precision, limits)
+    return borrowed(precision, limits, _elsewhere(named, precision))
+
+
+def _family(row: Row, precision: str, limits: Limits) -> list[Draft]:
+    """What the row's family asks. Raises KeyError where it knows nothing of the number type."""
+    if not precision:
+        return INT8[row.name](limits)
     suite = integer.drafts if precision in INTEGER_PRECISIONS else typed.drafts
     return suite(row, precision, limits)
+
+
+def _elsewhere(row: Row, precision: str) -> list[Draft]:
+    """What the row's family asks in another number type. Raises KeyError for a row without any."""
+    for other in FROM.get(precision, ()):
+        with suppress(KeyError):
+            return _family(replace(row, precisions=(other,)), other, Limits())
+    raise KeyError(row.name)
 
 
 def _known(limits: Limits, drafts: list[Draft]) -> list[Draft]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.predicates.own import Rule
+from npu_assay.conformance.predicates.own import Definition
 
 Choice = TypeVar("Choice", int, str)
 SMALLEST_MULTIPLE, LARGEST_MULTIPLE = 2, 256
@@ -37,7 +37,7 @@ class Limits:
     codes: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, int] = field(default_factory=dict)
-    own: tuple[tuple[str, Rule], ...] = ()
+    own: tuple[tuple[str, Definition], ...] = ()
     own_values: Mapping[str, Any] = field(default_factory=dict)
     common: tuple[str, ...] = ()
     read: set[str] = field(default_factory=set, compare=False)

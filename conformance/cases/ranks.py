@@ -12,7 +12,7 @@ from math import prod
 
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import OPERATOR, Draft
-from npu_assay.conformance.graph import Graph, Ref, Step, Value
+from npu_assay.conformance.graph import ChannelsLast, Graph, Step, Value, references
 
 CODE = "max_rank"
 LARGEST = 16
@@ -60,6 +60,8 @@ def _sides(drafts: Sequence[Draft]) -> set[tuple[str, str]]:
 def _within(draft: Draft, most: int) -> Iterator[Draft]:
     if draft.constraint == CODE or _rank(draft.graph) <= most:
         yield draft
+    elif any(isinstance(value, ChannelsLast) for value in draft.graph.values):
+        return
     elif all(step.op in ELEMENTWISE for step in draft.graph.steps) and _alike(draft.graph):
         yield replace(draft, graph=replace(draft.graph, values=tuple(_merged(v, most) for v in draft.graph.values)))
 
@@ -68,7 +70,7 @@ def _rank(graph: Graph) -> int:
     """The largest rank of what the model computes with; weights of convolutions have that of their images."""
     shapes = {value.name: len(value.shape) for value in graph.values}
     for step in graph.steps:
-        shapes[step.name] = _result(step, max((shapes[ref.name] for ref in _refs(step.args)), default=0))
+        shapes[step.name] = _result(step, max((shapes[ref.name] for ref in references(step.args)), default=0))
     return max(shapes.values(), default=0)
 
 
@@ -80,14 +82,6 @@ def _result(step: Step, most: int) -> int:
         case "unsqueeze":
             return most + 1
     return most
-
-
-def _refs(argument: object) -> Iterator[Ref]:
-    if isinstance(argument, Ref):
-        yield argument
-    elif isinstance(argument, tuple):
-        for item in argument:
-            yield from _refs(item)
 
 
 def _alike(graph: Graph) -> bool:

@@ -31,7 +31,7 @@ from npu_assay.conformance.cases.make import (
     valued,
 )
 from npu_assay.conformance.cases.permitted import deepest, inner_ranks, of_rank, wide
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value, renamed
 
 ZERO_POINTS = (-128, 0, 127)
 # Every code once, neighbours far apart.
@@ -60,6 +60,7 @@ def surroundings(u: Use, front: Front = bare) -> list[Draft]:
         placed("also_a_model_output", model(u, front, then_abs_and_returned)),
         placed("input_shared_with_abs", input_shared(u, front)),
         placed("used_twice", used_twice(u, front)),
+        *more_contexts(u, front),
     ]
 
 
@@ -81,6 +82,91 @@ def used_twice(u: Use, front: Front = bare) -> Graph:
         operand = Ref("before_again")
     again = step(u, operand, "again")
     return Graph((*graph.values, x), (*steps, again), (*graph.outputs, Ref("again")))
+
+
+TWO_SCALES = "used_twice_at_two_scales"
+FIXED = frozenset({"aten._softmax.default", "aten.sigmoid.default", "aten.tanh.default"})
+"""Operators whose results have the quantisation that their range asks for, whatever the operand has."""
+
+
+def used_apart(u: Use, front: Front = bare) -> Graph | None:
+    """One module called on two inputs, of which the second has twice the scale; None where there is no one scale.
+
+    Weights are shared; a bias in steps of the accumulator is another one for each use, a real one is shared as well.
+    """
+    x, y = u.values[0], u.y
+    if x.constant or x.quant is None or y is None or isinstance(x.quant.scale, tuple):
+        return None
+    twice = replace(u, values=tuple(_again(v) for v in u.values), y=y if u.op in FIXED else _doubled(y))
+    names = {v.name: f"{v.name}_again" for v in (x, *(v for v in u.values if _is_bias(v)))}
+    again = replace(twice, args=renamed(twice.args, names))
+    graph = model(u, front)
+    new = tuple(value for value in again.values if value.name not in {v.name for v in u.values})
+    operand, steps = Ref("x_again"), graph.steps
+    if front is not bare:
+        steps = (*steps, Step("before_again", "aten.abs.default", (operand,), (), new[0].quant))
+        again = replace(again, args=renamed(again.args, {"x_again": "before_again"}))
+    second = Step("again", u.op, again.args, u.kwargs, again.y, u.outputs)
+    return Graph((*graph.values, *new), (*steps, second), (*graph.outputs, Ref("again")))
+
+
+def _again(value: Value) -> Value:
+    """The first input and an integer bias at twice the scale; everything else as it is."""
+    if value.name != X.name and not _is_bias(value):
+        return value
+    fill = value.fill if value.constant else replace(value.fill, seed=99)
+    return replace(value, name=f"{value.name}_again", quant=_doubled(value.quant), fill=fill)
+
+
+def _is_bias(value: Value) -> bool:
+    return value.constant and value.quant is not None and value.quant.dtype == "int32"
+
+
+def _doubled(quant: Quant | None) -> Quant | None:
+    if quant is None:
+        return None
+    scale = tuple(2 * s for s in quant.scale) if isinstance(quant.scale, tuple) else 2 * quant.scale
+    return replace(quant, scale=scale)
+
+
+OTHER = quant(0.1, 5)
+
+
+def constant_shared(u: Use, front: Front = bare) -> Graph | None:
+    """A constant is also added to an input of its own; None where none is of floats, or of int8 with one scale."""
+    known = (v for v in u.values if v.constant and v.shape and not _is_bias(v) and v.dtype.startswith("float"))
+    shared = next(known, None)
+    q = None if shared is None else shared.quant
+    if shared is None or (q is not None and (q.dtype != "int8" or q.axis is not None)):
+        return None
+    graph, quantised = model(u, front), shared.quant is not None
+    x = Value("other_x", shared.shape, Q if quantised else None, Fill(seed=7), dtype=shared.dtype)
+    total = Step("other", "aten.add.Tensor", (Ref(x.name), Ref(shared.name)), (), OTHER if quantised else None)
+    return Graph((*graph.values, x), (*graph.steps, total), (*graph.outputs, Ref("other")))
+
+
+VIEWED = frozenset({"aten.as_strided_copy.default", "aten.view_copy.default"})
+"""Operators that torch does not compute of images in the other layout, or that read them as they lie."""
+
+
+def channels_last(u: Use, front: Front = bare) -> Graph | None:
+    """The model's images in the other layout; None where `x` is none, or another size of it is open."""
+    x = u.values[0]
+    if len(x.shape) != 4 or x.constant or x.dynamic or u.op in VIEWED:
+        return None
+    graph = model(u, front)
+    images = (ChannelsLast(**vars(v)) if v.name == X.name else v for v in graph.values)
+    return replace(graph, values=tuple(images))
+
+
+def more_contexts(u: Use, front: Front = bare) -> list[Draft]:
+    """Where programs of real models stand that plain ones do not."""
+    found = {
+        TWO_SCALES: used_apart(u, front),
+        "constant_shared_with_add": constant_shared(u, front),
+        "channels_last": channels_last(u, front),
+    }
+    return [placed(name, graph) for name, graph in found.items() if graph is not None]
 
 
 def unquantised(u: Use) -> list[Draft]:

@@ -11,16 +11,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from npu_assay.conformance.cases.kernels import AREA, HEIGHT
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, accepted, placed
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value, renamed
 
 ELEMENTS = 4096
 CHANNELS = (16, 32)
 SUMS = 65536
+PAST_ELEMENTS = f"elements_past_{ELEMENTS}"
 """The thresholds: elements of a tensor, channels of an image or columns of a matrix, terms of a sum."""
 MULTIPLES = ("channels_multiple_of", "matrix_dims_multiple_of")
 LIMITED = ("max_size", "reduced_size", "summed_size")
@@ -85,7 +85,8 @@ def past_thresholds(precision: str, first: bool, limits: Limits, drafts: Sequenc
         return
     if precision == "fp16" or precision.endswith("_per_channel"):
         return
-    yield from _elements(limits, plain)
+    if not any(d.variant == PAST_ELEMENTS for d in drafts):
+        yield from _elements(limits, plain)
     if first:
         yield from _channels(limits, plain)
         if not any(len(d.graph.outputs) > 1 for d in drafts if d.expect == "accept"):
@@ -103,7 +104,7 @@ def _elements(limits: Limits, plain: Graph) -> Iterator[Draft]:
     axis = min(LONG.get(op, usual), len(shape) - 1)
     least = ELEMENTS // (math.prod(shape) // shape[axis]) + 1
     size = least + 1 - least % 2
-    yield from _permitted(limits, accepted(f"elements_past_{ELEMENTS}", grown(plain, alike(plain, axis), size)))
+    yield from _permitted(limits, accepted(PAST_ELEMENTS, grown(plain, alike(plain, axis), size)))
 
 
 def _channels(limits: Limits, plain: Graph) -> Iterator[Draft]:
@@ -331,24 +332,16 @@ def filled(graph: Graph, fill: Fill) -> Graph:
 def twice(graph: Graph) -> Graph:
     """The model beside itself on other numbers: two results, of which either may be taken for the other."""
     names = (*(value.name for value in graph.values), *(step.name for step in graph.steps))
-    renamed = {name: f"second_{name}" for name in names}
+    second = {name: f"second_{name}" for name in names}
     others = tuple(_second(value) for value in graph.values)
-    steps = tuple(replace(s, name=renamed[s.name], args=_renamed(s.args, renamed)) for s in graph.steps)
-    outputs = tuple(Ref(renamed[ref.name], ref.index) for ref in graph.outputs)
+    steps = tuple(replace(s, name=second[s.name], args=renamed(s.args, second)) for s in graph.steps)
+    outputs = tuple(Ref(second[ref.name], ref.index) for ref in graph.outputs)
     return Graph((*graph.values, *others), (*graph.steps, *steps), (*graph.outputs, *outputs))
 
 
 def _second(value: Value) -> Value:
     fill = value.fill if value.constant else replace(value.fill, seed=value.fill.seed + 1)
     return replace(value, name=f"second_{value.name}", fill=fill)
-
-
-def _renamed(argument: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(argument, Ref):
-        return Ref(names[argument.name], argument.index)
-    if isinstance(argument, tuple):
-        return tuple(_renamed(item, names) for item in argument)
-    return argument
 
 
 def _subject(graph: Graph) -> Step:

@@ -11,7 +11,7 @@ from functools import cache
 from types import MappingProxyType
 
 from npu_assay.conformance.predicates.grammar import parse_predicate
-from npu_assay.conformance.predicates.own import Rule
+from npu_assay.conformance.predicates.own import Definition
 
 NAMED: Mapping[str, str] = MappingProxyType(
     {
@@ -42,6 +42,6 @@ WHATEVER_SIZES = frozenset(
 
 
 @cache
-def named_rule(code: str) -> Rule | None:
+def named_definition(code: str) -> Definition | None:
     """The suite's constraint of this code as a predicate; None for one that no predicate says."""
-    return Rule(code, parse_predicate(NAMED[code])) if code in NAMED else None
+    return Definition(code, parse_predicate(NAMED[code])) if code in NAMED else None

@@ -19,7 +19,7 @@ KEYS: Mapping[str, type] = {"says": str, "holds": str, "unchecked": str}
 
 
 @dataclass(frozen=True)
-class Rule:
+class Definition:
     """A code that a table defines: `holds`, or the reason why no case can be about it."""
 
     code: str
@@ -31,16 +31,16 @@ class Rule:
 class Own:
     """The codes of a table that it defines itself."""
 
-    rules: tuple[Rule, ...] = ()
+    definitions: tuple[Definition, ...] = ()
 
-    def rule(self, code: str) -> Rule | None:
+    def definition(self, code: str) -> Definition | None:
         """The definition of a code; None where the suite's meaning holds."""
-        return next((rule for rule in self.rules if rule.code == code), None)
+        return next((each for each in self.definitions if each.code == code), None)
 
 
 def read_own(data: Mapping[str, Any], file: str) -> tuple[dict[str, str], Own]:
     """Sentences by code, and definitions, of `[constraints]`. Raises TableError."""
-    sentences, rules = dict[str, str](), list[Rule]()
+    sentences, definitions = dict[str, str](), list[Definition]()
     for code, found in data.items():
         where = f"{file}: constraints: {code}"
         if isinstance(found, str):
@@ -48,12 +48,12 @@ def read_own(data: Mapping[str, Any], file: str) -> tuple[dict[str, str], Own]:
             continue
         if not isinstance(found, dict):
             raise TableError(f"{where}: expected a sentence, or {{ says, holds }}, found {found!r}")
-        sentences[code], rule = _defined(code, found, where)
-        rules.append(rule)
-    return sentences, Own(tuple(rules))
+        sentences[code], defined = _defined(code, found, where)
+        definitions.append(defined)
+    return sentences, Own(tuple(definitions))
 
 
-def _defined(code: str, data: Mapping[str, Any], where: str) -> tuple[str, Rule]:
+def _defined(code: str, data: Mapping[str, Any], where: str) -> tuple[str, Definition]:
     check_keys(data, KEYS, {"says"}, where)
     for key in data:
         check_type(data[key], str, f"{where}: {key}")
@@ -61,11 +61,11 @@ def _defined(code: str, data: Mapping[str, Any], where: str) -> tuple[str, Rule]
     if ("holds" in data) == ("unchecked" in data):
         raise TableError(f"{where}: expected either 'holds' or 'unchecked' beside 'says'")
     if "unchecked" in data:
-        return data["says"], Rule(code, None, data["unchecked"])
+        return data["says"], Definition(code, None, data["unchecked"])
     try:
         predicate = parse_predicate(data["holds"])
     except PredicateError as error:
         raise TableError(f"{where}: holds: {error}") from error
     if ("value" in predicate.bases) != ("{value}" in data["says"]):
         raise TableError(f"{where}: 'holds' and 'says' must both have the value, or neither: {data['holds']!r}")
-    return data["says"], Rule(code, predicate)
+    return data["says"], Definition(code, predicate)

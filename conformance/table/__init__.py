@@ -44,6 +44,7 @@ TOP: Mapping[str, type] = {
     "rescale": str,
     "preserve": list,
     "mark": str,
+    "offers": bool,
     "parameters": dict,
     "common": dict,
     "constraints": dict,
@@ -67,7 +68,7 @@ RESCALES = ("tflite_double_round", "tosa_single_round", "xnnpack_fp32")
 """The rescale schemes that there are exact goldens for; a table without one has ""."""
 PARAMETERS = ("macs", "pipes")
 """What a table can say of its hardware."""
-OPTIONAL = {"preserve", "mark", "refused", "rewritten", "precisions", "operator", "rewritten_to"} | {
+OPTIONAL = {"preserve", "mark", "offers", "refused", "rewritten", "precisions", "operator", "rewritten_to"} | {
     *("source", "documented_as", "compiled_to"),
 }
 INTEGER_PRECISIONS = ("int8", "int8_per_channel", "int16", "int16_per_channel", "integers")
@@ -139,7 +140,7 @@ class Table:
 
     `preserve` are the operators that stay whole in the edge program. `mark` is the name under which the vendor's
     quantizer notes in a node's meta (`custom`) that it quantised the node, "" when it does not. `file` is what errors
-    call it. `own` are the constraints that the table defines itself.
+    call it. `own` are the constraints that the table defines itself. `offers`: nothing is promised of any row.
     """
 
     name: str
@@ -158,6 +159,7 @@ class Table:
     rewritten: tuple[Rewritten, ...] = ()
     file: str = field(default="", compare=False)
     own: Own = field(default_factory=Own)
+    offers: bool = False
 
     @property
     def every_row(self) -> tuple[Row, ...]:
@@ -288,6 +290,7 @@ def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
         rewritten=tuple(_rewritten(name, row, rows, file) for name, row in data.get("rewritten", {}).items()),
         file=file,
         own=own,
+        offers=data.get("offers", False),
     )
     _check_once(table, file)
     _check_used(table, file)

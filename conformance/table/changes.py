@@ -80,10 +80,10 @@ def _meanings(a: Table, b: Table) -> Iterator[Change]:
 
 
 def _definition(table: Table, code: str) -> str:
-    rule = table.own.rule(code)
-    if rule is None:
+    defined = table.own.definition(code)
+    if defined is None:
         return "the suite's"
-    return rule.holds.text if rule.holds is not None else f"unchecked: {rule.unchecked}"
+    return defined.holds.text if defined.holds is not None else f"unchecked: {defined.unchecked}"
 
 
 def _changed(where: str, what: str, before: str, after: str) -> Iterator[Change]:

@@ -23,10 +23,10 @@ def findings(table: Table) -> Iterator[str]:
             yield f"{row.name}: the suite has no cases for this operator{nearest_operators(row.name, known)}"
             continue
         yield from _of_row(table, row)
-    for rule in table.own.rules:
-        if rule.unchecked:
-            rows = [row.name for row in table.rows if rule.code in table.codes(row)]
-            yield f"{rule.code}: no case checks it in {_counted(rows)}: {rule.unchecked}"
+    for defined in table.own.definitions:
+        if defined.unchecked:
+            rows = [row.name for row in table.rows if defined.code in table.codes(row)]
+            yield f"{defined.code}: no case checks it in {_counted(rows)}: {defined.unchecked}"
 
 
 def _of_row(table: Table, row: Row) -> Iterator[str]:

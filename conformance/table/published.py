@@ -143,21 +143,23 @@ def rows_called(name: str) -> tuple[str, ...]:
     for exact in (name, f"aten.{name}"):
         if exact in known:
             return (exact,)
-    return tuple(sorted(called(name, known)))
+    found = called(name, known) or called(name.removesuffix(".default"), known)
+    return tuple(sorted(found))
 
 
 def precisions(row: str, kinds: str) -> tuple[str, ...] | None:
     """The number types of a row, of those that the columns name and that the suite has cases in.
 
     () for static int8 where a row says nothing of it; None where there are none. Without such columns floats come
-    first, then int8.
+    first, then int8; where they have nothing for a row, int8.
     """
     named = [each for word, names in PRECISIONS.items() if word in kinds.lower() for each in names]
     if "int8" in kinds.lower() and not named:
         named = [""]
     known = [each for each in named if has_cases(row, each)]
     if not known:  # integers are what is left of 8 bits where nothing is quantised
-        others = {"": ("int8", "integers"), "int8": ("integers",)}.get(named[0], ()) if named else ("fp32", "int8", "")
+        plain = ("", "int8", "fp32") if kinds.strip() else ("fp32", "int8", "")
+        others = {"": ("int8", "integers"), "int8": ("integers",)}.get(named[0], ()) if named else plain
         known = [each for each in others if has_cases(row, each)][:1]
     return tuple(each for each in known if each) if known else None
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from npu_assay.conformance.graph import Case
-from npu_assay.conformance.predicates.own import Rule
+from npu_assay.conformance.predicates.own import Definition
 from npu_assay.conformance.selection import all_cases
 from npu_assay.conformance.table import Row, Table
 
@@ -32,17 +32,17 @@ def _constraints(table: Table) -> str:
     """What the table defines itself, and what it takes from the suite."""
     lines = ["## Constraints", "", "| code | says | holds |", "|---|---|---|"]
     for code, sentence in table.meanings:
-        holds = _meaning(table.own.rule(code))
+        holds = _meaning(table.own.definition(code))
         lines.append(f"| `{code}` | {_escaped(sentence)} | {holds} |")
     if table.common:
         lines += ["", f"For every operator: {', '.join(f'`{c.code}`' for c in table.common)}."]
     return "\n".join(lines)
 
 
-def _meaning(rule: Rule | None) -> str:
-    if rule is None:
+def _meaning(defined: Definition | None) -> str:
+    if defined is None:
         return "the suite's meaning"
-    return f"`{rule.holds.text}`" if rule.holds is not None else f"unchecked: {_escaped(rule.unchecked)}"
+    return f"`{defined.holds.text}`" if defined.holds is not None else f"unchecked: {_escaped(defined.unchecked)}"
 
 
 def _row(table: Table, row: Row, cases: tuple[Case, ...]) -> str:

@@ -29,7 +29,8 @@ def bounded(limits: Limits, drafts: Sequence[Draft]) -> list[Draft]:
     A program for which a limit is undefined shows nothing of it, and may be answered either way. Raises LimitError for
     a limit that the row's plain program cannot be made to keep, or that no two programs show.
     """
-    own = [Limit(code, rule.holds, limits.own_values.get(code)) for code, rule in limits.own if rule.holds is not None]
+    known = ((code, defined.holds) for code, defined in limits.own)
+    own = [Limit(code, holds, limits.own_values.get(code)) for code, holds in known if holds is not None]
     plain = next((d for d in drafts if (d.constraint, d.side, d.variant) == (OPERATOR, "accept", "baseline")), None)
     if plain is None:
         raise LimitError(f"{limits.where}: {_texts(own)}: the row has no plain program to begin with; {ADVICE}")

@@ -9,7 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cached_property
 
-from npu_assay.conformance.cases.boundaries.knobs import Knob, knobs, opened
+from npu_assay.conformance.cases.boundaries.knob import Knob
+from npu_assay.conformance.cases.boundaries.knobs import knobs
+from npu_assay.conformance.cases.boundaries.sizes import opened
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.graph import Graph
 from npu_assay.conformance.predicates.applications import NoProgram, application

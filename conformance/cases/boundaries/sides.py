@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from npu_assay.conformance.cases.boundaries.knobs import spelled
+from npu_assay.conformance.cases.boundaries.arguments import spelled
 from npu_assay.conformance.cases.boundaries.search import HELPERS, Look, Search, seen
 from npu_assay.conformance.predicates.evaluation import atom_truth, distance, feature_value, side
 from npu_assay.conformance.predicates.grammar import Atom
@@ -129,7 +129,7 @@ class Sides:
     ) -> tuple[int, int, Look, Look]:
         """The ends as near as steps of `unit` bring them, while what is in the middle is like one of them."""
         a, b, start, end = ends
-        while unit and abs(a - b) > unit:
+        while unit and abs(a - b) >= 2 * unit:  # or there is nothing in the middle
             middle = a + (b - a) // unit // 2 * unit if b > a else a - (a - b) // unit // 2 * unit
             look = self.search.turned(start, number, middle)
             if look is not None and self._differ(atom, look, end):

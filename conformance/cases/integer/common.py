@@ -38,7 +38,7 @@ from npu_assay.conformance.cases.make import (
     valued,
 )
 from npu_assay.conformance.cases.permitted import inner_ranks, sizes_of_rank
-from npu_assay.conformance.cases.shared import float_neighbours
+from npu_assay.conformance.cases.shared import float_neighbours, more_contexts
 from npu_assay.conformance.cases.typed.spelling import opened
 from npu_assay.conformance.checks import Refuses
 from npu_assay.conformance.graph import Fill, Graph, Quant, Value
@@ -145,6 +145,8 @@ def surroundings(subject: Subject, precision: str) -> Iterator[Draft]:
             yield placed("behind_conv", contexts.behind_conv(u, precision))
             if subject.elementwise and not subject.plain:
                 yield placed("before_conv", contexts.before_conv(u, precision))
+    if precision != INTEGERS:
+        yield from more_contexts(u, front)
 
 
 # ------------------------------------------------------------------------------------ quantisation

@@ -197,7 +197,7 @@ def _rows() -> Iterator[tuple[str, Family]]:
     for name, args in (("default", ()), ("dim", (-1,)), ("dims", ((-1,), True))):
         row = Bits(f"aten.any.{name}", ("bool",), 1, args)
         yield row.op, partial(any_cases, row)
-    for name in ("eq", "ge", "gt", "le", "lt"):
+    for name in ("eq", "ne", "ge", "gt", "le", "lt"):
         yield f"aten.{name}.Tensor", partial(comparison_cases, f"aten.{name}.Tensor")
         yield f"aten.{name}.Scalar", partial(with_number_cases, f"aten.{name}.Scalar")
     yield CAST, conversion_cases

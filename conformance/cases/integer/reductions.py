@@ -183,7 +183,9 @@ def _argmax(
 
 
 def argmax_cases(precision: str, limits: Limits) -> list[Draft]:
-    """aten.argmax.default of raw codes whose indices everybody turns into int32."""
+    """aten.argmax.default of raw codes whose indices everybody turns into int32. Raises KeyError for other numbers."""
+    if precision != INTEGERS:
+        raise KeyError(precision)
     usual = _argmax(IMAGE, 1)
     constraints = ("int32_indices", "one_dim", "keepdim", "code_dtype", "static_shape", "min_rank")
     drafts = [accepted("baseline", usual), *(limit(code, "usual", usual) for code in constraints)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import SUBJECT, Draft
+from npu_assay.conformance.cases.make import SUBJECT, Draft, limit, outside
 from npu_assay.conformance.cases.typed import binary, convert, convolution, elementwise, image, layout, products
 from npu_assay.conformance.cases.typed.common import Family
 from npu_assay.conformance.graph import Case
@@ -26,6 +26,9 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 )
 
 
+STATIC = "static_shape"
+OPTIONS = "configs"
+"""The constraint of partitioners that take XNNPACK's options; others know neither them nor what they put together."""
 FEW: Mapping[str, int] = MappingProxyType({"fp16": 2, "static_int8": 5})
 """Half precision has the rules of single precision, and products in static_int8 those of per-channel weights."""
 
@@ -33,9 +36,24 @@ FEW: Mapping[str, int] = MappingProxyType({"fp16": 2, "static_int8": 5})
 def drafts(row: Row, precision: str, limits: Limits) -> list[Draft]:
     """A row's cases in one precision. Raises KeyError for a row that there are none for."""
     found = FAMILIES[row.name](precision, limits)
+    if OPTIONS not in limits:
+        found = [draft for draft in found if not draft.options and draft.delegates is None]
+    if STATIC in limits and not any(draft.constraint == STATIC for draft in found):
+        found = with_static_shapes(found)
     if precision == "fp16" or (precision == "static_int8" and "static_int8_per_channel" in row.precisions):
         return thinned(found, FEW[precision])
     return found
+
+
+def with_static_shapes(found: Iterable[Draft]) -> list[Draft]:
+    """The drafts of a row whose sizes must be known and at least 1: those of open sizes and of none are outside."""
+    drafts = list[Draft]()
+    for draft in found:
+        unknown = any(value.dynamic for value in draft.graph.values)
+        none = draft.constraint == "nonempty" and draft.side == "outside"
+        drafts.append(outside(STATIC, draft.variant, draft.graph) if unknown or none else draft)
+    (plain, *_) = drafts
+    return [*drafts, limit(STATIC, "known_sizes", plain.graph)]
 
 
 def thinned(found: Iterable[Draft], most: int) -> list[Draft]:

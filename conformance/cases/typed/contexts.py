@@ -18,7 +18,7 @@ from npu_assay.conformance.cases.make import (
     then_abs_and_returned,
     then_two,
 )
-from npu_assay.conformance.cases.shared import input_shared, used_twice
+from npu_assay.conformance.cases.shared import input_shared, more_contexts, used_twice
 from npu_assay.conformance.cases.typed.spelling import floats, is_static, real, run_time, weights
 from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
@@ -38,6 +38,7 @@ def contexts(u: Use, precision: str) -> list[Draft]:
         placed("also_a_model_output", model(u, None, then_abs_and_returned)),
         placed("input_shared_with_abs", input_shared(u)),
         placed("used_twice", used_twice(u)),
+        *more_contexts(u),
     ]
     if len(u.values[0].shape) == 4:
         drafts.append(placed("behind_conv", behind_conv(u, precision)))

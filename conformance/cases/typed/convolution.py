@@ -73,7 +73,9 @@ class Conv:
 
 
 def cases(axes: int, precision: str, limits: Limits) -> list[Draft]:
-    """A convolution row: constant weights, quantised along the outputs."""
+    """A convolution row: constant weights, quantised along the outputs. Raises KeyError for weights in groups."""
+    if precision == "dynamic_int4":
+        raise KeyError(precision)
     size = (6, 7)[:axes]
     conv = Conv(axes)
     subject = Subject(
