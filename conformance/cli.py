@@ -15,12 +15,15 @@ from npu_assay.conformance.commands.export import export
 from npu_assay.conformance.commands.judge import judge
 from npu_assay.conformance.commands.mutate import mutate
 from npu_assay.conformance.commands.new import new
+from npu_assay.conformance.commands.offer import offer
 from npu_assay.conformance.commands.package import package
 from npu_assay.conformance.commands.shared import (
     MOST,
     Seconds,
+    backend_argument,
     cores,
     memory_option,
+    table_option,
     timeout_option,
     usage_errors,
 )
@@ -31,9 +34,6 @@ if TYPE_CHECKING:
     from npu_assay.conformance.execution import Pool
 
 CERTIFIED, NOT_CERTIFIED = 0, 1
-
-backend_argument = click.argument("backend")
-table_option = click.option("--table", metavar="TABLE", help="A table's name or file; the backend's own if left out.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -245,6 +245,7 @@ main.add_command(export)
 main.add_command(judge)
 main.add_command(mutate)
 main.add_command(new)
+main.add_command(offer)
 main.add_command(package)
 main.add_command(table_group)
 main.add_command(verify)

@@ -36,6 +36,8 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+backend_argument = click.argument("backend")
+table_option = click.option("--table", metavar="TABLE", help="A table's name or file; the backend's own if left out.")
 timeout_option = click.option(
     "--timeout", metavar="SECONDS", type=Seconds(), default=120.0, show_default=True, help="For the model's process."
 )

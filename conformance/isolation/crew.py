@@ -131,6 +131,10 @@ class Crew:
         self._since = time.monotonic()  # the last question
         self.about = self._introduction()
 
+    def judge_by(self, table: str) -> None:
+        """From now on the cases are those of this table, by name or path, whatever the backend's own is."""
+        self._named = table
+
     def __enter__(self) -> Crew:
         return self
 

@@ -1,0 +1,101 @@
+"""`assay offer`: what a backend takes beyond its table, and whether it computes that rightly."""
+
+from __future__ import annotations
+
+import datetime
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from npu_assay.conformance.commands.shared import (
+    MOST,
+    Seconds,
+    backend_argument,
+    cores,
+    plain,
+    table_option,
+    usage_errors,
+)
+
+if TYPE_CHECKING:
+    from npu_assay.conformance.results import CaseResult
+
+RIGHT, WRONG = 0, 1
+SHOWN = 20  # wrong programs
+
+
+@click.command()
+@backend_argument
+@click.option("-k", "expression", metavar="EXPR", help="Only operators of a name (cat), or cases whose id matches.")
+@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+@table_option
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder; else assay-BACKEND-offers.")
+@click.option("--timeout", metavar="SECONDS", type=Seconds(), default=120.0, help="For a case; else 120.")
+@click.option("--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, help="For a case; else 4096.")
+def offer(
+    backend: str,
+    expression: str | None,
+    workers: int | None,
+    table: str | None,
+    out: Path | None,
+    timeout: float,
+    memory: int,
+) -> None:
+    """Offer BACKEND every operator that its table does not list; say what it takes, and whether that is right.
+
+    In the number types of the table. Taking more than is promised is no fault; wrong numbers are one. Exit codes: 0 all
+    that it takes is right, 1 something is wrong, 2 usage or data error.
+    """
+    from npu_assay.conformance.isolation import origin
+
+    origin.warm()  # before anything is loaded that the process of a backend must not have
+    from rich.console import Console
+
+    from npu_assay.conformance.report.console import progress
+
+    folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}-offers")
+    with usage_errors():
+        from npu_assay.conformance.assay import Request, assay
+        from npu_assay.conformance.certificate import Selection
+        from npu_assay.conformance.isolation.limits import Limits
+
+        count, asked = cores() if workers is None else workers, Selection(expression)
+        request = Request(backend, table, asked, count, folder, limits=Limits(timeout, memory), offer=True)
+        with progress(Console()) as shown:
+            report = assay(request, shown, _today)
+    for line in lines(report.results):
+        click.echo(plain(line))
+    click.echo(f"report: {folder / 'report.html'}")
+    raise SystemExit(WRONG if any(result.failures for result in report.results) else RIGHT)
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(datetime.UTC).date()
+
+
+def lines(results: Iterable[CaseResult]) -> Iterator[str]:
+    """What is taken, by operator and number type; first failures with their messages."""
+    rows: dict[tuple[str, str], list[CaseResult]] = defaultdict(list)
+    for result in results:
+        rows[result.row, _precision(result)].append(result)
+    taken = {row: found for row, found in rows.items() if any(r.verdict == "accept" for r in found)}
+    wrong = [result for found in rows.values() for result in found if result.failures]
+    yield f"{len(rows)} operators offered, by number type; {len(taken)} taken, {len(wrong)} programs wrong"
+    for (name, precision), found in sorted(taken.items()):
+        accepted = [result for result in found if result.verdict == "accept"]
+        bad = sum(bool(result.failures) for result in accepted)
+        yield f"  {name:<44} {precision:<10} {len(accepted)} of {len(found)} programs taken, {bad or 'none'} wrong"
+    for result in wrong[:SHOWN]:
+        failure = result.failures[0]
+        yield f"  wrong: {result.case}: [{failure.check}] {failure.message}"
+    if len(wrong) > SHOWN:
+        yield f"  ... and {len(wrong) - SHOWN} more, see the report"
+
+
+def _precision(result: CaseResult) -> str:
+    """The number type in a case's id, which stands behind the row; "" where the row names none."""
+    _, second, *rest = result.case.split("/")
+    return second if len(rest) > 2 else ""
