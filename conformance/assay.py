@@ -26,6 +26,7 @@ from npu_assay.conformance.isolation.crew import Crew
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.nursery import Subject
 from npu_assay.conformance.journal import Identity, journal
+from npu_assay.conformance.offering import offers
 from npu_assay.conformance.outside import check_apart
 from npu_assay.conformance.package import results_text, sha256, write_package
 from npu_assay.conformance.preserved import check_preserved
@@ -54,6 +55,7 @@ class Request:
 
     pool: where cases run; None for isolated processes of this machine. resume: go on with an interrupted run.
     fuzz: how many random programs besides, of the seed that the selection has for random numbers.
+    offer: instead of the table, everything that it does not list.
     """
 
     backend: str
@@ -67,6 +69,7 @@ class Request:
     limits: Limits = LIMITS
     resume: bool = False
     fuzz: int = 0
+    offer: bool = False
 
 
 def assay(request: Request, progress: Progress, today: Callable[[], datetime.date]) -> Report:
@@ -81,6 +84,9 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         known = crew.about
         check_apart(known.sources)
         path = request.table or known.table
+        if request.offer:
+            path = stack.enter_context(offers(load_table(path)))
+        crew.judge_by(path)
         table_file = stack.enter_context(held(path))
         table = load_table(path)
         check_preserved(table)

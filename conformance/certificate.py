@@ -20,6 +20,7 @@ from npu_assay.conformance.waivers import Waiver, WaiverError, waived_cases, wai
 SCHEMA = 4
 PATH = "PYTHONPATH"  # in `environment`: the one without which the backend is not found, if there is one
 DISAGREE = "the goldens disagree"
+NOTHING_PROMISED = "the table promises nothing of these operators"
 TRUST = "self-declared"  # the most that a certificate can say of itself, see docs/reading-a-certificate.md
 SEAL = "sha256"  # the key of the certificate's own digest
 COUNTS = ("cases", "pass", "unspecified", "fail", "waived")
@@ -67,11 +68,16 @@ class Selection:
 
         Raises SelectionError for an unreadable expression.
         """
-        if self.expression is not None and is_program(self.expression):
-            return (random_program(cases, self.expression),)
+        if self.is_program:
+            return (random_program(cases, str(self.expression)),)
         chosen = tuple(cases) if self.expression is None else select(cases, self.expression)
         chosen = smoke(chosen) if self.smoke else chosen
         return tuple(sorted((reseeded(case, self.seed) for case in chosen), key=lambda case: case.id))
+
+    @property
+    def is_program(self) -> bool:
+        """Whether one random program was asked for, which need not hold anything that the table promises."""
+        return self.expression is not None and is_program(self.expression)
 
     @property
     def everything(self) -> bool:
@@ -197,8 +203,10 @@ def conclude(
     }
     if undecided := sum(r.status == UNDECIDED for r in results):
         counts[UNDECIDED] = undecided
+    silent = bool(results) and all(case.expect == "unspecified" for case in expected)
     objections = [
         *([] if results else ["no case was run"]),
+        *([NOTHING_PROMISED] if silent and not selection.is_program else []),
         *([] if selection.everything else [selection.objection]),
         *([] if {c.id for c in expected} == set(by_name) else ["the results are not those of the selected cases"]),
         *([f"{len(open_failures)} of {len(results)} cases fail"] if open_failures else []),

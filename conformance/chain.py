@@ -24,12 +24,11 @@ from npu_assay.conformance.exact import (
     Exact,
     affine,
     operands,
-    references,
     step_quants,
     substitute,
     with_moved_quants,
 )
-from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value, references
 from npu_assay.conformance.memory import remember
 from npu_assay.conformance.programs import materialise
 from npu_assay.conformance.results import NOISE
@@ -133,18 +132,25 @@ _CONVERTS = frozenset(
 """Operators that take their numbers to the type of the tensor, where others take the tensor to that of the numbers."""
 
 
+_TOTALS = frozenset({"aten.cumsum.default", "aten.sum.default", "aten.sum.dim_IntList"})
+"""Operators that add whole numbers up in 64 bits, whatever they have."""
+
+
 def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
     """The number type that a step computes in and returns, unless its result is quantised."""
     options = dict(step.kwargs)
     named = options.get("dtype") or options.get("out_dtype")
     if step.op in QUANTIZE:
         named = step.args[-1]
-    if step.op in golden.TRUTHS:
-        return torch.bool
+    kind = golden.result_kind(step.op)
+    if kind != "reals":
+        return torch.bool if kind == "truths" else torch.int64
     if named is not None:
         return NUMBER_TYPES[named] if isinstance(named, str) else named
     if step.op in DEQUANTIZE or not given:
         return torch.float32
+    if step.op in _TOTALS and not given[0].is_floating_point:
+        return torch.int64
     joined = given[0] if step.op in golden.LOOKED_UP else reduce(torch.promote_types, given)
     real = step.op not in _CONVERTS and any(isinstance(argument, float) for argument in step.args)
     return torch.promote_types(joined, torch.float32) if real and not joined.is_floating_point else joined

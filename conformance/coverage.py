@@ -141,9 +141,9 @@ def _reason(
 
     reached: whether there are cases outside of it.
     """
-    rule = table.own.rule(code)
-    if rule is not None:
-        return rule.unchecked or (ELSEWHERE if code in {c.code for c in table.common} and not reached else None)
+    defined = table.own.definition(code)
+    if defined is not None:
+        return defined.unchecked or (ELSEWHERE if code in {c.code for c in table.common} and not reached else None)
     return known.get((_place(row, precision), code), known.get((row, code)))
 
 

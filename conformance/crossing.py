@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from npu_assay.conformance.checks import Refuses
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.outline import Node
 from npu_assay.conformance.packed import pack, unpack
 from npu_assay.conformance.programs import REALS
@@ -54,8 +54,13 @@ def _graph(graph: Graph) -> dict[str, Any]:
     """JSON of a graph: tuples become lists, references objects."""
     steps = [vars(step) | {key: _written(getattr(step, key)) for key in ("args", "kwargs")} for step in graph.steps]
     steps = [step | {"quant": _quant(step["quant"])} for step in steps]
-    values = [vars(value) | {"quant": _quant(value.quant), "fill": vars(value.fill)} for value in graph.values]
+    values = [_value(value) for value in graph.values]
     return {"values": values, "steps": steps, "outputs": _written(graph.outputs)}
+
+
+def _value(value: Value) -> dict[str, Any]:
+    last = {"channels_last": True} if isinstance(value, ChannelsLast) else {}
+    return vars(value) | {"quant": _quant(value.quant), "fill": vars(value.fill)} | last
 
 
 def _quant(quant: Quant | None) -> dict[str, Any] | None:
@@ -81,7 +86,8 @@ def _read_graph(data: dict[str, Any]) -> Graph:
 def _read_value(data: dict[str, Any]) -> Value:
     fill = Fill(**{key: _read(item) for key, item in data["fill"].items()})
     lists = {key: tuple(data[key]) for key in ("shape", "dynamic")}
-    return Value(**data | lists | {"quant": _read_quant(data["quant"]), "fill": fill})
+    made = ChannelsLast if data.pop("channels_last", False) else Value
+    return made(**data | lists | {"quant": _read_quant(data["quant"]), "fill": fill})
 
 
 def _read_step(data: dict[str, Any]) -> Step:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from npu_assay.conformance.graph import Graph, Quant, Ref, Step
+from npu_assay.conformance.graph import Graph, Quant, Ref, Step, references
 from npu_assay.conformance.programs import materialise
 from npu_assay.reference import integer
 from npu_assay.reference.affine import Affine
@@ -57,16 +57,6 @@ def substitute(argument: Any, found: Mapping[Ref, Any]) -> Any:
     if isinstance(argument, tuple):
         return tuple(substitute(item, found) for item in argument)
     return argument
-
-
-@lru_cache(maxsize=4096)
-def references(argument: Any) -> tuple[Ref, ...]:
-    """Every reference inside an argument, in order."""
-    if isinstance(argument, Ref):
-        return (argument,)
-    if isinstance(argument, tuple):
-        return tuple(ref for item in argument for ref in references(item))
-    return ()
 
 
 def operands(step: Step, scheme: str = TFLITE) -> tuple[Ref, ...]:

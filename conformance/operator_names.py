@@ -14,6 +14,8 @@ ALSO: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "max_pool2d_with_indices": ("max_pool2d",),
         "constant_pad_nd": ("pad",),
         "clone_dim_order": ("clone",),
+        "linalg_vector_norm": ("vector_norm",),
+        "scaled_dot_product_attention": ("sdpa",),
     }
 )
 """Names that programs have for operators of the edge dialect."""
@@ -36,11 +38,19 @@ def called(word: str, operators: Iterable[str]) -> tuple[str, ...]:
 
 
 def nearest_operators(name: str, known: Iterable[str]) -> str:
-    """`; nearest: ...` with the few operators that are called most like `name`, or how many there are."""
+    """`; nearest: ...` with the few operators that are called most like `name`, or how many there are.
+
+    Of several overloads the one of that name, else the first.
+    """
     operators = sorted(known)
-    spelled = {own: operator for operator in reversed(operators) for own in _own(operator)}
-    close = [spelled[own] for word in _own(name) for own in difflib.get_close_matches(word, spelled, CLOSEST)]
-    listed = list(dict.fromkeys(close))[:CLOSEST]
+    spelled: dict[str, list[str]] = {}
+    for operator in operators:
+        for own in _own(operator):
+            spelled.setdefault(own, []).append(operator)
+    close = [own for word in _own(name) for own in difflib.get_close_matches(word, spelled, CLOSEST)]
+    overload = name.rpartition(".")[2]
+    found = (next((o for o in spelled[own] if o.endswith(f".{overload}")), spelled[own][0]) for own in close)
+    listed = list(dict.fromkeys(found))[:CLOSEST]
     return f"; nearest: {', '.join(listed)}" if listed else f"; none of {len(operators)} is called like it"
 
 

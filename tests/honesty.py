@@ -9,9 +9,9 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.answering import delegates
-from npu_assay.conformance.exact import operands, references, step_quants, with_moved_quants
+from npu_assay.conformance.exact import operands, step_quants, with_moved_quants
 from npu_assay.conformance.fuzz.answering import cycles
-from npu_assay.conformance.graph import Graph
+from npu_assay.conformance.graph import Graph, references
 from npu_assay.conformance.numerics import Golden, golden, judge
 from npu_assay.conformance.outline import NO_WORK, STEP
 from npu_assay.conformance.partitioning import Recorder, tags_of

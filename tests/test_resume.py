@@ -28,7 +28,7 @@ from npu_assay.conformance.verification import verify
 
 TODAY = datetime.date(2026, 6, 1)
 MOMENTS = 50
-CASES = 102
+CASES = 106
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,7 +14,7 @@ from npu_assay.conformance.graph import Case
 from npu_assay.conformance.table import load_table
 
 STRICT = load_table(strict_backend.TABLE)
-OWN = {rule.code for rule in STRICT.own.rules if rule.holds is not None}
+OWN = {rule.code for rule in STRICT.own.definitions if rule.holds is not None}
 LIMITED = sorted((row.name, c.code) for row in STRICT.rows for c in row.constraints)
 
 

@@ -61,7 +61,7 @@ def _row(table: Table, row: Row) -> Iterator[str]:
 
 def _defined(table: Table, code: str) -> str:
     """The predicate of a constraint that the table defines itself, or why no case checks it."""
-    rule = table.own.rule(code)
+    rule = table.own.definition(code)
     if rule is None:
         return ""
     return f" = {rule.holds.text}" if rule.holds is not None else f" (no case: {rule.unchecked})"
