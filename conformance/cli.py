@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from npu_assay.conformance.commands.shared import (
     memory_option,
     table_option,
     timeout_option,
+    today,
     usage_errors,
 )
 from npu_assay.conformance.commands.table import table as table_group
@@ -145,7 +145,7 @@ def certify(
         )
         try:
             with progress(console) as shown:
-                report = assay(request, shown, _today)
+                report = assay(request, shown, today)
         except KeyboardInterrupt:
             console.print(
                 f"interrupted: {folder} holds the results so far and no certificate; --resume goes on", highlight=False
@@ -232,10 +232,6 @@ def run(
 
         outputs = run_model(Request(model, inputs, method, seed, out, force, specs, Limits(timeout, memory)))
     print_table(Console(width=WIDTH), ("output", "type", "range: first elements"), rows(outputs))
-
-
-def _today() -> datetime.date:
-    return datetime.datetime.now(datetime.UTC).date()
 
 
 main.add_command(attest)

@@ -11,3 +11,8 @@ def plain(text: str) -> str:
 def plain_lines(text: str) -> str:
     """The same of a text of several lines, which stay lines."""
     return "\n".join(map(plain, text.split("\n")))
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things whose plural ends in s."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -132,6 +132,12 @@ class CaseResult:
     blobs: tuple[str, ...]
     checks: Mapping[str, Number] = field(default_factory=dict)
 
+    @property
+    def precision(self) -> str:
+        """The number type in the case's id, which stands behind the row; "" where the row names none."""
+        _, second, *rest = self.case.split("/")
+        return second if len(rest) > 2 else ""
+
 
 def rounded(value: float | int | None) -> Number:
     """A metric as it is recorded: six significant digits; "inf", "-inf" or "nan" as text."""

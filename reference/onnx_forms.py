@@ -19,24 +19,16 @@ from npu_assay.reference.onnx_node import (
     Rule,
     adaptive_pool,
     array,
+    avg_pool,
+    axes_of,
     evaluate,
     ints,
-    one_per_axis,
-    pool,
+    max_pool,
+    of_number,
+    reduced,
     through,
-    window,
+    widths,
 )
-
-
-def of_number(kind: str, *, reverse: bool = False) -> Rule:
-    """A number and a tensor; `alpha` times the one that is taken off or added."""
-
-    def rule(given: Given) -> Node:
-        a, b, alpha = array(given["self"]), array(given["other"]), given.get("alpha", 1)
-        return Node(kind, [b, a * alpha]) if reverse else Node(kind, [a, b * alpha])
-
-    return rule
-
 
 plus, less, taken_from = of_number("Add"), of_number("Sub"), of_number("Sub", reverse=True)
 times, over = of_number("Mul"), of_number("Div")
@@ -114,9 +106,7 @@ def padded(mode: str) -> Rule:
 
     def rule(given: Given) -> Node:
         x, pad = array(given["self"]), list(given["padding"])
-        pairs = [(0, 0)] * (x.ndim - len(pad) // 2) + list(zip(pad[-2::-2], pad[-1::-2], strict=True))
-        widths = [before for before, _ in pairs] + [after for _, after in pairs]
-        return Node("Pad", [x, ints(widths)], {"mode": mode})
+        return Node("Pad", [x, ints(widths(pad, x.ndim))], {"mode": mode})
 
     return rule
 
@@ -184,22 +174,6 @@ placed, summed_in = scattered(), scattered("add")
 # ------------------------------------------------------------------------------------ over axes
 
 
-def _axes(given: Given, rank: int) -> list[int]:
-    dim = given.get("dim")
-    listed = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    return listed or list(range(rank))
-
-
-def reduced(kind: str) -> Rule:
-    """Over some axes, or all."""
-
-    def rule(given: Given) -> Node:
-        x = array(given["self"])
-        return Node(kind, [x, ints(_axes(given, x.ndim))], {"keepdims": int(given.get("keepdim", False))})
-
-    return rule
-
-
 mean, total, product = reduced("ReduceMean"), reduced("ReduceSum"), reduced("ReduceProd")
 largest, smallest = reduced("ReduceMax"), reduced("ReduceMin")
 
@@ -213,7 +187,7 @@ def norm(given: Given) -> Node | None:
 def variance(given: Given) -> Node | None:
     """Squares of distances from the mean, over how many there are but for the correction."""
     x = array(given["self"])
-    axes = _axes(given, x.ndim)
+    axes = axes_of(given, x.ndim)
     correction = given.get("correction", float(given.get("unbiased", True)))
     rest = math.prod(x.shape[axis] for axis in axes) - (1.0 if correction is None else float(correction))
     if rest <= 0:
@@ -335,18 +309,7 @@ def attention(given: Given) -> Node | None:
 
 # ------------------------------------------------------------------------------------ windows
 
-
-def avg_pool3d(given: Given) -> Node | None:
-    """AveragePool, without a divisor of its own."""
-    if given["divisor_override"] is not None:
-        return None
-    count = {"count_include_pad": int(given["count_include_pad"])}
-    return pool("AveragePool", array(given["self"]), window(given, 3) | count)
-
-
-def max_pool3d(given: Given) -> Node | None:
-    """MaxPool: the values."""
-    return pool("MaxPool", array(given["self"]), window(given, 3) | {"dilations": one_per_axis(given["dilation"], 3)})
+avg_pool3d, max_pool3d = avg_pool(3), max_pool(3)
 
 
 def adaptive_avg_pool1d(given: Given) -> Node | None:

@@ -23,12 +23,15 @@ from npu_assay.reference.onnx_node import (
     Rule,
     adaptive_pool,
     array,
+    avg_pool,
     evaluate,
     ints,
+    max_pool,
+    of_number,
     one_per_axis,
-    pool,
+    reduced,
     through,
-    window,
+    widths,
 )
 from npu_assay.reference.operators.lookup import home
 
@@ -119,11 +122,6 @@ def _plain(kind: str, *names: str) -> Rule:
     return lambda given: Node(kind, [array(given[name]) for name in names or ("self",)])
 
 
-def _scaled(kind: str) -> Rule:
-    """add, sub: the second operand times alpha."""
-    return lambda given: Node(kind, [_self(given), array(given["other"]) * given["alpha"]])
-
-
 # ------------------------------------------------------------------------------------ rules
 
 
@@ -158,30 +156,6 @@ def _convolution(given: Given) -> Node | None:
     return Node("ConvTranspose", [x, weight, bias], attributes | {"output_padding": list(given["output_padding"])})
 
 
-def _avg_pool(rank: int) -> Rule:
-    def rule(given: Given) -> Node | None:
-        if given.get("divisor_override") is not None:
-            return None
-        count = {"count_include_pad": int(given["count_include_pad"])}
-        return pool("AveragePool", _self(given), window(given, rank) | count)
-
-    return rule
-
-
-def _max_pool(rank: int) -> Rule:
-    def rule(given: Given) -> Node | None:
-        dilations = {"dilations": one_per_axis(given["dilation"], rank)}
-        return pool("MaxPool", _self(given), window(given, rank) | dilations)
-
-    return rule
-
-
-def _mean(given: Given) -> Node:
-    x, dims = _self(given), given["dim"]
-    axes = [dims] if isinstance(dims, int) else list(dims or range(x.ndim))
-    return Node("ReduceMean", [x, ints(axes)], {"keepdims": int(given["keepdim"])})
-
-
 def _clip(lower: str, upper: str) -> Rule:
     def rule(given: Given) -> Node:
         limits = [None if given[name] is None else np.asarray(float(given[name])) for name in (lower, upper)]
@@ -205,13 +179,10 @@ def _cat(given: Given) -> Node:
 
 
 def _pad(given: Given) -> Node | None:
-    """torch lists (before, after) from the last dim; ONNX all befores, then all afters, from the first."""
     x, pad = _self(given), list(given["pad"])
     if min(pad, default=0) < 0:
         return None
-    pairs = [(0, 0)] * (x.ndim - len(pad) // 2) + list(zip(pad[-2::-2], pad[-1::-2], strict=True))
-    widths = [before for before, _ in pairs] + [after for _, after in pairs]
-    return Node("Pad", [x, ints(widths), np.asarray(float(given["value"]))])
+    return Node("Pad", [x, ints(widths(pad, x.ndim)), np.asarray(float(given["value"]))])
 
 
 def _slice(given: Given) -> Node:
@@ -346,8 +317,8 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.leaky_relu.default": _leaky_relu,
         "aten.prelu.default": _prelu,
         "aten._softmax.default": _softmax,
-        "aten.add.Tensor": _scaled("Add"),
-        "aten.sub.Tensor": _scaled("Sub"),
+        "aten.add.Tensor": of_number("Add"),
+        "aten.sub.Tensor": of_number("Sub"),
         "aten.mul.Tensor": _plain("Mul", "self", "other"),
         "aten.div.Tensor": _plain("Div", "self", "other"),
         "aten.mm.default": _plain("MatMul", "self", "mat2"),
@@ -357,13 +328,13 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.convolution.default": _convolution,
         "aten.conv1d.default": _convolution,
         "aten.conv2d.default": _convolution,
-        "aten.avg_pool1d.default": _avg_pool(1),
-        "aten.avg_pool2d.default": _avg_pool(2),
+        "aten.avg_pool1d.default": avg_pool(1),
+        "aten.avg_pool2d.default": avg_pool(2),
         "aten._adaptive_avg_pool2d.default": lambda given: adaptive_pool(given, 2),
-        "aten.max_pool1d.default": _max_pool(1),
-        "aten.max_pool2d.default": _max_pool(2),
-        "aten.max_pool2d_with_indices.default": _max_pool(2),
-        "aten.mean.dim": _mean,
+        "aten.max_pool1d.default": max_pool(1),
+        "aten.max_pool2d.default": max_pool(2),
+        "aten.max_pool2d_with_indices.default": max_pool(2),
+        "aten.mean.dim": reduced("ReduceMean"),
         "aten.upsample_bilinear2d.vec": _resize(_bilinear),
         "aten.upsample_nearest2d.vec": _resize(_nearest),
         "aten.cat.default": _cat,

@@ -115,3 +115,61 @@ def through(kind: str, *inputs: Array | float, **attributes: Any) -> Array:
 
 def _is_whole(one: Array | float) -> bool:
     return isinstance(one, np.ndarray) and one.dtype == np.int64
+
+
+# ------------------------------------------------------------------------------------ forms of many operators
+
+
+def of_number(kind: str, *, reverse: bool = False) -> Rule:
+    """A number and a tensor; `alpha` times the one that is taken off or added."""
+
+    def rule(given: Given) -> Node:
+        a, b, alpha = array(given["self"]), array(given["other"]), given.get("alpha", 1)
+        return Node(kind, [b, a * alpha]) if reverse else Node(kind, [a, b * alpha])
+
+    return rule
+
+
+def axes_of(given: Given, rank: int) -> list[int]:
+    """The axes that are named, all where none is."""
+    dim = given.get("dim")
+    listed = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    return listed or list(range(rank))
+
+
+def reduced(kind: str) -> Rule:
+    """Over some axes, or all."""
+
+    def rule(given: Given) -> Node:
+        x = array(given["self"])
+        return Node(kind, [x, ints(axes_of(given, x.ndim))], {"keepdims": int(given.get("keepdim", False))})
+
+    return rule
+
+
+def avg_pool(rank: int) -> Rule:
+    """AveragePool, without a divisor of its own."""
+
+    def rule(given: Given) -> Node | None:
+        if given.get("divisor_override") is not None:
+            return None
+        count = {"count_include_pad": int(given["count_include_pad"])}
+        return pool("AveragePool", array(given["self"]), window(given, rank) | count)
+
+    return rule
+
+
+def max_pool(rank: int) -> Rule:
+    """MaxPool: the values."""
+
+    def rule(given: Given) -> Node | None:
+        dilations = {"dilations": one_per_axis(given["dilation"], rank)}
+        return pool("MaxPool", array(given["self"]), window(given, rank) | dilations)
+
+    return rule
+
+
+def widths(pad: Sequence[int], rank: int) -> list[int]:
+    """What stands before each axis, and what behind; torch lists (before, after) from the last axis."""
+    pairs = [(0, 0)] * (rank - len(pad) // 2) + list(zip(pad[-2::-2], pad[-1::-2], strict=True))
+    return [before for before, _ in pairs] + [after for _, after in pairs]

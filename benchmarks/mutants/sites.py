@@ -47,7 +47,7 @@ class Site:
 
     @property
     def id(self) -> str:
-        """What names it in records."""
+        """The name of the mutant in records."""
         return f"{self.file}:{self.line}:{self.node}:{self.change}"
 
 
@@ -96,7 +96,7 @@ def _docstrings(tree: ast.AST) -> set[int]:
 
 
 def changes(node: ast.AST) -> Iterator[Change]:
-    """What may be done to a node; each takes a copy."""
+    """The changes that a node permits; each is made to a copy of it."""
     yield from _of_expressions(node)
     yield from _of_statements(node)
 

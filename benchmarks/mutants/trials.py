@@ -59,7 +59,7 @@ class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def module_name(file: str) -> str:
-    """What a file of the package is imported as."""
+    """The module name under which a file of the package is imported."""
     parts = Path(file).with_suffix("").parts
     return ".".join((PACKAGE, *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
@@ -88,7 +88,7 @@ def trial(
 
 
 def _answer(reader: int, until: float) -> str | None:
-    """What the child wrote; "" when it ended without a word, None when time ran out."""
+    """The output of the child process; "" when it ended without any, None when time ran out."""
     found = b""
     while True:
         ready, _, _ = select.select([reader], [], [], max(0.0, until - time.monotonic()))

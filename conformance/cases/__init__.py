@@ -167,7 +167,7 @@ def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
 
 
 def _definitions(where: str, table: Table, held: Sequence[Constraint]) -> dict[str, Definition]:
-    """What cases of a row are generated from: what its table defines, and what stands beside that.
+    """The definitions that a row's cases are generated from: its table's own, and of named constraints beside them.
 
     Raises LimitError for a constraint beside it that no predicate says.
     """
@@ -235,7 +235,7 @@ def _refusals(table: Table, row: Row) -> Iterator[Case]:
 
 
 def _drafts(row: Row, precision: str, limits: Limits) -> list[Draft]:
-    """What is to ask about a row in one of its number types; "" is static int8, of which a row says nothing.
+    """A row's drafts in one of its number types; "" is static int8, for a row that names none.
 
     Raises KeyError for a row that there are none for.
     """
@@ -248,7 +248,7 @@ def _drafts(row: Row, precision: str, limits: Limits) -> list[Draft]:
 
 
 def _family(row: Row, precision: str, limits: Limits) -> list[Draft]:
-    """What the row's family asks. Raises KeyError where it knows nothing of the number type."""
+    """The drafts of the row's family. Raises KeyError where it knows nothing of the number type."""
     if not precision:
         return INT8[row.name](limits)
     suite = integer.drafts if precision in INTEGER_PRECISIONS else typed.drafts
@@ -256,7 +256,7 @@ def _family(row: Row, precision: str, limits: Limits) -> list[Draft]:
 
 
 def _elsewhere(row: Row, precision: str) -> list[Draft]:
-    """What the row's family asks in another number type. Raises KeyError for a row without any."""
+    """The drafts of the row's family in another number type. Raises KeyError for a row without any."""
     for other in FROM.get(precision, ()):
         with suppress(KeyError):
             return _family(replace(row, precisions=(other,)), other, Limits())

@@ -7,15 +7,15 @@ use in the number type of a row, which is asked what every other row is (`plain`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import prod
 from typing import Any
 
 from npu_assay.conformance.cases.integer.spelling import INT8, INT16, INTEGERS, codes_quant
 from npu_assay.conformance.cases.integer.spelling import integers as plain_integers
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import Draft, Q, Use, quant, seeded, sizes_of
+from npu_assay.conformance.cases.permitted import fitting as between
 from npu_assay.conformance.cases.plain import CODES, Plain, Shape, asked
-from npu_assay.conformance.cases.thresholds import ELEMENTS, PAST_ELEMENTS
+from npu_assay.conformance.cases.thresholds import PAST_ELEMENTS, long_axis
 from npu_assay.conformance.cases.typed.spelling import FLOATS
 from npu_assay.conformance.graph import Fill, Quant, Ref, Value
 from npu_assay.reference.operators import Call, Operand, Operator, X
@@ -66,8 +66,7 @@ def _large(own: Operator) -> Shape:
     if own.large:
         return own.large
     axis = max(len(own.shape) - 2, 0)
-    least = ELEMENTS // (prod(own.shape) // own.shape[axis]) + 1
-    return (*own.shape[:axis], least + 1 - least % 2, *own.shape[axis + 1 :])
+    return (*own.shape[:axis], long_axis(own.shape, axis), *own.shape[axis + 1 :])
 
 
 # ------------------------------------------------------------------------------------ uses
@@ -135,9 +134,7 @@ def _quant(own: Operator, operand: Operand) -> Quant:
 
 def fitting(reals: Range) -> Quant:
     """The int8 quantisation of a range, with zero in it."""
-    low, high = min(reals[0], 0.0), max(reals[1], 0.0)
-    scale = (high - low) / 255
-    return quant(scale, max(-128, min(127, round(-128 - low / scale))))
+    return between(min(reals[0], 0.0), max(reals[1], 0.0))
 
 
 def spread(low: float, high: float) -> tuple[float, ...]:

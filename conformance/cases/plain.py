@@ -14,7 +14,6 @@ from npu_assay.conformance.cases.integer.functions import within
 from npu_assay.conformance.cases.integer.spelling import INT8, INT16, INTEGERS, spelled
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
-    Back,
     Draft,
     Front,
     Use,
@@ -25,7 +24,6 @@ from npu_assay.conformance.cases.make import (
     model,
     outside,
     placed,
-    quant,
     valued,
 )
 from npu_assay.conformance.cases.shared import TWO_SCALES
@@ -62,9 +60,9 @@ class Plain:
     listed: bool = False
     front: Front = bare
 
-    def model(self, use: Use, back: Back | None = None) -> Graph:
+    def model(self, use: Use) -> Graph:
         """A use as a model, behind what makes its operand."""
-        return model(use, self.front, back)
+        return model(use, self.front)
 
 
 def asked(plain: Plain, precision: str, limits: Limits) -> list[Draft]:
@@ -125,7 +123,7 @@ def _classic(plain: Plain) -> list[Draft]:
     contexts_ = shared.contexts(u, plain.front) if plain.reals else _plain_contexts(u)
     found += [_on_its_reals(plain, draft) for draft in contexts_]
     found += [valued(name, plain.model(with_x(u, fill=fill))) for name, fill in shared.FILLS]
-    for name, y in (("halved", quant(0.025, 3)), ("doubled", quant(0.1, -20)), ("shifted", quant(0.05, -128))):
+    for name, y in shared.RESCALED:
         if _rounds(plain):
             found.append(valued(f"scale_{name}", plain.model(replace(u, y=y))))
     return found

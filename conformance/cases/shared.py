@@ -42,6 +42,8 @@ FILLS: Sequence[tuple[str, Fill]] = (
     ("alternating", Fill("alternating")),
     ("ramp", Fill("ramp")),
 )
+RESCALED = (("halved", quant(0.025, 3)), ("doubled", quant(0.1, -20)), ("shifted", quant(0.05, -128)))
+"""Quantisations of a result beside an operand's of scale 0.05 and zero point 3: finer, coarser, shifted."""
 
 
 # ------------------------------------------------------------------------------------ contexts
@@ -74,14 +76,19 @@ def input_shared(u: Use, front: Front = bare) -> Graph:
 
 def used_twice(u: Use, front: Front = bare) -> Graph:
     """One module called on two inputs: constants are shared, `before` computes for the first only."""
-    graph = model(u, front)
     x = replace(u.values[0], name="x_again", fill=replace(u.values[0].fill, seed=99))
-    operand, steps = Ref("x_again"), graph.steps
+    return _with_again(u, front, (x,), u)
+
+
+def _with_again(u: Use, front: Front, more: tuple[Value, ...], again: Use) -> Graph:
+    """The model, and the operator once more on `x_again`; `more` are the values that the model lacks."""
+    graph, operand = model(u, front), Ref("x_again")
+    steps = graph.steps
     if front is not bare:
-        steps = (*steps, Step("before_again", "aten.abs.default", (operand,), (), x.quant))
+        steps = (*steps, Step("before_again", "aten.abs.default", (operand,), (), more[0].quant))
         operand = Ref("before_again")
-    again = step(u, operand, "again")
-    return Graph((*graph.values, x), (*steps, again), (*graph.outputs, Ref("again")))
+    second = step(again, operand, "again")
+    return Graph((*graph.values, *more), (*steps, second), (*graph.outputs, Ref("again")))
 
 
 TWO_SCALES = "used_twice_at_two_scales"
@@ -98,16 +105,9 @@ def used_apart(u: Use, front: Front = bare) -> Graph | None:
     if x.constant or x.quant is None or y is None or isinstance(x.quant.scale, tuple):
         return None
     twice = replace(u, values=tuple(_again(v) for v in u.values), y=y if u.op in FIXED else _doubled(y))
-    names = {v.name: f"{v.name}_again" for v in (x, *(v for v in u.values if _is_bias(v)))}
-    again = replace(twice, args=renamed(twice.args, names))
-    graph = model(u, front)
-    new = tuple(value for value in again.values if value.name not in {v.name for v in u.values})
-    operand, steps = Ref("x_again"), graph.steps
-    if front is not bare:
-        steps = (*steps, Step("before_again", "aten.abs.default", (operand,), (), new[0].quant))
-        again = replace(again, args=renamed(again.args, {"x_again": "before_again"}))
-    second = Step("again", u.op, again.args, u.kwargs, again.y, u.outputs)
-    return Graph((*graph.values, *new), (*steps, second), (*graph.outputs, Ref("again")))
+    biases = {v.name: f"{v.name}_again" for v in u.values if _is_bias(v)}
+    new = tuple(value for value in twice.values if value.name not in {v.name for v in u.values})
+    return _with_again(u, front, new, replace(twice, args=renamed(twice.args, biases)))
 
 
 def _again(value: Value) -> Value:

@@ -102,9 +102,14 @@ def _elements(limits: Limits, plain: Graph) -> Iterator[Draft]:
         return
     usual = len(shape) - 1 if op in CONVOLUTIONS else max(len(shape) - 2, 0)
     axis = min(LONG.get(op, usual), len(shape) - 1)
-    least = ELEMENTS // (math.prod(shape) // shape[axis]) + 1
-    size = least + 1 - least % 2
+    size = long_axis(shape, axis)
     yield from _permitted(limits, accepted(PAST_ELEMENTS, grown(plain, alike(plain, axis), size)))
+
+
+def long_axis(shape: Sequence[int], axis: int) -> int:
+    """The least odd size of an axis that takes a tensor of this shape past the threshold of elements."""
+    least = ELEMENTS // (math.prod(shape) // shape[axis]) + 1
+    return least + 1 - least % 2
 
 
 def _channels(limits: Limits, plain: Graph) -> Iterator[Draft]:

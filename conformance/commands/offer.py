@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from npu_assay.conformance.commands.shared import (
     cores,
     plain,
     table_option,
+    today,
     usage_errors,
 )
 
@@ -65,22 +65,18 @@ def offer(
         count, asked = cores() if workers is None else workers, Selection(expression)
         request = Request(backend, table, asked, count, folder, limits=Limits(timeout, memory), offer=True)
         with progress(Console()) as shown:
-            report = assay(request, shown, _today)
+            report = assay(request, shown, today)
     for line in lines(report.results):
         click.echo(plain(line))
     click.echo(f"report: {folder / 'report.html'}")
     raise SystemExit(WRONG if any(result.failures for result in report.results) else RIGHT)
 
 
-def _today() -> datetime.date:
-    return datetime.datetime.now(datetime.UTC).date()
-
-
 def lines(results: Iterable[CaseResult]) -> Iterator[str]:
     """What is taken, by operator and number type; first failures with their messages."""
     rows: dict[tuple[str, str], list[CaseResult]] = defaultdict(list)
     for result in results:
-        rows[result.row, _precision(result)].append(result)
+        rows[result.row, result.precision].append(result)
     taken = {row: found for row, found in rows.items() if any(r.verdict == "accept" for r in found)}
     wrong = [result for found in rows.values() for result in found if result.failures]
     yield f"{len(rows)} operators offered, by number type; {len(taken)} taken, {len(wrong)} programs wrong"
@@ -93,9 +89,3 @@ def lines(results: Iterable[CaseResult]) -> Iterator[str]:
         yield f"  wrong: {result.case}: [{failure.check}] {failure.message}"
     if len(wrong) > SHOWN:
         yield f"  ... and {len(wrong) - SHOWN} more, see the report"
-
-
-def _precision(result: CaseResult) -> str:
-    """The number type in a case's id, which stands behind the row; "" where the row names none."""
-    _, second, *rest = result.case.split("/")
-    return second if len(rest) > 2 else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import os
 from collections.abc import Iterator
@@ -20,6 +21,11 @@ MOST = 2**30  # mebibytes: a pebibyte, which the system's limits can still count
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def today() -> datetime.date:
+    """The date of a run, in UTC."""
+    return datetime.datetime.now(datetime.UTC).date()
 
 
 class Seconds(click.FloatRange):

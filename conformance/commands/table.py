@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.shared import plain, usage_errors
+from npu_assay.conformance.plain import counted
 
 CLEAN, FOUND = 0, 1
 
@@ -36,7 +37,7 @@ def lint(names: tuple[str, ...]) -> None:
             for finding in findings(load_table(name)):
                 click.echo(f"{name}: {plain(finding)}")
                 found += 1
-    click.echo(f"{found} findings" if found != 1 else "1 finding")
+    click.echo(counted(found, "finding"))
     raise SystemExit(FOUND if found else CLEAN)
 
 
@@ -59,7 +60,7 @@ def diff_(a: str, b: str, as_json: bool) -> None:
     else:
         for change in found:
             click.echo(plain(str(change)))
-        click.echo(f"{len(found)} differences" if len(found) != 1 else "1 difference")
+        click.echo(counted(len(found), "difference"))
     raise SystemExit(FOUND if found else CLEAN)
 
 

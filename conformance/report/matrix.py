@@ -54,18 +54,12 @@ def lines(table: Table, results: Sequence[CaseResult], codes: Sequence[str]) -> 
     """A line per operator and precision, in the table's order; the cells of each in the order of `codes`."""
     groups: dict[tuple[str, str], dict[str, list[CaseResult]]] = {}
     for result in results:
-        groups.setdefault(_place(table, result), {}).setdefault(result.constraint, []).append(result)
+        groups.setdefault((result.row, result.precision), {}).setdefault(result.constraint, []).append(result)
     return tuple(
         _line(row.name, precision, groups.get((row.name, precision), {}), codes)
         for row in table.every_row
         for precision in row.precisions or ("",)
     )
-
-
-def _place(table: Table, result: CaseResult) -> tuple[str, str]:
-    """Operator and precision, as its case's id says."""
-    second = result.case.removeprefix(f"{result.row}/").partition("/")[0]
-    return result.row, second if second in table.row(result.row).precisions else ""
 
 
 def _line(row: str, precision: str, groups: Mapping[str, list[CaseResult]], codes: Sequence[str]) -> Line:

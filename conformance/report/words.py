@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from npu_assay.conformance.plain import counted
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.traits import Trait
 from npu_assay.conformance.results import CaseResult
@@ -30,11 +31,6 @@ def runs_text(results: Sequence[CaseResult]) -> str:
 
 
 LISTED = 4  # names before the rest is only counted
-
-
-def counted(count: int, noun: str) -> str:
-    """A number of things whose plural ends in s."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def cases_text(count: int) -> str:

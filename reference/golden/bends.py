@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.golden.bounded import Bounded, GoldenError, as_bounded, monotone
-from npu_assay.reference.golden.linear import add, sub
+from npu_assay.reference.golden.linear import sub
 from npu_assay.reference.golden.selection import quotient
 from npu_assay.reference.golden.transcendental import rising
 
@@ -96,21 +96,6 @@ def atan2(y: Bounded, x: Bounded) -> Bounded:
 def floor_divide(x: Bounded, other: Any) -> Bounded:
     """aten.floor_divide.default: the quotient, rounded down."""
     return quotient(x, other, rounding_mode="floor")
-
-
-def divided_whole(x: Bounded, other: Any, *, rounding_mode: str | None = None) -> Bounded:
-    """aten.div.Scalar_mode."""
-    return quotient(x, other, rounding_mode=rounding_mode)
-
-
-def plus_number(x: Bounded, other: float, alpha: float = 1) -> Bounded:
-    """aten.add.Scalar: x + alpha * other."""
-    return add(x, other, alpha=alpha)
-
-
-def less_number(x: Bounded, other: float, alpha: float = 1) -> Bounded:
-    """aten.sub.Scalar: x - alpha * other."""
-    return sub(x, other, alpha=alpha)
 
 
 def taken_from(x: Bounded, other: Any, alpha: float = 1) -> Bounded:

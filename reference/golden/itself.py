@@ -17,12 +17,12 @@ from npu_assay.reference.operators import Operator
 
 
 def itself(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:
-    """The first result, or all pieces of one that has them. Indices are whole numbers and exact."""
+    """The first result, or all pieces of one that has them. Indices and truths are exact."""
     function = aten(operator.name)
     made = [values(argument) for argument in args]
     off = [errors(argument) for argument in args]
-    for place in operator.whole:
-        made[place] = off[place] = made[place].to(torch.int64)
+    for place in operator.apart:
+        made[place] = off[place] = made[place].to(torch.int64 if place in operator.whole else torch.bool)
     found = _pieces(function(*made, **values(kwargs)))
     if all(x.exact for x in operands((*args, *kwargs.values()))):
         return tuple(map(Bounded, found))

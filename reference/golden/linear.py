@@ -81,14 +81,14 @@ def addmm(bias: Bounded, a: Bounded, b: Bounded, *, beta: float = 1, alpha: floa
     return Bounded(value, _plus(error, bias.error, beta))
 
 
-def add(a: Any, b: Any, *, alpha: float = 1) -> Bounded:
-    """aten.add.Tensor: a + alpha * b, with broadcasting."""
+def add(a: Any, b: Any, alpha: float = 1) -> Bounded:
+    """aten.add.Tensor and .Scalar: a + alpha * b, with broadcasting."""
     a, b = as_bounded(a), as_bounded(b)
     return Bounded(torch.add(a.value, b.value, alpha=alpha), _plus(a.error, b.error, alpha))
 
 
-def sub(a: Any, b: Any, *, alpha: float = 1) -> Bounded:
-    """aten.sub.Tensor: a - alpha * b, with broadcasting."""
+def sub(a: Any, b: Any, alpha: float = 1) -> Bounded:
+    """aten.sub.Tensor and .Scalar: a - alpha * b, with broadcasting."""
     return add(a, b, alpha=-alpha)
 
 

@@ -20,16 +20,6 @@ def _dims(x: Bounded, dim: Dims) -> list[int]:
     return [dim] if isinstance(dim, int) else list(dim)
 
 
-def mean(x: Bounded, *, dtype: Any = None) -> Bounded:
-    """aten.mean.default."""
-    return Bounded(x.value.mean()) if x.exact else Bounded(x.value.mean(), x.spread().mean())
-
-
-def sum_(x: Bounded, *, dtype: Any = None) -> Bounded:
-    """aten.sum.default."""
-    return Bounded(x.value.sum()) if x.exact else Bounded(x.value.sum(), x.spread().sum())
-
-
 def product(x: Bounded, *, dtype: Any = None) -> Bounded:
     """aten.prod.default: off by at most the product of the largest sizes less that of the sizes."""
     flat = Bounded(x.value.flatten(), x.error if x.exact else x.spread().flatten())

@@ -50,7 +50,7 @@ def _index(dim: int = 1, count: int = 2) -> Callable[[Shape], Operand]:
     return of
 
 
-def _scattered(name: str, golden: str, *rest: Any, number: float | None = None, **more: Any) -> Operator:
+def _scattered(name: str, golden: str | None, *rest: Any, number: float | None = None, **more: Any) -> Operator:
     """Numbers at the places that indices name, along axis 1 and, spelled otherwise, along the last."""
 
     def along(dim: int) -> Callable[[Shape], Call]:
@@ -162,7 +162,7 @@ MOVING = (
     _moved("aten.native_dropout.default", 0.5, False, integers=False, onnx="onnx_forms:itself"),
     Operator(
         "aten.stack.default",
-        "placing:stacked",
+        None,
         _stack(1),
         spellings=(("last", _stack(-1)),),
         moves=True,
@@ -171,7 +171,7 @@ MOVING = (
     ),
     Operator(
         "aten.select_scatter.default",
-        "placing:select_scatter",
+        None,
         _select_scatter(1, 2),
         shapes=((2, 3),),
         spellings=(("last", _select_scatter(-1, -1)),),
@@ -181,7 +181,7 @@ MOVING = (
     ),
     Operator(
         "aten.slice_scatter.default",
-        "placing:slice_scatter",
+        None,
         _slice_scatter(2, 1, 3),
         shapes=((2, 3, 4),),
         spellings=(("strided", _slice_scatter(-1, 0, 5, 2)),),
@@ -191,15 +191,15 @@ MOVING = (
     ),
     Operator(
         "aten.masked_scatter.default",
-        "placing:masked_scatter",
+        None,
         _masked_scatter,
         shapes=((7,),),
         moves=True,
         without_onnx="ONNX counts no places of a mask",
     ),
     _scattered("aten.scatter.value", "placing:scatter_value", number=1.5, onnx="onnx_forms:placed"),
-    _scattered("aten.scatter.src", "placing:scatter_src", moves=True, onnx="onnx_forms:placed"),
-    _scattered("aten.scatter_add.default", "placing:scatter_add", onnx="onnx_forms:summed_in"),
+    _scattered("aten.scatter.src", None, moves=True, onnx="onnx_forms:placed"),
+    _scattered("aten.scatter_add.default", None, onnx="onnx_forms:summed_in"),
     Operator(
         "aten.scatter_reduce.two",
         "placing:scatter_reduce",

@@ -62,12 +62,8 @@ NUMBERS = (
     ),
     _function("aten.sqrt.default", "functions:sqrt", takes=(0.0, 6.0), gives=(0.0, 2.5), bounded=True, onnx="Sqrt"),
     _function("aten.trunc.default", "bends:trunc", onnx="onnx_forms:trunc"),
-    _function(
-        "aten.add.Scalar", "bends:plus_number", 1.5, spellings=(("alpha_2", _with(1.5, 2)),), onnx="onnx_forms:plus"
-    ),
-    _function(
-        "aten.sub.Scalar", "bends:less_number", 1.5, spellings=(("alpha_2", _with(1.5, 2)),), onnx="onnx_forms:less"
-    ),
+    _function("aten.add.Scalar", "linear:add", 1.5, spellings=(("alpha_2", _with(1.5, 2)),), onnx="onnx_forms:plus"),
+    _function("aten.sub.Scalar", "linear:sub", 1.5, spellings=(("alpha_2", _with(1.5, 2)),), onnx="onnx_forms:less"),
     _function(
         "aten.rsub.Scalar",
         "bends:taken_from",
@@ -79,7 +75,7 @@ NUMBERS = (
     _function("aten.div.Scalar", "linear:div", 1.5, spellings=(("minus_2", _with(-2)),), onnx="onnx_forms:over"),
     Operator(
         "aten.div.Scalar_mode",
-        "bends:divided_whole",
+        "selection:quotient",
         _with(0.75, rounding_mode="floor"),
         shapes=LINES,
         elementwise=True,

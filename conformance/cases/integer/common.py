@@ -5,7 +5,7 @@ A `Subject` says how a row is used, in int8; `everywhere` makes what all rows sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from npu_assay.conformance.cases.integer import contexts
@@ -38,7 +38,7 @@ from npu_assay.conformance.cases.make import (
     valued,
 )
 from npu_assay.conformance.cases.permitted import inner_ranks, sizes_of_rank
-from npu_assay.conformance.cases.shared import float_neighbours, more_contexts
+from npu_assay.conformance.cases.shared import FILLS, RESCALED, float_neighbours, more_contexts
 from npu_assay.conformance.cases.typed.spelling import opened
 from npu_assay.conformance.checks import Refuses
 from npu_assay.conformance.graph import Fill, Graph, Quant, Value
@@ -265,13 +265,6 @@ def few(u: Use) -> Use:
 
 # ------------------------------------------------------------------------------------ numbers
 
-FILLS: Sequence[tuple[str, Fill]] = (
-    ("all_min", Fill("min")),
-    ("all_max", Fill("max")),
-    ("alternating", Fill("alternating")),
-    ("ramp", Fill("ramp")),
-)
-
 
 def fills(subject: Subject, precision: str) -> Iterator[Draft]:
     """Uniform extremes, alternating extremes, a ramp; on plain integers a ramp."""
@@ -298,7 +291,7 @@ def requantised(u: Use, x: Quant, y: Quant, precision: str) -> Use:
 def rescaled(subject: Subject, precision: str) -> Iterator[Draft]:
     """Other parameters behind the operator than in front of it: finer, coarser, shifted."""
     u = subject.use(precision)
-    for name, y in (("halved", quant(0.025, 3)), ("doubled", quant(0.1, -20)), ("shifted", quant(0.05, -128))):
+    for name, y in RESCALED:
         yield valued(f"scale_{name}", subject.model(requantised(u, Q, y, precision)))
 
 

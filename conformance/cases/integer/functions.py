@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from npu_assay.conformance.cases.integer.common import FILLS, Family, Subject, everywhere, requantised
+from npu_assay.conformance.cases.integer.common import Family, Subject, everywhere, requantised
 from npu_assay.conformance.cases.integer.spelling import INT16, is_wide
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
@@ -25,7 +25,7 @@ from npu_assay.conformance.cases.make import (
     use,
     valued,
 )
-from npu_assay.conformance.cases.shared import SCATTERED, named
+from npu_assay.conformance.cases.shared import FILLS, SCATTERED, named
 from npu_assay.conformance.graph import Fill, Quant, Ref, Value
 
 INFINITY = math.inf
