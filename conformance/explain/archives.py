@@ -1,0 +1,75 @@
+"""Reading `.pt2` files of strangers: what torch would unpickle or evaluate is refused, or left out."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch.export import ExportedProgram
+
+from npu_assay.conformance.errors import UsageError
+
+PLAIN = re.compile(r"[\w\s+\-*/%(),.<>=!&|~:]*")
+"""What an expression of sizes is made of; torch hands it to sympy, which evaluates it."""
+SAMPLES = "data/sample_inputs/"
+KNOWN = ("models/", "data/weights/", "data/constants/", SAMPLES, "extra/", ".data/")
+ALONE = ("archive_format", "archive_version", "byteorder", "version")
+
+
+def read_program(path: Path) -> ExportedProgram:
+    """The program in a file of `torch.export.save`. Raises UsageError for what is none, or not safe to read."""
+    import torch
+
+    try:
+        data = _harmless(path)
+        return torch.export.load(data)
+    except UsageError:
+        raise
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # torch raises anything for a file that is damaged
+        text = " ".join(str(error).split())[:200]
+        raise UsageError(f"{path}: not a program that torch can read: {type(error).__name__}: {text}") from error
+
+
+def _harmless(path: Path) -> io.BytesIO:
+    """The archive without its sample inputs, which are pickled. Raises UsageError."""
+    if not zipfile.is_zipfile(path):
+        raise UsageError(f"{path}: not a .pt2 file: found no zip archive, expected what torch.export.save writes")
+    made = io.BytesIO()
+    with zipfile.ZipFile(path) as given, zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as taken:
+        for name in given.namelist():
+            record = name.partition("/")[2]
+            if not record.startswith(KNOWN) and record not in ALONE:
+                raise UsageError(f"{path}: found {name!r}, expected the records of one exported program")
+            data = given.read(name)
+            if record.endswith(".json"):
+                _check(path, name, data)
+            taken.writestr(name, b"" if record.startswith(SAMPLES) else data)
+    made.seek(0)
+    return made
+
+
+def _check(path: Path, name: str, data: bytes) -> None:
+    for key, value in _items(json.loads(data)):
+        if key == "use_pickle" and value is not False:
+            raise UsageError(f"{path}: {name} has a pickled tensor or object, which is not read: export it as a buffer")
+        if key in ("expr_str", "as_expr") and isinstance(value, str) and ("__" in value or not PLAIN.fullmatch(value)):
+            raise UsageError(f"{path}: {name} has the size {value[:60]!r}, expected arithmetic on symbols")
+
+
+def _items(data: Any) -> Iterator[tuple[str, Any]]:
+    """Every key with its value, at any depth."""
+    waiting = [data]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            yield from each.items()
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each

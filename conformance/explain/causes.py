@@ -1,0 +1,237 @@
+"""Root causes: which operators are left out for what they are themselves, and which because others are.
+
+The partitioner is asked, not guessed at: an operator that is taken when it stands alone, between quantised operands and
+behind an operator that computes, is left out for what stands around it, and belongs to the cause of that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import fx
+
+from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.explain.asking import Asking
+from npu_assay.conformance.explain.costs import nbytes, values
+from npu_assay.conformance.explain.lowered import Lowered, computing, source_behind
+from npu_assay.conformance.explain.record import Cause, Operator, Reason
+from npu_assay.conformance.explain.single import Unspoken, alone, quantised
+from npu_assay.conformance.graph import Graph, Ref, Step, references, renamed
+from npu_assay.conformance.outline import NO_WORK
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
+
+NOT_QUANTISED = Reason("not_quantised", "numbers are real", "this backend takes the operator in quantised models only")
+SILENT = Reason("no_reason", "no tag", "the partitioner left the operator out and gave no reason")
+HINTS: Mapping[str, str] = {NOT_QUANTISED.code: "quantise the model: --calibrate FILE.npz, or --calibrate random"}
+
+
+@dataclass
+class Causes:
+    """The causes of one lowered model.
+
+    graphs: each operator that is left out for itself, as a model of its own in the best company.
+    """
+
+    lowered: Lowered
+    asking: Asking
+    nodes: dict[str, fx.Node] = field(init=False)
+    operators: dict[str, Operator] = field(init=False)
+    graphs: dict[str, Graph] = field(default_factory=dict)
+    own: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
+    follows: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.nodes = {node.name: node for node in computing(self.lowered.program)}
+        self.operators = {one.name: one for one in self.lowered.operators}
+
+    def found(self) -> tuple[tuple[Operator, ...], tuple[Cause, ...]]:
+        """The operators with their causes' numbers, and the causes, the dearest first."""
+        for one in self.lowered.operators:
+            if one.delegate is None:
+                self._look_at(one)
+        groups: dict[tuple[Any, ...], list[str]] = {}
+        for name in self.own:
+            groups.setdefault(self._kind(name), []).append(name)
+        causes = sorted((self._cause(roots) for roots in groups.values()), key=_dearest)
+        numbers = {name: number for number, cause in enumerate(causes) for name in cause.operators}
+        return tuple(self._told(one, numbers) for one in self.lowered.operators), tuple(causes)
+
+    # -------------------------------------------------------------------------------- one operator
+
+    def _look_at(self, one: Operator) -> None:
+        """Sort it: for itself, or for another."""
+        around = list(self._around(one))
+        own = self._own_reasons(one)
+        if own == () and around:
+            self.follows[one.name] = around[0]
+        elif own == () and self._is_real():
+            self.own[one.name] = (NOT_QUANTISED,)
+        else:
+            self.own[one.name] = own or one.reasons or (SILENT,)
+
+    def _own_reasons(self, one: Operator) -> tuple[Reason, ...]:
+        """Why it is left out wherever it stands; () where it is taken in better company."""
+        try:
+            graph = alone(self.lowered.program, self.nodes[one.name])
+        except Unspoken:
+            return one.reasons
+        company = list(_in_company(graph))
+        answers = list(map(self.asking.reasons, company))
+        if any(answer is None for answer in answers):
+            return ()
+        self.graphs[one.name] = company[-1]
+        inherent = {reason.code for reason in answers[-1] or ()}
+        return tuple(r for r in one.reasons if r.code in inherent) or answers[-1] or one.reasons
+
+    def _around(self, one: Operator) -> Iterator[str]:
+        """The operators next to it that are left out as well: those that its reasons name come first."""
+        node = self.nodes[one.name]
+        near = [source.name for source in map(source_behind, node.all_input_nodes)]
+        near += [user.name for user in _users(node)]
+        left = [name for name in dict.fromkeys(near) if name in self.nodes and self.operators[name].delegate is None]
+        words = {word for reason in one.reasons for word in re.findall(r"\w+", reason.found)}
+        if self._is_real():
+            return
+        yield from sorted(left, key=lambda name: name not in words)
+
+    def _is_real(self) -> bool:
+        """Whether nothing in the program is quantised."""
+        kinds = DEQUANTIZE | DEQUANTIZE_DYNAMIC | {DEQUANTIZE_PER_GROUP}
+        nodes = self.lowered.program.graph.nodes
+        return not any(n.op == "call_function" and target_name(n.target) in kinds for n in nodes)
+
+    # -------------------------------------------------------------------------------- causes
+
+    def root(self, name: str) -> str:
+        """The operator at the end of the chain; of a circle the first of the program."""
+        seen = [name]
+        while (name := self.follows.get(name, "")) and name not in seen:
+            seen.append(name)
+        if name:
+            name = min(seen[seen.index(name) :], key=list(self.nodes).index)
+            self.follows.pop(name)
+            self.own[name] = self.operators[name].reasons or (SILENT,)
+            return name
+        return seen[-1]
+
+    def _kind(self, name: str) -> tuple[Any, ...]:
+        """What operators have in common that are left out for one cause."""
+        reasons = self.own[name]
+        if reasons == (NOT_QUANTISED,):
+            return (NOT_QUANTISED.code,)
+        return (self.operators[name].operator, *sorted({reason.code for reason in reasons}))
+
+    def _cause(self, roots: Sequence[str]) -> Cause:
+        behind = [name for name in self.follows if self.root(name) in roots]
+        everything = [self.operators[name] for name in (*roots, *behind)]
+        first = self.own[roots[0]][0]
+        return Cause(
+            first.code,
+            first.found,
+            first.sentence,
+            tuple(roots),
+            tuple(behind),
+            sum(one.macs for one in everything),
+            sum(self._crossing(one) for one in everything),
+            HINTS.get(first.code, ""),
+        )
+
+    def _crossing(self, one: Operator) -> int:
+        """The bytes between an operator and the delegates next to it."""
+        node = self.nodes[one.name]
+        given = (each for each in node.all_input_nodes if self._delegated(source_behind(each)))
+        taken = any(self._delegated(user) for user in _users(node))
+        return sum(map(_least, given)) + (min(map(nbytes, _results(node))) if taken else 0)
+
+    def _delegated(self, node: fx.Node) -> bool:
+        return node.name in self.operators and self.operators[node.name].delegate is not None
+
+    def _told(self, one: Operator, numbers: Mapping[str, int]) -> Operator:
+        """The operator with the number of its cause, and its reasons with what they follow from."""
+        if one.delegate is not None:
+            return one
+        inherent = {reason.code for reason in self.own.get(one.name, ())}
+        near = next(self._around(one), "")
+        reasons = (replace(r, follows="" if r.code in inherent else near) for r in one.reasons)
+        return replace(one, reasons=tuple(reasons), cause=numbers.get(one.name))
+
+
+def _dearest(cause: Cause) -> tuple[int, ...]:
+    """For sorting: what computes most, then what is most, then what crosses most."""
+    return (-cause.macs, -len(cause.operators), -cause.bytes)
+
+
+def _in_company(graph: Graph) -> Iterator[Graph]:
+    """The operator as it is, between quantised operands, and behind an operator that computes."""
+    yield graph
+    if any(value.quant is not None for value in graph.values) or graph.steps[0].quant is not None:
+        graph = quantised(graph)
+        yield graph
+    else:
+        yield weighted(quantised(graph), bias=False)
+        graph = weighted(quantised(graph), bias=True)
+        yield graph
+    yield _behind_abs(graph)
+
+
+def weighted(graph: Graph, bias: bool) -> Graph:
+    """Real constants of a model quantised as weights are, and a bias in steps of the accumulator, or left real."""
+    from npu_assay.conformance.cases.make import bias_quant, weight_quant
+
+    x = next((v.quant for v in graph.values if not v.constant and v.quant is not None), None)
+    w = weight_quant(0.01)
+    constants = [v for v in graph.values if v.constant and v.quant is None and v.dtype == "float32"]
+    quants = {v.name: w for v in constants if len(v.shape) > 1}
+    if bias and x is not None and quants:
+        quants |= {v.name: bias_quant(x, w) for v in constants if len(v.shape) == 1}
+    return replace(graph, values=tuple(replace(v, quant=quants.get(v.name, v.quant)) for v in graph.values))
+
+
+def _behind_abs(graph: Graph) -> Graph:
+    """The operator's first operand comes from an operator that computes."""
+    step = graph.steps[0]
+    first = next((ref for ref in references(step.args)), None)
+    value = next((v for v in graph.values if first is not None and v.name == first.name), None)
+    if value is None or value.dtype == "bool":
+        return graph
+    quant = value.quant if value.quant is None or value.quant.axis is None else None
+    before = Step("before", "aten.abs.default", (Ref(value.name),), (), quant)
+    again = replace(step, name=SUBJECT, args=renamed(step.args, {value.name: "before"}))
+    return replace(graph, steps=(before, again))
+
+
+# ------------------------------------------------------------------------------------ neighbours
+
+
+def _users(node: fx.Node) -> Iterator[fx.Node]:
+    """The operators that take its results, through conversions."""
+    waiting, seen = list(node.users), set[fx.Node]()
+    while waiting:
+        each = waiting.pop(0)
+        if each.op != "call_function" or each in seen:
+            continue
+        seen.add(each)
+        if target_name(each.target) in NO_WORK:
+            waiting += each.users
+        else:
+            yield each
+
+
+def _least(node: fx.Node) -> int:
+    """The bytes of an operand where they are fewest, between codes and real numbers."""
+    found = [nbytes(values(node))]
+    while node.op == "call_function" and target_name(node.target) in NO_WORK and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+        found.append(nbytes(values(node)))
+    return min(found)
+
+
+def _results(node: fx.Node) -> Iterator[list[Any]]:
+    """The results of a node, as they are and as they are quantised."""
+    yield list(values(node))
+    for user in node.users:
+        if user.op == "call_function" and target_name(user.target) in NO_WORK:
+            yield list(values(user))

@@ -1,0 +1,176 @@
+"""A model lowered for one backend, with what its partitioner was asked and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
+from torch.export import ExportedProgram
+
+from npu_assay.conformance.explain.costs import first, macs, nbytes, sizes, values
+from npu_assay.conformance.explain.origins import module_of, source_of
+from npu_assay.conformance.explain.record import Delegate, Operator, Reason
+from npu_assay.conformance.outline import NO_WORK
+from npu_assay.conformance.partitioning import tags_of
+from npu_assay.partitioners.exir import (
+    Backend,
+    EdgeProgramManager,
+    Partitioner,
+    PartitionResult,
+    copy_program,
+    to_edge_transform_and_lower,
+)
+from npu_assay.partitioners.exir.ops import target_name
+
+
+class Watched(Partitioner):
+    """Passes everything on to a partitioner, and keeps its last answer: the program with its tags, and its reasons."""
+
+    def __init__(self, inner: Partitioner) -> None:
+        super().__init__(inner.spec)
+        self.inner = inner
+        self.program: ExportedProgram | None = None
+        self.reasons: dict[str, tuple[Reason, ...]] = {}
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """The inner partitioner's answer."""
+        result = self.inner(exported_program)
+        self.program = copy_program(result.tagged_exported_program)
+        self.reasons = {}
+        for one in getattr(self.inner, "rejections", None) or ():
+            reason = Reason(str(one.code), str(one.found), str(one.sentence))
+            self.reasons[str(one.node)] = (*self.reasons.get(str(one.node), ()), reason)
+        return result
+
+    def ops_to_not_decompose(self, ep: ExportedProgram) -> Any:
+        """What the inner partitioner wants whole."""
+        return self.inner.ops_to_not_decompose(ep)
+
+    def transform_for_pre_decomposition(self, program: ExportedProgram) -> ExportedProgram:
+        """What the inner partitioner makes of the program first."""
+        return self.inner.transform_for_pre_decomposition(program)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A lowered model. program: as the partitioner got it, with its tags. operators: of that program."""
+
+    manager: EdgeProgramManager
+    program: ExportedProgram
+    operators: tuple[Operator, ...]
+
+    @property
+    def delegates(self) -> tuple[Delegate, ...]:
+        """Its delegates, in the order of their calls."""
+        return tuple(map(_delegate, calls(self.manager.exported_program())))
+
+
+def lower(exported: ExportedProgram, backend: Backend) -> Lowered:
+    """Lower a model by the flow of `to_edge_transform_and_lower`. Raises what the backend and the export API raise."""
+    watched = Watched(backend.partitioner())
+    manager = to_edge_transform_and_lower(
+        exported, list(backend.passes), [watched], details={backend.details.__name__: backend.details}
+    )
+    program = watched.program
+    assert program is not None, "a lowering that asked nobody"
+    return Lowered(manager, program, operators_of(program, watched.reasons, manager.exported_program()))
+
+
+# ------------------------------------------------------------------------------------ operators
+
+
+def computing(program: ExportedProgram) -> list[fx.Node]:
+    """The nodes that do more than to convert."""
+    return [n for n in program.graph.nodes if n.op == "call_function" and target_name(n.target) not in NO_WORK]
+
+
+def operators_of(
+    program: ExportedProgram, reasons: dict[str, tuple[Reason, ...]], lowered: ExportedProgram
+) -> tuple[Operator, ...]:
+    """The operators of a tagged program."""
+    places = _places(program, lowered)
+    constants = {*program.graph_signature.inputs_to_parameters, *program.graph_signature.inputs_to_buffers}
+    constants |= set(program.graph_signature.inputs_to_lifted_tensor_constants)
+    counted, found = set[str](), list[Operator]()
+    for node in computing(program):
+        sources = [source_behind(each) for each in node.all_input_nodes]
+        own = [each for each in sources if each.name in constants and each.name not in counted]
+        counted |= {each.name for each in own}
+        found.append(_operator(node, sources, own, places.get(node.name), reasons.get(node.name, ())))
+    return tuple(found)
+
+
+def _operator(
+    node: fx.Node, sources: Sequence[fx.Node], own: Sequence[fx.Node], place: int | None, reasons: tuple[Reason, ...]
+) -> Operator:
+    result = next(values(node), None)
+    module, kind = module_of(node)
+    source, code = source_of(node)
+    return Operator(
+        node.name,
+        target_name(node.target),
+        module,
+        kind,
+        source,
+        code,
+        tuple(dict.fromkeys(each.name for each in sources)),
+        () if result is None else sizes(result),
+        "" if result is None else str(result.dtype).removeprefix("torch."),
+        macs(node),
+        sum(_elements(each) for each in own),
+        place,
+        () if place is not None else reasons,
+    )
+
+
+def _elements(node: fx.Node) -> int:
+    count = 1
+    for size in first(values(node)) or ():
+        count *= size
+    return count
+
+
+def source_behind(node: fx.Node) -> fx.Node:
+    """The operator or placeholder whose numbers a node converts or picks; the node itself where it does neither."""
+    while node.op == "call_function" and target_name(node.target) in NO_WORK and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+    return node
+
+
+# ------------------------------------------------------------------------------------ delegates
+
+
+def calls(lowered: ExportedProgram) -> list[fx.Node]:
+    """The calls of delegates, in order."""
+    return [node for node in lowered.graph.nodes if node.target is executorch_call_delegate]
+
+
+def module_called(call: fx.Node) -> Any:
+    """The delegate of a call."""
+    name = call.args[0]
+    assert isinstance(name, fx.Node)
+    return getattr(call.graph.owning_module, str(name.target))
+
+
+def _delegate(call: fx.Node) -> Delegate:
+    module = module_called(call)
+    given = [each for each in call.args[1:] if isinstance(each, fx.Node)]
+    takes = nbytes(tensor for each in given for tensor in values(each))
+    return Delegate(str(module.backend_id), len(module.processed_bytes), takes, nbytes(values(call)))
+
+
+def _places(program: ExportedProgram, lowered: ExportedProgram) -> dict[str, int]:
+    """The number of the delegate that has a node, in the order of the delegates' calls."""
+    tags, numbers = tags_of(program.graph), dict[str, int]()
+    for number, call in enumerate(calls(lowered)):
+        for name in _names(module_called(call).original_module.graph):
+            if name in tags:
+                numbers.setdefault(tags[name], number)
+    return {name: numbers[tag] for name, tag in tags.items() if tag in numbers}
+
+
+def _names(graph: fx.Graph) -> Iterator[str]:
+    return (node.name for node in graph.nodes if node.op == "call_function")

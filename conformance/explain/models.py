@@ -1,0 +1,155 @@
+"""The model that is to be explained: from a `.pt2` file or a factory; its inputs, and its quantised form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+from npu_assay.conformance.backends import load_object
+from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.explain.archives import read_program
+from npu_assay.conformance.npy import NpyError, npy_arrays
+from npu_assay.conformance.outline import NO_WORK
+from npu_assay.partitioners.exir.ops import target_name
+
+RANDOM = "random"
+SAMPLES = 4  # random inputs that calibrate
+Inputs = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model in torch's export form. inputs: those that it runs on, the example first."""
+
+    name: str
+    program: ExportedProgram
+    inputs: tuple[Inputs, ...]
+
+    @property
+    def is_quantised(self) -> bool:
+        """Whether it has quantize and dequantize nodes already."""
+        nodes = self.program.graph.nodes
+        return any(n.op == "call_function" and target_name(n.target) in NO_WORK - {"getitem"} for n in nodes)
+
+
+def load_model(spec: str) -> Model:
+    """The model of a `.pt2` file, or of `module:factory`. Raises UsageError."""
+    if ":" not in spec or Path(spec).suffix == ".pt2":
+        program = read_program(Path(spec))
+        return Model(Path(spec).name, program, (tuple(_random_inputs(program, 0)),))
+    found = load_object("model", spec)
+    if callable(found) and not isinstance(found, nn.Module):
+        try:
+            found = found()
+        except Exception as error:
+            raise UsageError(f"model {spec!r}: {_told(error)}") from error
+    return Model(spec, *_exported(spec, found))
+
+
+def _exported(spec: str, found: object) -> tuple[ExportedProgram, tuple[Inputs, ...]]:
+    if isinstance(found, ExportedProgram):
+        return found, (tuple(_random_inputs(found, 0)),)
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], nn.Module):
+        kind = type(found).__name__
+        raise UsageError(f"model {spec!r}: found {kind}, expected a pair (module, example inputs) or an ExportedProgram")
+    module, inputs = found
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    try:
+        with torch.no_grad():
+            return torch.export.export(module.eval(), inputs), (inputs,)
+    except Exception as error:
+        raise UsageError(f"model {spec!r}: torch.export cannot export it: {_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def _random_inputs(program: ExportedProgram, seed: int) -> Iterator[Any]:
+    """Inputs of the program's types and sizes: normal numbers, truths, small whole ones; numbers are as they were."""
+    generator = torch.Generator().manual_seed(seed)
+    wanted = set(program.graph_signature.user_inputs)
+    for node in program.graph.nodes:
+        if node.op != "placeholder" or node.name not in wanted:
+            continue
+        value = node.meta.get("val")
+        yield _random(value, generator) if isinstance(value, Tensor) else value
+
+
+def _random(like: Tensor, generator: torch.Generator) -> Tensor:
+    shape = [size if isinstance(size, int) else int(size.node.hint or 1) for size in like.shape]
+    if like.dtype.is_floating_point:
+        return torch.randn(shape, generator=generator).to(like.dtype)
+    return torch.randint(0, 2, shape, generator=generator).to(like.dtype)
+
+
+# ------------------------------------------------------------------------------------ calibration
+
+
+def calibration(model: Model, source: str) -> tuple[Inputs, ...]:
+    """Inputs to calibrate with: random ones, or those of an .npz file. Raises UsageError.
+
+    The file has one array for each input, in the order of inputs, with the samples along a first axis of its own.
+    """
+    if source == RANDOM:
+        example = model.inputs[0]
+        return (example, *(tuple(_like(x, seed) for x in example) for seed in range(1, SAMPLES)))
+    arrays = _arrays(Path(source))
+    wanted = [x for x in model.inputs[0] if isinstance(x, Tensor)]
+    if len(arrays) != len(wanted):
+        raise UsageError(f"{source}: found {len(arrays)} arrays, expected {len(wanted)}, one for each input")
+    columns = [_samples(source, number, a, x) for number, (a, x) in enumerate(zip(arrays, wanted, strict=True))]
+    counts = {len(column) for column in columns}
+    if len(counts) != 1:
+        raise UsageError(f"{source}: found {' and '.join(map(str, sorted(counts)))} samples, expected as many of each")
+    return tuple(_placed(model.inputs[0], row) for row in zip(*columns, strict=True))
+
+
+def _like(x: Any, seed: int) -> Any:
+    """Another random input; whole numbers are indices as often as not, and stay."""
+    if not isinstance(x, Tensor) or not x.dtype.is_floating_point:
+        return x
+    return torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)).to(x.dtype)
+
+
+def _arrays(path: Path) -> list[Tensor]:
+    try:
+        return [torch.from_numpy(array.copy()) for array in npy_arrays(path.read_bytes())]
+    except (NpyError, TypeError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _samples(source: str, number: int, array: Tensor, x: Tensor) -> list[Tensor]:
+    """The samples in an array, in the type of the input."""
+    if array.shape[1:] != x.shape or not len(array):
+        found, expected = list(array.shape), ["samples", *x.shape]
+        raise UsageError(f"{source}: array {number}: found sizes {found}, expected {expected}".replace("'", ""))
+    return [each.to(x.dtype) for each in array]
+
+
+def _placed(example: Inputs, tensors: Sequence[Tensor]) -> Inputs:
+    """The example inputs with these tensors."""
+    left = iter(tensors)
+    return tuple(next(left) if isinstance(x, Tensor) else x for x in example)
+
+
+def quantise(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> ExportedProgram:
+    """The model quantised after training, by PT2E. Raises UsageError where torchao is not installed."""
+    try:
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    except ModuleNotFoundError as error:
+        raise UsageError("--calibrate needs torchao, which is not installed: pip install 'npu-assay[quantize]'") from error
+    with torch.no_grad():
+        prepared = prepare_pt2e(model.program.module(), quantizer)
+        for sample in samples:
+            prepared(*sample)
+        return torch.export.export(convert_pt2e(prepared), model.inputs[0])

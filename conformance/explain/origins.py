@@ -1,0 +1,47 @@
+"""Where an operator comes from: the user's module, and the line of the user's program."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from torch import fx
+
+FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in .+$')
+OWN = ("/torch/", "/torchao/", "/npu_assay/", "<eval_with_key>", "<string>")
+"""Parts of the paths of files that no user wrote."""
+WRAPPERS = ("torch.export.", "torch.fx.")
+"""Classes of modules that export itself puts around the user's."""
+
+
+def module_of(node: fx.Node) -> tuple[str, str]:
+    """The path of the innermost module that computed it, and the name of its class; "" for what is not known."""
+    found = ("", "")
+    for path, kind in (node.meta.get("nn_module_stack") or {}).values():
+        name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+        if not name.startswith(WRAPPERS):
+            found = (_path(str(path)), name.rpartition(".")[2])
+    return found
+
+
+def _path(path: str) -> str:
+    """`L['self'].layers.0` as `layers.0`; `@1` marks a second call."""
+    return re.sub(r"^L\['self'\]\.?|@\d+$", "", path).replace("_modules.", "")
+
+
+def source_of(node: fx.Node) -> tuple[str, str]:
+    """The innermost line of the user's program, as "file.py:12" and its text; of torch's where all lines are torch's."""
+    frames = frames_of(str(node.meta.get("stack_trace") or ""))
+    users = [frame for frame in frames if not any(part in frame[0] for part in OWN)]
+    chosen = (users or frames)[-1:]
+    return next(((f"{Path(file).name}:{line}", text) for file, line, text in chosen), ("", ""))
+
+
+def frames_of(trace: str) -> list[tuple[str, int, str]]:
+    """File, line and text of every frame of a stack trace, outermost first."""
+    lines, found = trace.splitlines(), list[tuple[str, int, str]]()
+    for line, text in zip(lines, [*lines[1:], ""], strict=True):
+        match = FRAME.match(line)
+        if match is not None:
+            found.append((match["file"], int(match["line"]), "" if FRAME.match(text) else text.strip()))
+    return found

@@ -1,0 +1,200 @@
+"""One operator of a program as a model of its own, which can be asked about, changed and run.
+
+Its operands become inputs and constants with the quantisation that they have in the program, or, where they have
+none, with a plain one: so what its neighbours are does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+
+from npu_assay.conformance.cases.make import SUBJECT, Q, seeded
+from npu_assay.conformance.explain.costs import sizes, values
+from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs import DTYPES, REALS
+from npu_assay.partitioners.exir.ops import (
+    CHOOSE_QPARAMS_PER_TOKEN,
+    DEQUANTIZE,
+    DEQUANTIZE_DYNAMIC,
+    DEQUANTIZE_PER_CHANNEL,
+    DEQUANTIZE_PER_GROUP,
+    GETITEM,
+    QUANTIZE,
+    QUANTIZE_DYNAMIC,
+    target_name,
+)
+
+LISTED = 4096
+"""Elements of a constant that keeps its numbers; a larger one gets random ones."""
+NAMES = {dtype: name for name, dtype in REALS.items()}
+CODES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+class Unspoken(ValueError):
+    """An operator that no graph of a case can say."""
+
+
+def alone(program: ExportedProgram, node: fx.Node) -> Graph:
+    """The operator as a model of its own. Raises Unspoken."""
+    made = _Maker(program, constants_of(program))
+    args = tuple(made.argument(each) for each in node.args)
+    kwargs = tuple((name, made.argument(each)) for name, each in node.kwargs.items())
+    outputs = len(list(values(node)))
+    step = Step(SUBJECT, target_name(node.target), args, kwargs, _result(node), max(outputs, 1), made.dynamic)
+    used = sorted({_index(user) for user in node.users}) if outputs > 1 else [0]
+    return Graph(tuple(made.values.values()), (step,), tuple(Ref(SUBJECT, index) for index in used))
+
+
+def quantised(graph: Graph) -> Graph:
+    """The same with every real input and result in int8, whatever stood around it."""
+    given = tuple(replace(v, quant=Q) if _is_real_input(v) else v for v in graph.values)
+    steps = tuple(replace(step, quant=step.quant or Q) for step in graph.steps)
+    return replace(graph, values=given, steps=steps)
+
+
+def _is_real_input(value: Value) -> bool:
+    return value.quant is None and not value.constant and value.dtype == "float32"
+
+
+def constants_of(program: ExportedProgram) -> dict[str, Tensor]:
+    """Parameters, buffers and lifted constants, by the names of their placeholders."""
+    signature, known = program.graph_signature, {**program.constants, **program.state_dict}
+    named = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    return {name: known[target] for name, target in named.items() if isinstance(known.get(target), Tensor)}
+
+
+@dataclass
+class _Maker:
+    """Makes the values of a graph from the arguments of a node."""
+
+    program: ExportedProgram
+    constants: Mapping[str, Tensor]
+    values: dict[str, Value] = field(default_factory=dict)
+    dynamic: str | None = None
+
+    def argument(self, found: Any) -> Any:
+        """An argument as a graph has it: references for tensors, tuples for lists, names for types."""
+        if isinstance(found, fx.Node):
+            return Ref(self._operand(found))
+        if isinstance(found, (list, tuple)):
+            return tuple(self.argument(each) for each in found)
+        if isinstance(found, torch.dtype):
+            return NAMES[found]
+        if isinstance(found, torch.memory_format):
+            return str(found).removeprefix("torch.")
+        if found is None or isinstance(found, (bool, int, float, str)):
+            return found
+        raise Unspoken(f"an argument of type {type(found).__name__}")
+
+    def _operand(self, node: fx.Node) -> str:
+        """The name of the value that stands for a tensor: `x` for the first that is no constant."""
+        quant, behind = self._quant(node)
+        known = next((name for name, value in self._nodes.items() if value is node), None)
+        if known is not None:
+            return known
+        tensor = next(values(node), None)
+        if tensor is None:
+            raise Unspoken(f"an operand {node.name} without a tensor")
+        data = self.constants.get(behind.name)
+        name = "x" if data is None and "x" not in self.values else f"operand_{len(self.values)}"
+        shape = sizes(tensor)
+        open_axes = tuple(axis for axis, size in enumerate(tensor.shape) if not isinstance(size, int))
+        fill = _fill(data) if data is not None else seeded(name)
+        if tensor.dtype not in NAMES:
+            raise Unspoken(f"an operand of {tensor.dtype}")
+        dtype = "float32" if quant is not None else NAMES[tensor.dtype]
+        self.values[name] = Value(name, shape, quant, fill, data is not None, dtype, open_axes)
+        self._nodes[name] = node
+        return name
+
+    _nodes: dict[str, fx.Node] = field(default_factory=dict)
+
+    def _quant(self, node: fx.Node) -> tuple[Quant | None, fx.Node]:
+        """The quantisation of an operand, and the node behind it."""
+        target = target_name(node.target) if node.op == "call_function" else ""
+        if target in DEQUANTIZE | {DEQUANTIZE_PER_GROUP}:
+            source = node.args[0]
+            assert isinstance(source, fx.Node)
+            return quant_of(node, self.constants), source
+        if target in DEQUANTIZE_DYNAMIC:
+            self.dynamic = _dynamic(node)
+        return None, node
+
+
+def quant_of(node: fx.Node, constants: Mapping[str, Tensor]) -> Quant:
+    """The parameters of a quantize or dequantize node. Raises Unspoken for what is computed, or has several zeros."""
+    target = target_name(node.target)
+    if target == DEQUANTIZE_PER_GROUP:
+        scale, zero, low, high, dtype, group = (*node.args[1:6], node.args[6])
+        return Quant(_numbers(scale, constants), _zero(zero, constants), int(low), int(high), 0, CODES[dtype], group)  # type: ignore[arg-type, index]
+    if target == DEQUANTIZE_PER_CHANNEL or target.endswith("per_channel.default"):
+        scale, zero, axis, low, high, dtype = node.args[1:7]
+        found = _numbers(scale, constants)
+        return Quant(found, _zero(zero, constants), int(low), int(high), int(axis), CODES[dtype])  # type: ignore[arg-type, index]
+    scale, zero, low, high, dtype = node.args[1:6]
+    if not isinstance(scale, (int, float)) or not isinstance(zero, int):
+        raise Unspoken("a scale that is computed")
+    return Quant(float(scale), zero, int(low), int(high), None, CODES[dtype])  # type: ignore[arg-type, index]
+
+
+def _numbers(argument: Any, constants: Mapping[str, Tensor]) -> tuple[float, ...]:
+    data = constants.get(argument.name) if isinstance(argument, fx.Node) else None
+    if data is None:
+        raise Unspoken("scales that are computed")
+    return tuple(float(each) for each in data.flatten().tolist())
+
+
+def _zero(argument: Any, constants: Mapping[str, Tensor]) -> int:
+    if argument is None:
+        return 0
+    zeros = {int(each) for each in _numbers(argument, constants)}
+    if len(zeros) != 1:
+        raise Unspoken("zero points of several values")
+    return zeros.pop()
+
+
+def _dynamic(node: fx.Node) -> str:
+    """How the quantisation is chosen at run time."""
+    waiting = list(node.all_input_nodes)
+    while waiting:
+        each = waiting.pop()
+        if target_name(each.target) == CHOOSE_QPARAMS_PER_TOKEN:
+            return "per_token"
+        if each.op == "call_function" and target_name(each.target) in QUANTIZE_DYNAMIC | {GETITEM}:
+            waiting += each.all_input_nodes
+    return "per_tensor"
+
+
+def _result(node: fx.Node) -> Quant | None:
+    """The quantisation of the result, where any user quantises it."""
+    users = [user for each in (node, *node.users) for user in each.users if each is node or is_item(each)]
+    for user in users:
+        if user.op == "call_function" and target_name(user.target) in QUANTIZE:
+            return quant_of(user, {})
+    return None
+
+
+def is_item(node: fx.Node) -> bool:
+    """Whether a node picks one result of several."""
+    return node.op == "call_function" and target_name(node.target) == GETITEM
+
+
+def _index(user: fx.Node) -> int:
+    return int(user.args[1]) if is_item(user) else 0  # type: ignore[arg-type]  # an index is a number
+
+
+def _fill(data: Tensor) -> Fill:
+    """A constant's numbers, where they are few."""
+    if 0 < data.numel() <= LISTED:
+        return Fill("list", values=tuple(float(each) for each in data.flatten().tolist()))
+    return Fill(seed=data.numel())
