@@ -10,6 +10,7 @@ import click
 from npu_assay.conformance.commands.attest import attest
 from npu_assay.conformance.commands.diff import diff
 from npu_assay.conformance.commands.drift import drift
+from npu_assay.conformance.commands.explain import explain
 from npu_assay.conformance.commands.export import export
 from npu_assay.conformance.commands.judge import judge
 from npu_assay.conformance.commands.mutate import mutate
@@ -237,6 +238,7 @@ def run(
 main.add_command(attest)
 main.add_command(diff)
 main.add_command(drift)
+main.add_command(explain)
 main.add_command(export)
 main.add_command(judge)
 main.add_command(mutate)

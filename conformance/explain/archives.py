@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.errors import UsageError
@@ -23,11 +24,10 @@ ALONE = ("archive_format", "archive_version", "byteorder", "version")
 
 def read_program(path: Path) -> ExportedProgram:
     """The program in a file of `torch.export.save`. Raises UsageError for what is none, or not safe to read."""
-    import torch
-
     try:
-        data = _harmless(path)
-        return torch.export.load(data)
+        if not path.is_file():
+            raise UsageError(f"{path}: found no such file, expected a .pt2 file, or module:factory")
+        return torch.export.load(_harmless(path))
     except UsageError:
         raise
     except OSError as error:

@@ -98,17 +98,18 @@ def _numbers(
     edge, runtimes = lowered.manager.exported_program(), {backend.details.__name__: backend.runtime}
     runs: dict[str, list[Outputs]] = {
         "device": [_tensors(run_program(edge, _flat(each), runtimes)) for each in inputs],
-        "torch": [_tensors(_called(program, each)) for each in inputs],
+        "torch": _called(program, inputs),
     }
     if program is not model.program:
         runs["quantised"] = runs.pop("torch")
-        runs["float"] = [_tensors(_called(model.program, each)) for each in inputs]
+        runs["float"] = _called(model.program, inputs)
     return compared(runs)
 
 
-def _called(program: ExportedProgram, inputs: Inputs) -> Any:
+def _called(program: ExportedProgram, inputs: Sequence[Inputs]) -> list[Outputs]:
+    module = program.module()
     with torch.no_grad():
-        return program.module()(*inputs)
+        return [_tensors(module(*each)) for each in inputs]
 
 
 def _flat(inputs: Inputs) -> list[Any]:

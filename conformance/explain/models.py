@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -152,4 +153,13 @@ def quantise(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Exporte
         prepared = prepare_pt2e(model.program.module(), quantizer)
         for sample in samples:
             prepared(*sample)
+        _decide_once(prepared)
         return torch.export.export(convert_pt2e(prepared), model.inputs[0])
+
+
+def _decide_once(prepared: nn.Module) -> None:
+    """Keep what each observer decides: a bias asks those of its operands again, and some search for long."""
+    for observer in prepared.modules():
+        decide = getattr(observer, "calculate_qparams", None)
+        if callable(decide):
+            observer.calculate_qparams = cache(decide)

@@ -52,9 +52,11 @@ def alone(program: ExportedProgram, node: fx.Node) -> Graph:
 
 
 def quantised(graph: Graph) -> Graph:
-    """The same with every real input and result in int8, whatever stood around it."""
-    given = tuple(replace(v, quant=Q) if _is_real_input(v) else v for v in graph.values)
-    steps = tuple(replace(step, quant=step.quant or Q) for step in graph.steps)
+    """The same with every real input and result in int8, whatever stood around it; all in one of the scales it has."""
+    known = (*(v.quant for v in graph.values if not v.constant), *(step.quant for step in graph.steps))
+    plain = next((q for q in known if q is not None and q.axis is None), Q)
+    given = tuple(replace(v, quant=plain) if _is_real_input(v) else v for v in graph.values)
+    steps = tuple(replace(step, quant=step.quant or plain) for step in graph.steps)
     return replace(graph, values=given, steps=steps)
 
 

@@ -1,0 +1,85 @@
+"""`assay explain`: what backends take of a model, why not the rest, what that costs, what is left of the numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from npu_assay.conformance.commands.shared import (
+    cores,
+    memory_option,
+    timeout_option,
+    usage_errors,
+)
+
+DONE, BELOW = 0, 1
+JSON, PAGE = "explain.json", "explain.html"
+
+
+@click.command()
+@click.argument("model")
+@click.option("--backend", "specs", metavar="BACKEND", multiple=True, required=True, help="Can be given again.")
+@click.option(
+    "--calibrate",
+    metavar="FILE.npz|random",
+    help="Quantise MODEL for each backend first, calibrated with these inputs; else it is taken as it is.",
+)
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help=f"Write {JSON} here.")
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option(
+    "--fail-under",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1),
+    help="Exit with 1 if a backend takes less than this share of the multiply-accumulates (0 to 1).",
+)
+@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+@timeout_option
+@memory_option
+def explain(
+    model: str,
+    specs: tuple[str, ...],
+    calibrate: str | None,
+    out: Path | None,
+    as_json: bool,
+    fail_under: float | None,
+    workers: int | None,
+    timeout: float,
+    memory: int,
+) -> None:
+    """Show which operators of MODEL each backend takes, and why it leaves out the others.
+
+    MODEL is a file of torch.export.save (.pt2), or module:factory, a function that returns a module and its example
+    inputs. Exit codes: 0 whatever is found, 1 less than --fail-under, 2 usage or data error.
+    """
+    from rich.console import Console
+
+    with usage_errors():
+        from npu_assay.conformance.explain.confining import Request, explanation_of
+        from npu_assay.conformance.explain.text import WIDTH, print_explanation
+        from npu_assay.conformance.isolation.limits import Limits
+
+        request = Request(model, tuple(dict.fromkeys(specs)), calibrate, Limits(timeout, memory))
+        found = explanation_of(request, cores() if workers is None else workers)
+        text = json.dumps(found.as_json(), indent=1)
+        if out is not None:
+            _write(out, text)
+    if as_json:
+        click.echo(text)
+    else:
+        print_explanation(Console(width=WIDTH), found)
+    if fail_under is not None and any(one.share < fail_under for one in found.backends):
+        raise SystemExit(BELOW)
+
+
+def _write(folder: Path, text: str) -> None:
+    """The record, whole or not at all."""
+    from npu_assay.conformance.errors import UsageError
+    from npu_assay.files import write_whole
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / JSON, f"{text}\n".encode())
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from error

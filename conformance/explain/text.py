@@ -1,0 +1,160 @@
+"""An explanation in a terminal: one table of all backends, then causes and modules of each, within 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.tree import Tree
+
+from npu_assay.conformance.explain.record import Cause, Comparison, Explained, Explanation, Operator
+from npu_assay.conformance.inspect_text import print_table
+from npu_assay.conformance.plain import counted, plain
+
+WIDTH = 100
+SHOWN = 6  # operators of a cause
+CAUSES = 12
+MODEL = "(model)"
+
+
+def print_explanation(console: Console, explanation: Explanation) -> None:
+    """Everything, the answer first."""
+    console.print(f"[bold]{_safe(explanation.model)}[/]", highlight=False)
+    names = [one.backend for one in explanation.backends]
+    rows = [(name, *map(tell, explanation.backends)) for name, tell in ROWS]
+    numbers = dict.fromkeys((each.given, each.wanted) for one in explanation.backends for each in one.numbers)
+    rows += [
+        (f"{a} against {b}", *(_compared(one.numbers, a, b) for one in explanation.backends)) for a, b in numbers
+    ]
+    print_table(console, ("", *names), rows, right=range(1, len(names) + 1))
+    for one in explanation.backends:
+        _print_backend(console, one)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} of {whole:,}" if part != whole else f"all {whole:,}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "none"
+
+
+def _number(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+ROWS: tuple[tuple[str, Callable[[Explained], str]], ...] = (
+    ("operators delegated", lambda one: _share(len(one.taken), len(one.operators))),
+    ("multiply-accumulates", lambda one: _percent(*one.macs)),
+    ("parameters", lambda one: _percent(*one.parameters)),
+    ("delegates", lambda one: str(len(one.delegates))),
+    ("bytes over their borders", lambda one: _number(sum(each.takes + each.gives for each in one.delegates))),
+    ("program, bytes", lambda one: _number(one.program)),
+    ("planned memory, bytes", lambda one: _number(one.memory)),
+)
+
+
+def _compared(numbers: Iterable[Comparison], given: str, wanted: str) -> str:
+    found = next((each for each in numbers if (each.given, each.wanted) == (given, wanted)), None)
+    if found is None:
+        return "-"
+    return "equal" if not found.largest else "-" if found.sqnr is None else f"{found.sqnr:.1f} dB"
+
+
+# ------------------------------------------------------------------------------------ one backend
+
+
+def _print_backend(console: Console, one: Explained) -> None:
+    console.print(f"\n[bold]{_safe(one.backend)}[/]{' (quantised here)' if one.quantised else ''}", highlight=False)
+    if one.error:
+        console.print(f"  [red]{_safe(one.error)}[/]", highlight=False)
+    if not one.operators:
+        return
+    if not one.causes:
+        console.print("  every operator is delegated", highlight=False)
+        return
+    known = {operator.name: operator for operator in one.operators}
+    for number, cause in enumerate(one.causes[:CAUSES], 1):
+        for line in cause_lines(number, cause, known):
+            console.print(f"  {_safe(line)}", highlight=False)
+    if len(one.causes) > CAUSES:
+        console.print(f"  ... and {counted(len(one.causes) - CAUSES, 'cause')} more, see explain.json")
+    console.print(module_tree(one.operators))
+
+
+def cause_lines(number: int, cause: Cause, known: dict[str, Operator]) -> Iterator[str]:
+    """A cause: what it is, what it costs, whom it is about, what follows, what would help."""
+    yield f"{number}. {cause.code}: {cause.sentence} (found {cause.found})"
+    cost = f"{counted(len(cause.operators), 'operator')}, {cause.macs:,} multiply-accumulates"
+    yield f"   costs {cost}, {cause.bytes:,} bytes over borders"
+    for name in cause.roots[:SHOWN]:
+        yield f"   {place(known[name])}"
+    if len(cause.roots) > SHOWN:
+        yield f"   ... and {len(cause.roots) - SHOWN} more"
+    if cause.follows:
+        first = ", ".join(_short(known[name]) for name in cause.follows[:SHOWN])
+        more = f" and {len(cause.follows) - SHOWN} more" if len(cause.follows) > SHOWN else ""
+        yield f"   left out with it: {first}{more}"
+    if cause.change is not None:
+        won = f"{counted(cause.change.operators, 'operator')} and {cause.change.macs:,} multiply-accumulates"
+        yield f"   what if: {cause.change.text}: {won} would be taken"
+    if cause.hint:
+        yield f"   {cause.hint}"
+
+
+def place(one: Operator) -> str:
+    """An operator by the user's names: module and class, operator, line."""
+    line = f"  {one.source}: {one.code}" if one.source else ""
+    return f"{one.module or MODEL} ({one.kind or 'unknown'})  {one.operator}{line}"
+
+
+def _short(one: Operator) -> str:
+    return f"{one.module or MODEL} {one.operator.removeprefix('aten.').partition('.')[0]}"
+
+
+def _safe(text: str) -> str:
+    return escape(plain(text))
+
+
+# ------------------------------------------------------------------------------------ modules
+
+
+def module_tree(operators: Sequence[Operator]) -> Tree:
+    """Modules with how much of each is delegated; those that are not whole with their operators."""
+    return _branch(MODEL, operators, 0)
+
+
+def _branch(label: str, operators: Sequence[Operator], depth: int) -> Tree:
+    taken = sum(one.delegate is not None for one in operators)
+    tree = Tree(f"{_safe(label)}  [{_colour(taken, operators)}]{taken} of {len(operators)} delegated[/]")
+    if taken == len(operators):
+        return tree
+    parts: dict[str, list[Operator]] = {}
+    for one in operators:
+        path = one.module.split(".") if one.module else []
+        parts.setdefault(path[depth] if len(path) > depth else "", []).append(one)
+    for name, found in parts.items():
+        if name:
+            tree.add(_branch(f"{name} ({found[0].kind})" if _is_leaf(found, depth + 1) else name, found, depth + 1))
+        else:
+            for one in found:
+                tree.add(_leaf(one))
+    return tree
+
+
+def _is_leaf(operators: Sequence[Operator], depth: int) -> bool:
+    return all(one.module.count(".") + 1 == depth for one in operators)
+
+
+def _colour(taken: int, operators: Sequence[Operator]) -> str:
+    return "green" if taken == len(operators) else "yellow" if taken else "red"
+
+
+def _leaf(one: Operator) -> str:
+    size = "x".join(map(str, one.shape))
+    if one.delegate is not None:
+        return f"{_safe(one.operator)} {size}  [green]delegate {one.delegate}[/]"
+    why = f"cause {one.cause + 1}" if one.cause is not None else "no cause"
+    codes = ", ".join(reason.code for reason in one.reasons)
+    return f"{_safe(one.operator)} {size}  [red]{why}[/] {_safe(codes)}"
