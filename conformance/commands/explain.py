@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -15,7 +17,7 @@ from npu_assay.conformance.commands.shared import (
 )
 
 DONE, BELOW = 0, 1
-JSON, PAGE = "explain.json", "explain.html"
+JSON = "explain.json"
 
 
 @click.command()
@@ -26,7 +28,9 @@ JSON, PAGE = "explain.json", "explain.html"
     metavar="FILE.npz|random",
     help="Quantise MODEL for each backend first, calibrated with these inputs; else it is taken as it is.",
 )
+@click.option("--dynamic", is_flag=True, help="Quantise activations at run time, where BACKEND has a quantizer for it.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help=f"Write {JSON} here.")
+@click.option("--pte", is_flag=True, help="Write the program of each backend there, too.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 @click.option(
     "--fail-under",
@@ -41,7 +45,9 @@ def explain(
     model: str,
     specs: tuple[str, ...],
     calibrate: str | None,
+    dynamic: bool,
     out: Path | None,
+    pte: bool,
     as_json: bool,
     fail_under: float | None,
     workers: int | None,
@@ -56,30 +62,43 @@ def explain(
     from rich.console import Console
 
     with usage_errors():
-        from npu_assay.conformance.explain.confining import Request, explanation_of
+        from npu_assay.conformance.errors import UsageError
+        from npu_assay.conformance.explain.confining import Request, found
         from npu_assay.conformance.explain.text import WIDTH, print_explanation
         from npu_assay.conformance.isolation.limits import Limits
 
-        request = Request(model, tuple(dict.fromkeys(specs)), calibrate, Limits(timeout, memory))
-        found = explanation_of(request, cores() if workers is None else workers)
-        text = json.dumps(found.as_json(), indent=1)
+        if dynamic and calibrate is None:
+            raise UsageError("--dynamic: expected --calibrate beside it, as it says how MODEL is quantised")
+        if pte and out is None:
+            raise UsageError("--pte: expected --out DIR beside it, where the files are written")
+        specs = tuple(dict.fromkeys(specs))
+        request = Request(model, specs, calibrate, Limits(timeout, memory), dynamic, pte)
+        answer = found(request, cores() if workers is None else workers)
+        explanation = answer.explanation
+        text = json.dumps(explanation.as_json(), indent=1)
         if out is not None:
-            _write(out, text)
+            _write(out, {JSON: f"{text}\n".encode(), **{f"{_name(n)}.pte": data for n, data in answer.files.items()}})
     if as_json:
         click.echo(text)
     else:
-        print_explanation(Console(width=WIDTH), found)
-    if fail_under is not None and any(one.share < fail_under for one in found.backends):
+        print_explanation(Console(width=WIDTH), explanation)
+    if fail_under is not None and any(one.share < fail_under for one in explanation.backends):
         raise SystemExit(BELOW)
 
 
-def _write(folder: Path, text: str) -> None:
-    """The record, whole or not at all."""
+def _name(backend: str) -> str:
+    """A backend's name as that of a file."""
+    return re.sub(r"[^\w.@+-]", ".", backend)
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """The files, each whole or not at all."""
     from npu_assay.conformance.errors import UsageError
     from npu_assay.files import write_whole
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / JSON, f"{text}\n".encode())
+        for name, data in files.items():
+            write_whole(folder / name, data)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from error

@@ -50,7 +50,8 @@ def _distance(knob: Knob, value: Any) -> float:
     if "rank" in knob.name:
         return 1.5
     if type(value) in (int, float) and type(knob.at) in (int, float):
-        return abs(value - knob.at) / max(1.0, abs(knob.at))
+        share: float = abs(value - knob.at) / max(1.0, abs(knob.at))
+        return share
     return 0.5
 
 

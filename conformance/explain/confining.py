@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import logging
+from base64 import b64decode, b64encode
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -12,23 +13,36 @@ from typing import Any
 
 from npu_assay.conformance.confined import Work, confined
 from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.explain.record import SCHEMA, Explained, Explanation
+from npu_assay.conformance.explain.record import SCHEMA, Explained, Explanation, nothing
 from npu_assay.conformance.isolation.limits import Limits
 
-REFUSED = "refused"
+TOLD, REFUSED, FILE = "told", "refused", "file"
 
 
 @dataclass(frozen=True)
 class Request:
-    """What `assay explain` was asked for. calibrate: a file, "random", or None for the model as it is."""
+    """What `assay explain` was asked for. calibrate: a file, "random", or None for the model as it is.
+
+    dynamic: quantise activations at run time. pte: give the programs' files as well.
+    """
 
     model: str
     backends: tuple[str, ...]
     calibrate: str | None
     limits: Limits
+    dynamic: bool = False
+    pte: bool = False
 
 
-def explanation_of(request: Request, workers: int) -> Explanation:
+@dataclass(frozen=True)
+class Found:
+    """The explanation, and the `.pte` files by backend."""
+
+    explanation: Explanation
+    files: dict[str, bytes]
+
+
+def found(request: Request, workers: int) -> Found:
     """The model on each backend, a process for each. Raises UsageError for what the user can put right."""
     count = min(workers, len(request.backends))
     if count < 2:
@@ -37,31 +51,29 @@ def explanation_of(request: Request, workers: int) -> Explanation:
     else:
         with ProcessPoolExecutor(count, get_context("spawn"), _warm, (request,)) as pool:
             answers = list(pool.map(_answer, [request] * len(request.backends), request.backends))
-    return Explanation(request.model, tuple(map(_told, request.backends, answers)))
+    refused = next((str(answer[REFUSED]) for answer in answers if REFUSED in answer), None)
+    if refused is not None:
+        raise UsageError(refused)
+    told = tuple(map(_told, request.backends, answers))
+    files = {one.backend: b64decode(str(a.get(FILE, ""))) for one, a in zip(told, answers, strict=True)}
+    return Found(Explanation(request.model, told), {name: data for name, data in files.items() if data})
 
 
 def _warm(request: Request) -> None:
     """Load what every backend needs before a process is made for each."""
-    import npu_assay.conformance.explain.explaining
+    logging.disable(logging.WARNING)  # torchao tells what of it is not built for this machine
 
     if request.calibrate is not None:
         with suppress(ImportError):  # what it says is said where it is needed
-            import torchao.quantization.pt2e.quantize_pt2e
+            pass
+    logging.disable(logging.NOTSET)
 
 
 def _told(spec: str, answer: dict[str, Any]) -> Explained:
-    if REFUSED in answer:
-        raise UsageError(str(answer[REFUSED]))
-    data = {"schema": SCHEMA, "model": "", "backends": [answer]}
     try:
-        return Explanation.from_json(data).backends[0]
-    except ValueError as error:
+        return Explanation.from_json({"schema": SCHEMA, "model": "", "backends": [answer[TOLD]]}).backends[0]
+    except (KeyError, ValueError) as error:
         return nothing(spec, f"its process gave no valid answer: {error}")
-
-
-def nothing(spec: str, error: str) -> Explained:
-    """A backend that ended the process that it was asked in."""
-    return Explained(spec, False, (), (), (), None, None, (), error)
 
 
 def _answer(request: Request, spec: str) -> dict[str, Any]:
@@ -71,23 +83,22 @@ def _answer(request: Request, spec: str) -> dict[str, Any]:
         return lambda: json.dumps(_explained(request, spec)).encode()
 
     try:
-        answer: dict[str, Any] = json.loads(confined(prepare, request.limits, spec))
-        if not isinstance(answer, dict):
-            raise ValueError("no object")
+        answer = json.loads(confined(prepare, request.limits, spec))
     except (UsageError, ValueError, RecursionError) as error:
-        return asdict(nothing(spec, str(error)))
-    return answer
+        return {TOLD: asdict(nothing(spec, str(error)))}
+    return answer if isinstance(answer, dict) else {}
 
 
 def _explained(request: Request, spec: str) -> dict[str, Any]:
-    """In the process: the backend's part as JSON."""
+    """In the process: the backend's part as JSON, and its file."""
     try:
         from npu_assay.conformance.backends import load_backend
-        from npu_assay.conformance.explain.explaining import explained
+        from npu_assay.conformance.explain.explaining import How, explained
         from npu_assay.conformance.explain.models import calibration, load_model
 
         backend, model = load_backend(spec), load_model(request.model)
         samples = None if request.calibrate is None else calibration(model, request.calibrate)
     except UsageError as error:
         return {REFUSED: str(error)}
-    return asdict(explained(model, backend, samples))
+    one, file = explained(model, backend, samples, How(request.dynamic))
+    return {TOLD: asdict(one), FILE: b64encode(file).decode() if request.pte else ""}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,36 +14,49 @@ from torch.utils import _pytree as pytree
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.changes import smallest_change
+from npu_assay.conformance.explain.layers import infinite_of, layers_of
 from npu_assay.conformance.explain.lowered import Lowered, lower
-from npu_assay.conformance.explain.models import Inputs, Model, quantise
+from npu_assay.conformance.explain.models import Inputs, Model, Quantised, quantise
 from npu_assay.conformance.explain.numbers import Outputs, compared
-from npu_assay.conformance.explain.record import Cause, Change, Comparison, Explained, Explanation
+from npu_assay.conformance.explain.record import Cause, Change, Explained, nothing
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend, run_program
+
+
+@dataclass(frozen=True)
+class How:
+    """How a model is brought to a backend. dynamic: activations are quantised at run time."""
+
+    dynamic: bool = False
+
+    def quantizer(self, backend: Backend) -> Any:
+        """The backend's quantizer of this kind. Raises LookupError where it has none."""
+        make = backend.dynamic_quantizer if self.dynamic else backend.quantizer
+        if make is None:
+            kind = "dynamic quantizer" if self.dynamic else "quantizer"
+            raise LookupError(f"the backend has no {kind}; expected a model that is quantised already")
+        return make()
+
 
 CHANGED = 8  # causes for which a change is looked for
 RUNS = 4  # inputs that results are compared on
 
 
-def explain_model(model: Model, backends: Sequence[Backend], samples: Sequence[Inputs] | None = None) -> Explanation:
-    """The model on each backend; with `samples` it is quantised first by the backend's quantizer, on these inputs."""
-    return Explanation(model.name, tuple(explained(model, backend, samples) for backend in backends))
-
-
-def explained(model: Model, backend: Backend, samples: Sequence[Inputs] | None) -> Explained:
-    """The model on one backend. What the backend raises is told, not raised."""
-    program, quantised = model.program, False
+def explained(model: Model, backend: Backend, samples: Sequence[Inputs] | None, how: How) -> tuple[Explained, bytes]:
+    """The model on one backend, and its `.pte` file, b"" for none. What the backend raises is told, not raised."""
+    quantised = None
     try:
-        if samples is not None and backend.quantizer is not None and not model.is_quantised:
-            program, quantised = quantise(model, backend.quantizer(), samples), True
-        lowered = lower(program, backend)
-    except Exception as error:  # a backend may raise anything
-        return Explained(backend.name, quantised, (), (), (), None, None, (), told(error))
+        if samples is not None and not model.is_quantised:
+            quantised = quantise(model, how.quantizer(backend), samples)
+        lowered = lower(quantised.program if quantised else model.program, backend)
+    except Exception as error:  # noqa: BLE001  (a backend may raise anything)
+        return nothing(backend.name, told(error), quantised is not None), b""
     causes = Causes(lowered, asking := Asking(backend, load_table(backend.table)))
     operators, found = causes.found()
     found = tuple(_changed(cause, causes, asking) if n < CHANGED else cause for n, cause in enumerate(found))
-    one = Explained(backend.name, quantised, operators, found, lowered.delegates, None, None, ())
-    return _run(one, model, program, lowered, backend, samples)
+    one = Explained(backend.name, quantised is not None, operators, found, lowered.delegates, None, None, ())
+    measured = _Measured(model, quantised, lowered, backend, list(samples or model.inputs)[:RUNS])
+    return measured.told_of(one), measured.buffer
 
 
 def told(error: BaseException) -> str:
@@ -67,43 +80,51 @@ def _changed(cause: Cause, causes: Causes, asking: Asking) -> Cause:
 # ------------------------------------------------------------------------------------ sizes and numbers
 
 
-def _run(
-    one: Explained,
-    model: Model,
-    program: ExportedProgram,
-    lowered: Lowered,
-    backend: Backend,
-    samples: Sequence[Inputs] | None,
-) -> Explained:
-    """With the program's size, its memory, and its results beside torch's."""
-    errors = []
-    try:
-        file = lowered.manager.to_executorch()
-        memory = sum(sum(plan.buffer_sizes) for plan in file.executorch_program.plans)
-        one = replace(one, program=len(file.buffer), memory=memory)
-    except Exception as error:  # noqa: BLE001  (the rest of what is known is told all the same)
-        errors.append(f"no program file: {told(error)}")
-    try:
-        one = replace(one, numbers=_numbers(model, program, lowered, backend, samples))
-    except Exception as error:  # noqa: BLE001  (a device may raise anything)
-        errors.append(f"not run: {told(error)}")
-    return replace(one, error="; ".join(errors))
+@dataclass
+class _Measured:
+    """What is measured of a lowered model; each part may fail, and the others are told all the same."""
 
+    model: Model
+    quantised: Quantised | None
+    lowered: Lowered
+    backend: Backend
+    inputs: Sequence[Inputs]
+    buffer: bytes = b""
 
-def _numbers(
-    model: Model, program: ExportedProgram, lowered: Lowered, backend: Backend, samples: Sequence[Inputs] | None
-) -> tuple[Comparison, ...]:
-    """Device, quantised model and float model on the first inputs."""
-    inputs = list(samples or model.inputs)[:RUNS]
-    edge, runtimes = lowered.manager.exported_program(), {backend.details.__name__: backend.runtime}
-    runs: dict[str, list[Outputs]] = {
-        "device": [_tensors(run_program(edge, _flat(each), runtimes)) for each in inputs],
-        "torch": _called(program, inputs),
-    }
-    if program is not model.program:
-        runs["quantised"] = runs.pop("torch")
-        runs["float"] = _called(model.program, inputs)
-    return compared(runs)
+    def told_of(self, one: Explained) -> Explained:
+        """With the program's size, its memory, its results beside torch's, and its layers."""
+        errors = []
+        for what, measure in (("no program file", self.file), ("not run", self.numbers), ("layers", self.layers)):
+            try:
+                one = replace(one, **measure())
+            except Exception as error:  # noqa: BLE001  (a device may raise anything)
+                errors.append(f"{what}: {told(error)}")
+        return replace(one, error="; ".join(errors))
+
+    def file(self) -> dict[str, Any]:
+        """The sizes of the `.pte` file and of its arenas."""
+        made = self.lowered.manager.to_executorch()
+        memory = sum(sum(plan.buffer_sizes) for plan in made.executorch_program.plans)
+        self.buffer = made.buffer
+        return {"program": len(self.buffer), "memory": memory}
+
+    def numbers(self) -> dict[str, Any]:
+        """Device, quantised model and float model on the first inputs."""
+        edge = self.lowered.manager.exported_program()
+        runtimes = {self.backend.details.__name__: self.backend.runtime}
+        flat = [pytree.tree_leaves(each) for each in self.inputs]
+        runs: dict[str, list[Outputs]] = {"device": [_tensors(run_program(edge, each, runtimes)) for each in flat]}
+        if self.quantised is not None:
+            runs["quantised"] = _called(self.quantised.program, self.inputs)
+        runs["torch" if self.model.is_quantised else "float"] = _called(self.model.program, self.inputs)
+        return {"numbers": compared(runs)}
+
+    def layers(self) -> dict[str, Any]:
+        """The layers of a model that was quantised here."""
+        if self.quantised is None:
+            return {}
+        infinite = infinite_of(self.model.program)
+        return {"layers": layers_of(self.quantised.module, self.quantised.constants, infinite, self.inputs)}
 
 
 def _called(program: ExportedProgram, inputs: Sequence[Inputs]) -> list[Outputs]:
@@ -112,13 +133,5 @@ def _called(program: ExportedProgram, inputs: Sequence[Inputs]) -> list[Outputs]
         return [_tensors(module(*each)) for each in inputs]
 
 
-def _flat(inputs: Inputs) -> list[Any]:
-    return list(pytree.tree_leaves(inputs))
-
-
 def _tensors(outputs: Any) -> list[Tensor]:
-    return list(_found(outputs))
-
-
-def _found(outputs: Any) -> Iterator[Tensor]:
-    yield from (each for each in pytree.tree_leaves(outputs) if isinstance(each, Tensor))
+    return [each for each in pytree.tree_leaves(outputs) if isinstance(each, Tensor)]

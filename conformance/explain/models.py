@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.backends import load_object
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.explain.archives import read_program
+from npu_assay.conformance.explain.layers import Constants, constants_of
 from npu_assay.conformance.npy import NpyError, npy_arrays
 from npu_assay.conformance.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import target_name
@@ -39,6 +40,11 @@ class Model:
         return any(n.op == "call_function" and target_name(n.target) in NO_WORK - {"getitem"} for n in nodes)
 
 
+def model_of(program: ExportedProgram, inputs: Inputs | None = None) -> Model:
+    """A program as a model, on these inputs, or on random ones."""
+    return Model("program", program, (tuple(_random_inputs(program, 0)) if inputs is None else tuple(inputs),))
+
+
 def load_model(spec: str) -> Model:
     """The model of a `.pt2` file, or of `module:factory`. Raises UsageError."""
     if ":" not in spec or Path(spec).suffix == ".pt2":
@@ -58,7 +64,9 @@ def _exported(spec: str, found: object) -> tuple[ExportedProgram, tuple[Inputs, 
         return found, (tuple(_random_inputs(found, 0)),)
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], nn.Module):
         kind = type(found).__name__
-        raise UsageError(f"model {spec!r}: found {kind}, expected a pair (module, example inputs) or an ExportedProgram")
+        raise UsageError(
+            f"model {spec!r}: found {kind}, expected a pair (module, example inputs) or an ExportedProgram"
+        )
     module, inputs = found
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
@@ -143,18 +151,31 @@ def _placed(example: Inputs, tensors: Sequence[Tensor]) -> Inputs:
     return tuple(next(left) if isinstance(x, Tensor) else x for x in example)
 
 
-def quantise(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> ExportedProgram:
+@dataclass(frozen=True)
+class Quantised:
+    """A model after PT2E: exported, as the module that was exported, and its constants before they were codes."""
+
+    program: ExportedProgram
+    module: fx.GraphModule
+    constants: Constants
+
+
+def quantise(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantised:
     """The model quantised after training, by PT2E. Raises UsageError where torchao is not installed."""
     try:
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     except ModuleNotFoundError as error:
-        raise UsageError("--calibrate needs torchao, which is not installed: pip install 'npu-assay[quantize]'") from error
+        raise UsageError(
+            "--calibrate needs torchao, which is not installed: pip install 'npu-assay[quantize]'"
+        ) from error
     with torch.no_grad():
         prepared = prepare_pt2e(model.program.module(), quantizer)
         for sample in samples:
             prepared(*sample)
         _decide_once(prepared)
-        return torch.export.export(convert_pt2e(prepared), model.inputs[0])
+        constants = constants_of(prepared)
+        converted = convert_pt2e(prepared)
+        return Quantised(torch.export.export(converted, model.inputs[0]), converted, constants)
 
 
 def _decide_once(prepared: nn.Module) -> None:
@@ -162,4 +183,4 @@ def _decide_once(prepared: nn.Module) -> None:
     for observer in prepared.modules():
         decide = getattr(observer, "calculate_qparams", None)
         if callable(decide):
-            observer.calculate_qparams = cache(decide)
+            vars(observer)["calculate_qparams"] = cache(decide)

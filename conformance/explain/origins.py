@@ -30,7 +30,7 @@ def _path(path: str) -> str:
 
 
 def source_of(node: fx.Node) -> tuple[str, str]:
-    """The innermost line of the user's program, as "file.py:12" and its text; of torch's where all lines are torch's."""
+    """The innermost line of the user's program, as "file.py:12" and its text; torch's own where there is no other."""
     frames = frames_of(str(node.meta.get("stack_trace") or ""))
     users = [frame for frame in frames if not any(part in frame[0] for part in OWN)]
     chosen = (users or frames)[-1:]

@@ -119,11 +119,33 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Layer:
+    """A layer of a quantised model by itself: the error that it adds, apart from what it inherits.
+
+    own: power of its float64 golden on the inputs that it gets, over that of the difference, in dB; None where they
+    are equal, or no number says it. clipped: share of its results outside of the range of their codes. infinite:
+    whether a constant of it holds infinities. cures: what is wrong with its quantisation, and what would help.
+    """
+
+    name: str
+    operator: str
+    module: str
+    kind: str
+    source: str
+    code: str
+    own: float | None
+    clipped: float
+    infinite: bool
+    cures: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Explained:
     """A model on one backend.
 
     quantised: whether the model was quantised for it here. error: why it was not lowered, or nothing ran; "" if it
-    was. program, memory: bytes of the `.pte` file and of its planned arenas, None where there is none.
+    was. program, memory: bytes of the `.pte` file and of its planned arenas, None where there is none. layers: of a
+    model that was quantised here, those that add most error first.
     """
 
     backend: str
@@ -134,6 +156,7 @@ class Explained:
     program: int | None
     memory: int | None
     numbers: tuple[Comparison, ...]
+    layers: tuple[Layer, ...] = ()
     error: str = ""
 
     @property
@@ -160,6 +183,11 @@ class Explained:
         return part / whole if whole else 0.0
 
 
+def nothing(backend: str, error: str, quantised: bool = False) -> Explained:
+    """A backend of which nothing is known but why."""
+    return Explained(backend, quantised, (), (), (), None, None, (), error=error)
+
+
 @dataclass(frozen=True)
 class Explanation:
     """A model on some backends."""
@@ -176,7 +204,7 @@ class Explanation:
         """The explanation that was written. Raises ValueError for anything else."""
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             raise ValueError(f"expected an explanation of schema {SCHEMA}")
-        return _read(Explanation, {key: value for key, value in data.items() if key != "schema"}, "explanation")
+        return _record(Explanation, {key: value for key, value in data.items() if key != "schema"}, "explanation")
 
 
 def _read(kind: Any, data: Any, where: str) -> Any:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from textwrap import wrap
 
 from rich.console import Console
 from rich.markup import escape
 from rich.tree import Tree
 
-from npu_assay.conformance.explain.record import Cause, Comparison, Explained, Explanation, Operator
+from npu_assay.conformance.explain.record import Cause, Comparison, Explained, Explanation, Layer, Operator
 from npu_assay.conformance.inspect_text import print_table
 from npu_assay.conformance.plain import counted, plain
 
 WIDTH = 100
 SHOWN = 6  # operators of a cause
 CAUSES = 12
+LAYERS = 5
+PLACE = 84  # characters
+QUIET = 60.0  # dB: no more than a rounding of 8 bits adds
 MODEL = "(model)"
 
 
@@ -24,9 +28,7 @@ def print_explanation(console: Console, explanation: Explanation) -> None:
     names = [one.backend for one in explanation.backends]
     rows = [(name, *map(tell, explanation.backends)) for name, tell in ROWS]
     numbers = dict.fromkeys((each.given, each.wanted) for one in explanation.backends for each in one.numbers)
-    rows += [
-        (f"{a} against {b}", *(_compared(one.numbers, a, b) for one in explanation.backends)) for a, b in numbers
-    ]
+    rows += [(f"{a} against {b}", *(_compared(one.numbers, a, b) for one in explanation.backends)) for a, b in numbers]
     print_table(console, ("", *names), rows, right=range(1, len(names) + 1))
     for one in explanation.backends:
         _print_backend(console, one)
@@ -71,13 +73,17 @@ def _print_backend(console: Console, one: Explained) -> None:
         console.print(f"  [red]{_safe(one.error)}[/]", highlight=False)
     if not one.operators:
         return
+    _print_causes(console, one)
+    _print(console, layer_lines(one.layers))
+
+
+def _print_causes(console: Console, one: Explained) -> None:
     if not one.causes:
         console.print("  every operator is delegated", highlight=False)
         return
     known = {operator.name: operator for operator in one.operators}
     for number, cause in enumerate(one.causes[:CAUSES], 1):
-        for line in cause_lines(number, cause, known):
-            console.print(f"  {_safe(line)}", highlight=False)
+        _print(console, cause_lines(number, cause, known))
     if len(one.causes) > CAUSES:
         console.print(f"  ... and {counted(len(one.causes) - CAUSES, 'cause')} more, see explain.json")
     console.print(module_tree(one.operators))
@@ -103,14 +109,41 @@ def cause_lines(number: int, cause: Cause, known: dict[str, Operator]) -> Iterat
         yield f"   {cause.hint}"
 
 
-def place(one: Operator) -> str:
+def layer_lines(layers: Sequence[Layer]) -> Iterator[str]:
+    """The layers that add most error, and what would help."""
+    worst = [one for one in layers if one.infinite or one.cures or (one.own is not None and one.own < QUIET)][:LAYERS]
+    if worst:
+        yield "error enters (a layer's own, apart from what it inherits):"
+    for one in worst:
+        yield f"  {'infinite' if one.infinite else _decibels(one.own)}  {place(one)}"
+        yield from (f"    {cure}" for cure in one.cures)
+
+
+def _decibels(own: float | None) -> str:
+    return "equal" if own is None else f"{own:.1f} dB"
+
+
+def place(one: Operator | Layer) -> str:
     """An operator by the user's names: module and class, operator, line."""
     line = f"  {one.source}: {one.code}" if one.source else ""
-    return f"{one.module or MODEL} ({one.kind or 'unknown'})  {one.operator}{line}"
+    return shorten(f"{one.module or MODEL} ({one.kind or 'unknown'})  {one.operator}{line}", PLACE)
+
+
+def shorten(text: str, most: int) -> str:
+    """The text, without its end where it is too long for a line."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _short(one: Operator) -> str:
     return f"{one.module or MODEL} {one.operator.removeprefix('aten.').partition('.')[0]}"
+
+
+def _print(console: Console, lines: Iterable[str]) -> None:
+    """Lines, long ones continued under their beginning."""
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        for part in wrap(plain(line), WIDTH - 2, subsequent_indent=indent + "  "):
+            console.print(f"  {escape(part)}", highlight=False)
 
 
 def _safe(text: str) -> str:

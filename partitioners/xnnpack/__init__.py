@@ -71,6 +71,13 @@ def _quantizer() -> Any:
     return XnnpackQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
 
 
+def _dynamic_quantizer() -> Any:
+    """int8 weights per channel, activations quantised at run time."""
+    from npu_assay.partitioners.xnnpack.quantizer import XnnpackQuantizer, get_symmetric_quantization_config
+
+    return XnnpackQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True))
+
+
 backend = Backend(
     name="xnnpack",
     table="xnnpack@1.5",
@@ -79,5 +86,6 @@ backend = Backend(
     runtime=XnnpackRuntime(),
     quantizer=_quantizer,
     blob_operators=_operators,
+    dynamic_quantizer=_dynamic_quantizer,
     faults="npu_assay.partitioners.xnnpack.faults:catalogue",
 )

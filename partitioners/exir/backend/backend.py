@@ -78,6 +78,7 @@ class Backend:
     the suite checks the reasons as well.
     `passes` are the edge passes that the vendor's flow runs before partitioning; they must keep
     the program's meaning and copy `node.meta` to the nodes that replace a node.
+    `quantizer` makes its quantizer for PT2E, `dynamic_quantizer` one that leaves activations to run time.
     `distributions` are the installed packages that it stands on; a certificate states their versions.
     `blob_checks` are tools, by name, that a run can ask for (`assay certify --with-NAME`).
     `blob_operators` names the operators in a compiled blob, in their order, for `assay inspect`.
@@ -98,3 +99,4 @@ class Backend:
     blob_operators: Callable[[bytes], Sequence[str]] | None = None
     processes: int = 0
     faults: str | None = None
+    dynamic_quantizer: Callable[[], Any] | None = None

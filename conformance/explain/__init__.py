@@ -1,0 +1,43 @@
+"""Explaining a user's model: what backends take of it, why not the rest, what that costs, what is left of its numbers.
+
+from npu_assay.conformance.explain import explain
+
+explanation = explain(program, ["neutron", "xnnpack"], samples=[(image,)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from npu_assay.conformance.explain.record import Explanation
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from npu_assay.partitioners.exir import Backend
+
+__all__ = ["Explanation", "explain"]
+
+
+def explain(
+    program: ExportedProgram,
+    backends: Sequence[str | Backend],
+    samples: Sequence[tuple[Any, ...]] | None = None,
+    *,
+    dynamic: bool = False,
+    inputs: tuple[Any, ...] | None = None,
+) -> Explanation:
+    """What each backend takes of an exported program, in this process.
+
+    `samples` are inputs to calibrate with: each backend's quantizer quantises the program first. Without them it is
+    taken as it is, on `inputs`, or on random ones. `dynamic` leaves activations to be quantised at run time. What a
+    backend raises is in its part of the answer (`error`). Raises UsageError for a backend that cannot be loaded.
+    """
+    from npu_assay.conformance.backends import load_backend
+    from npu_assay.conformance.explain.explaining import How, explained
+    from npu_assay.conformance.explain.models import model_of
+
+    model = model_of(program, inputs if inputs is not None else samples[0] if samples else None)
+    loaded = [load_backend(each) if isinstance(each, str) else each for each in backends]
+    return Explanation(model.name, tuple(explained(model, each, samples, How(dynamic))[0] for each in loaded))
