@@ -28,6 +28,7 @@ JSON = "explain.json"
     metavar="FILE.npz|random",
     help="Quantise MODEL for each backend first, calibrated with these inputs; else it is taken as it is.",
 )
+@click.option("--inputs", metavar="FILE.npz|random", help="Run on these, not on those that calibrate.")
 @click.option("--dynamic", is_flag=True, help="Quantise activations at run time, where BACKEND has a quantizer for it.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help=f"Write {JSON} here.")
 @click.option("--pte", is_flag=True, help="Write the program of each backend there, too.")
@@ -45,6 +46,7 @@ def explain(
     model: str,
     specs: tuple[str, ...],
     calibrate: str | None,
+    inputs: str | None,
     dynamic: bool,
     out: Path | None,
     pte: bool,
@@ -72,7 +74,7 @@ def explain(
         if pte and out is None:
             raise UsageError("--pte: expected --out DIR beside it, where the files are written")
         specs = tuple(dict.fromkeys(specs))
-        request = Request(model, specs, calibrate, Limits(timeout, memory), dynamic, pte)
+        request = Request(model, specs, calibrate, Limits(timeout, memory), inputs, dynamic, pte)
         answer = found(request, cores() if workers is None else workers)
         explanation = answer.explanation
         text = json.dumps(explanation.as_json(), indent=1)

@@ -26,18 +26,19 @@ def explain(
     samples: Sequence[tuple[Any, ...]] | None = None,
     *,
     dynamic: bool = False,
-    inputs: tuple[Any, ...] | None = None,
+    inputs: Sequence[tuple[Any, ...]] | None = None,
 ) -> Explanation:
     """What each backend takes of an exported program, in this process.
 
     `samples` are inputs to calibrate with: each backend's quantizer quantises the program first. Without them it is
-    taken as it is, on `inputs`, or on random ones. `dynamic` leaves activations to be quantised at run time. What a
-    backend raises is in its part of the answer (`error`). Raises UsageError for a backend that cannot be loaded.
+    taken as it is. It runs on `inputs`, else on the samples, else on random numbers. `dynamic` leaves activations to be
+    quantised at run time. What a backend raises is in its part of the answer (`error`). Raises UsageError for a backend
+    that cannot be loaded.
     """
     from npu_assay.conformance.backends import load_backend
     from npu_assay.conformance.explain.explaining import How, explained
     from npu_assay.conformance.explain.models import model_of
 
-    model = model_of(program, inputs if inputs is not None else samples[0] if samples else None)
+    model = model_of(program, inputs or samples)
     loaded = [load_backend(each) if isinstance(each, str) else each for each in backends]
     return Explanation(model.name, tuple(explained(model, each, samples, How(dynamic))[0] for each in loaded))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.explain.record import Reason
@@ -11,6 +13,8 @@ from npu_assay.conformance.outline import outline
 from npu_assay.conformance.partitioning import Recorder, prepared
 from npu_assay.conformance.table import Table
 from npu_assay.partitioners.exir import Backend
+
+NO_PROGRAM = "no_program"
 
 
 @dataclass
@@ -31,16 +35,41 @@ class Asking:
             self.answers[graph] = self._asked(graph)
         return self.answers[graph]
 
+    def refused(self, graph: Graph) -> bool:
+        """Whether there is no such program."""
+        return [reason.code for reason in self.reasons(graph) or ()] == [NO_PROGRAM]
+
+    def numbers(self, op: str) -> tuple[int, ...]:
+        """The whole numbers of the table's limits for an operator, near which a change may be wanted."""
+        rows = (row for row in self.table.rows if op in (row.name, row.operator, row.rewritten_to))
+        found = {number for row in rows for c in row.constraints for number in _whole(c.value)}
+        return tuple(sorted(found))
+
     def _asked(self, graph: Graph) -> tuple[Reason, ...] | None:
         try:
             program = prepared(graph, self.backend, self.table.preserve, self.table.mark)
-            recorder = Recorder(self.backend.partitioner())
+        except Exception as error:  # noqa: BLE001  (torch raises anything for what is no program)
+            return (_raised(NO_PROGRAM, error),)
+        recorder = Recorder(self.backend.partitioner())
+        try:
             recorder(program)
-        except Exception as error:  # noqa: BLE001  (a partitioner may raise anything, torch for what is no program)
-            return (Reason("error", type(error).__name__, " ".join(str(error).split())[:200]),)
+        except Exception as error:  # noqa: BLE001  (a partitioner may raise anything)
+            return (_raised("error", error),)
         subject = [node for node in outline(program.graph) if node.step == SUBJECT and node.computes]
         names = {node.name for node in subject}
         if subject and names <= set(recorder.tags):
             return None
         found = [Reason(*rest) for node, *rest in recorder.rejections or () if node in names]
         return tuple(dict.fromkeys(found))
+
+
+def _raised(code: str, error: Exception) -> Reason:
+    return Reason(code, type(error).__name__, " ".join(str(error).split())[:200])
+
+
+def _whole(value: Any) -> Iterator[int]:
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _whole(each)
+    elif type(value) is int:
+        yield value

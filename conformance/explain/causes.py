@@ -32,11 +32,13 @@ HINTS: Mapping[str, str] = {NOT_QUANTISED.code: "quantise the model: --calibrate
 class Causes:
     """The causes of one lowered model.
 
+    quantised: whether it was quantised for the backend, whose quantizer may have left all of it alone.
     graphs: each operator that is left out for itself, as a model of its own in the best company.
     """
 
     lowered: Lowered
     asking: Asking
+    quantised: bool
     nodes: dict[str, fx.Node] = field(init=False)
     operators: dict[str, Operator] = field(init=False)
     graphs: dict[str, Graph] = field(default_factory=dict)
@@ -65,15 +67,15 @@ class Causes:
         """Sort it: for itself, or for another."""
         around = list(self._around(one))
         own = self._own_reasons(one)
-        if own == () and around:
+        if own is None and around:
             self.follows[one.name] = around[0]
-        elif own == () and self._is_real():
+        elif own is None and self._is_real():
             self.own[one.name] = (NOT_QUANTISED,)
         else:
             self.own[one.name] = own or one.reasons or (SILENT,)
 
-    def _own_reasons(self, one: Operator) -> tuple[Reason, ...]:
-        """Why it is left out wherever it stands; () where it is taken in better company."""
+    def _own_reasons(self, one: Operator) -> tuple[Reason, ...] | None:
+        """Why it is left out wherever it stands; None where it is taken in better company."""
         try:
             graph = alone(self.lowered.program, self.nodes[one.name])
         except Unspoken:
@@ -81,7 +83,7 @@ class Causes:
         company = list(_in_company(graph))
         answers = list(map(self.asking.reasons, company))
         if any(answer is None for answer in answers):
-            return ()
+            return None
         self.graphs[one.name] = company[-1]
         inherent = {reason.code for reason in answers[-1] or ()}
         return tuple(r for r in one.reasons if r.code in inherent) or answers[-1] or one.reasons
@@ -98,7 +100,9 @@ class Causes:
         yield from sorted(left, key=lambda name: name not in words)
 
     def _is_real(self) -> bool:
-        """Whether nothing in the program is quantised."""
+        """Whether nothing in the program is quantised, and nobody tried."""
+        if self.quantised:
+            return False
         kinds = DEQUANTIZE | DEQUANTIZE_DYNAMIC | {DEQUANTIZE_PER_GROUP}
         nodes = self.lowered.program.graph.nodes
         return not any(n.op == "call_function" and target_name(n.target) in kinds for n in nodes)

@@ -2,37 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
-from npu_assay.conformance.cases.boundaries.knob import Knob
+from npu_assay.conformance.cases.boundaries.knob import Knob, subject, with_subject
 from npu_assay.conformance.cases.boundaries.knobs import knobs
+from npu_assay.conformance.cases.boundaries.sizes import resized
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.graph import Graph, Value
+from npu_assay.conformance.predicates.features import DIMENSIONS
+from npu_assay.reference.golden.aten import canonical, parameters
 
 ASKED = 200  # changes of an operator that are tried
 WITHIN = 8  # values of a knob that are tried
 AXES = ("batch", "channels", "height", "width")
+RANK, LEAST_RANK = "_rank", 2
 MULTIPLES = (2, 4, 8, 16, 32)
 
 
 def smallest_change(graph: Graph, asking: Asking) -> tuple[str, Graph] | None:
     """In words, and the changed model; None where nothing that was tried is taken."""
-    for _, _, knob, found in islice(_changes(graph), ASKED):
-        changed = knob.turn(graph, found)
-        if changed is not None and changed != graph and asking.takes(changed):
-            return f"{_name(knob, graph)} {_text(knob.at)} -> {_text(found)}", changed
+    for _, _, knob, found in islice(_changes(graph, asking.numbers(subject(graph).op)), ASKED):
+        changed = None if RANK in knob.name and found < LEAST_RANK else knob.turn(graph, found)
+        if changed is None or changed == graph:
+            continue
+        repairs = _repaired(changed, knob, found) if asking.refused(changed) else ()
+        for whole in (changed, *repairs):
+            if asking.takes(whole):
+                return f"{_name(knob, graph)} {_text(knob.at)} -> {_text(found)}", whole
     return None
 
 
-def _changes(graph: Graph) -> Iterator[tuple[float, int, Knob, Any]]:
+def _repaired(changed: Graph, knob: Knob, found: Any) -> Iterator[Graph]:
+    """A model that torch refuses, with one size of a constant larger or smaller in proportion to an argument."""
+    if knob.slots or type(found) is not int or type(knob.at) is not int or min(found, knob.at) < 1:
+        return
+    for value in changed.values:
+        for axis, size in enumerate(value.shape if value.constant else ()):
+            for fitting in {size * knob.at // found, size * found // knob.at} - {size, 0}:
+                yield resized([(value.name, axis)], changed, fitting)
+
+
+def _changes(graph: Graph, told: Sequence[int]) -> Iterator[tuple[float, int, Knob, Any]]:
     """Every change of one thing, the smallest first."""
     found = []
-    for number, knob in enumerate(knobs(graph, ())):
+    for number, knob in enumerate((*knobs(graph, told), *_lists_of_reals(graph))):
         near = dict.fromkeys([*knob.values[:WITHIN], *_rounded(knob)])
         found += [(_distance(knob, value), number, knob, value) for value in near if value != knob.at]
     yield from sorted(found, key=lambda each: each[:2])
+
+
+def _lists_of_reals(graph: Graph) -> Iterator[Knob]:
+    """Lists of equal real numbers among the arguments, as the factors of a resize, turned together."""
+    step = subject(graph)
+    for place, (name, *_) in enumerate(parameters(canonical(step.op))[: len(step.args)]):
+        at = step.args[place]
+        if isinstance(at, tuple) and at and all(type(each) is float and each == at[0] for each in at):
+            yield Knob(name, at[0], (1.0, 2.0, 4.0, 8.0, 0.5), partial(_with_list, place))
+
+
+def _with_list(place: int, graph: Graph, number: float) -> Graph:
+    step = subject(graph)
+    listed = (number,) * len(step.args[place])
+    return with_subject(graph, replace(step, args=(*step.args[:place], listed, *step.args[place + 1 :])))
 
 
 def _rounded(knob: Knob) -> Iterator[int]:
@@ -47,8 +82,10 @@ def _distance(knob: Knob, value: Any) -> float:
     """How far a change goes: a share of a number; other things are as far as half of it, other types twice."""
     if "dtype" in knob.name or knob.name.endswith("_constant"):
         return 2.0
-    if "rank" in knob.name:
-        return 1.5
+    if RANK in knob.name:
+        return 3.0
+    if knob.name in DIMENSIONS:
+        return 0.5
     if type(value) in (int, float) and type(knob.at) in (int, float):
         share: float = abs(value - knob.at) / max(1.0, abs(knob.at))
         return share
@@ -57,8 +94,10 @@ def _distance(knob: Knob, value: Any) -> float:
 
 def _name(knob: Knob, graph: Graph) -> str:
     """The thing in words: an argument's name, or which size of which operand."""
+    if RANK in knob.name:
+        return f"dimensions of {' and '.join(knob.name.partition(RANK)[0].split('_and_'))}"
     if not knob.slots:
-        return knob.name.replace("x_rank", "dimensions of x").replace("_of_ones", "")
+        return knob.name
     values: dict[str, Value] = {value.name: value for value in graph.values}
     names = [_size(values[name], axis) for name, axis in knob.slots]
     return " and ".join(dict.fromkeys(names))

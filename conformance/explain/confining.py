@@ -7,7 +7,7 @@ import logging
 from base64 import b64decode, b64encode
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from typing import Any
 
@@ -23,13 +23,15 @@ TOLD, REFUSED, FILE = "told", "refused", "file"
 class Request:
     """What `assay explain` was asked for. calibrate: a file, "random", or None for the model as it is.
 
-    dynamic: quantise activations at run time. pte: give the programs' files as well.
+    inputs: the same for what the model runs on, None for that which calibrates it, or random numbers. dynamic: quantise
+    activations at run time. pte: give the programs' files as well.
     """
 
     model: str
     backends: tuple[str, ...]
     calibrate: str | None
     limits: Limits
+    inputs: str | None = None
     dynamic: bool = False
     pte: bool = False
 
@@ -94,10 +96,12 @@ def _explained(request: Request, spec: str) -> dict[str, Any]:
     try:
         from npu_assay.conformance.backends import load_backend
         from npu_assay.conformance.explain.explaining import How, explained
-        from npu_assay.conformance.explain.models import calibration, load_model
+        from npu_assay.conformance.explain.models import load_model, samples_of
 
         backend, model = load_backend(spec), load_model(request.model)
-        samples = None if request.calibrate is None else calibration(model, request.calibrate)
+        samples = None if request.calibrate is None else samples_of(model, request.calibrate)
+        inputs = samples if request.inputs is None else samples_of(model, request.inputs)
+        model = model if inputs is None else replace(model, inputs=inputs)
     except UsageError as error:
         return {REFUSED: str(error)}
     one, file = explained(model, backend, samples, How(request.dynamic))

@@ -10,60 +10,106 @@ from torch import Tensor, fx
 
 CLIPPED = 0.01  # share of results outside of the range of their codes
 UNUSED = 1 / 8  # share of the range of the codes that results use
-COARSE = 25.0  # dB of weights in 8 bits; a normal distribution has about 40
+POOR = 30.0  # dB of a layer that is worth a word; 8 bits of normally distributed numbers have about 40
 LARGE = 10.0  # times the median channel
+FIXED = ("softmax", "sigmoid", "tanh", "hardsigmoid")
+"""Operators whose results have codes for their whole range, whatever they are."""
+
+
+@dataclass
+class Power:
+    """Powers of a signal and of two errors in it, by channel: of the layer, and of its weights alone."""
+
+    signal: Tensor
+    noise: Tensor
+    weights: Tensor
+
+    def plus(self, other: Power) -> Power:
+        """Both together."""
+        return Power(self.signal + other.signal, self.noise + other.noise, self.weights + other.weights)
 
 
 @dataclass
 class Seen:
-    """What one layer showed, over all inputs: powers of golden and error, results that were clipped, their range.
+    """What one layer showed, over all inputs: powers of golden and errors, results that were clipped, their range.
 
     grid: the range of its codes. shared: whether its result has to have the quantisation of an operand. weights: real,
-    as they are read from codes, and whether these have one scale. infinite: whether a constant holds infinities.
+    and whether their codes have one scale. infinite: whether a constant holds infinities.
     """
 
     node: fx.Node
-    signal: float = 0.0
-    noise: float = 0.0
+    power: Power | None = None
     count: int = 0
     clipped: int = 0
     low: float = math.inf
     high: float = -math.inf
     grid: tuple[float, float] | None = None
     shared: bool = False
-    weights: dict[int, tuple[Tensor, Tensor, bool]] = field(default_factory=dict)
+    weights: dict[int, tuple[Tensor, bool]] = field(default_factory=dict)
     infinite: bool = False
+
+    @property
+    def own(self) -> float | None:
+        """The layer's own error, see `decibels`."""
+        return None if self.power is None else decibels(self.power.signal, self.power.noise)
+
+
+def decibels(signal: Tensor, noise: Tensor) -> float | None:
+    """-10 * log10 of the mean over channels of noise by signal, each at most 1; None where nothing is wrong.
+
+    A large channel does not hide small ones, and one that is nearly always 0 counts as one.
+    """
+    live = signal > 0
+    if not bool(live.any()):
+        return None
+    share = float((noise[live] / signal[live]).nan_to_num(nan=1.0).clamp(max=1.0).mean())
+    return round(-10 * math.log10(share), 2) + 0.0 if share > 0 else None
 
 
 def cures(seen: Seen) -> Iterator[str]:
-    """Sentences, the gravest first."""
+    """What is wrong with the quantisation of a layer, and what would help; the gravest first."""
     if seen.infinite:
         yield "a constant holds infinities, which no code stands for: mask with a large finite number instead"
+    own = seen.own
+    if own is None or own > POOR or seen.power is None:
+        return
     if seen.grid is not None:
         yield from _of_the_range(seen, *seen.grid)
-    for real, coded, per_tensor in seen.weights.values():
-        yield from _of_weights(real.double(), coded.double(), per_tensor)
+        yield from _of_channels(seen.power.signal.sqrt())
+    lost = decibels(seen.power.signal, seen.power.weights)
+    if lost is not None and lost < own + 3:
+        for real, per_tensor in seen.weights.values():
+            yield from _of_weights(real.double(), per_tensor, lost)
 
 
 def _of_the_range(seen: Seen, low: float, high: float) -> Iterator[str]:
     clipped, used = seen.clipped / seen.count, (seen.high - seen.low) / (high - low)
+    codes = f"{low:.4g} to {high:.4g}, which its codes stand for"
     if clipped > CLIPPED:
         results = f"{100 * clipped:.0f} % of its results, from {seen.low:.4g} to {seen.high:.4g},"
-        codes = f"lie outside {low:.4g} to {high:.4g}, which its codes stand for"
-        yield f"{results} {codes}: calibrate with inputs like these"
-    elif not seen.shared and 0 < used < UNUSED:
-        yield f"its results use {100 * used:.1f} % of the range of their codes: calibrate without inputs far from these"
+        yield f"{results} lie outside {codes}: calibrate with inputs like these"
+    elif used < UNUSED and any(name in str(seen.node.target) for name in FIXED):
+        yield f"its results use {100 * used:.1f} % of {codes} whatever it computes: keep it in real numbers"
+    elif used < UNUSED and not seen.shared:
+        yield f"its results use {100 * used:.1f} % of {codes}: calibrate without inputs far from these"
 
 
-def _of_weights(real: Tensor, coded: Tensor, per_tensor: bool) -> Iterator[str]:
-    noise, signal = float(((real - coded) ** 2).sum()), float((real**2).sum())
-    if real.dim() < 2 or not 0 < noise < math.inf:
+def _of_channels(sizes: Tensor) -> Iterator[str]:
+    """One channel that takes the range of all."""
+    median = float(sizes.median()) if sizes.dim() else 0.0
+    if median > 0 and float(sizes.max()) > LARGE * median:
+        times = f"{float(sizes.max()) / median:.0f} times as large as the median"
+        yield f"channel {int(sizes.argmax())} of its results is {times}, and all have one scale: scale them alike"
+
+
+def _of_weights(real: Tensor, per_tensor: bool, lost: float) -> Iterator[str]:
+    if real.dim() < 2:
         return
-    decibels, sizes = 10 * math.log10(signal / noise), real.abs().flatten(1).amax(1)
+    sizes = real.abs().flatten(1).amax(1)
     median = float(sizes.median())
     times = float(sizes.max()) / median if median > 0 else math.inf
     if per_tensor and times > LARGE:
         channel = f"channel {int(sizes.argmax())} is {times:.0f} times as large as the median"
         yield f"one scale for all of its weights, of which {channel}: quantise per channel"
-    elif decibels < COARSE:
-        yield f"its weights keep {decibels:.0f} dB in their codes: use more bits, or smaller groups"
+    else:
+        yield f"its weights leave {lost:.0f} dB in their codes, as some are far larger than others: use more bits"

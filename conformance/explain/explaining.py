@@ -51,11 +51,13 @@ def explained(model: Model, backend: Backend, samples: Sequence[Inputs] | None, 
         lowered = lower(quantised.program if quantised else model.program, backend)
     except Exception as error:  # noqa: BLE001  (a backend may raise anything)
         return nothing(backend.name, told(error), quantised is not None), b""
-    causes = Causes(lowered, asking := Asking(backend, load_table(backend.table)))
+    causes = Causes(lowered, asking := Asking(backend, load_table(backend.table)), quantised is not None)
     operators, found = causes.found()
     found = tuple(_changed(cause, causes, asking) if n < CHANGED else cause for n, cause in enumerate(found))
     one = Explained(backend.name, quantised is not None, operators, found, lowered.delegates, None, None, ())
-    measured = _Measured(model, quantised, lowered, backend, list(samples or model.inputs)[:RUNS])
+    if quantised is not None:
+        one = replace(one, warnings=quantised.warnings)
+    measured = _Measured(model, quantised, lowered, backend, list(model.inputs)[:RUNS])
     return measured.told_of(one), measured.buffer
 
 

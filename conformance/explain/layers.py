@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.explain.cures import Seen, cures
+from npu_assay.conformance.explain.cures import Power, Seen, cures
 from npu_assay.conformance.explain.origins import module_of, source_of
 from npu_assay.conformance.explain.record import Layer
 from npu_assay.conformance.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 
+INPUT = "input"
+"""Stands for the operator of a model input."""
 Constants = Mapping[str, Mapping[int, Tensor]]
 """Real constants of operators, by the operator's node and the place among its arguments."""
 
@@ -51,6 +54,14 @@ def infinite_of(program: ExportedProgram) -> frozenset[str]:
     return frozenset(name for name, own in constants.items() if any(bool(c.isinf().any()) for c in own.values()))
 
 
+@dataclass(frozen=True)
+class _Golden:
+    """A layer's result in float64: with its real constants, and with those that its codes stand for."""
+
+    real: Tensor
+    coded: Tensor
+
+
 class _Watched(fx.Interpreter):
     """Runs a converted model, and each of its layers once more in float64."""
 
@@ -58,7 +69,7 @@ class _Watched(fx.Interpreter):
         super().__init__(module)
         self.constants, self.infinite = constants, infinite
         self.seen: dict[str, Seen] = {}
-        self.golden: dict[fx.Node, Tensor] = {}
+        self.golden: dict[fx.Node, _Golden] = {}
 
     def run_node(self, n: fx.Node) -> Any:
         """The node's value, as it is."""
@@ -72,26 +83,27 @@ class _Watched(fx.Interpreter):
     def _look_at(self, node: fx.Node, found: Tensor) -> None:
         """A layer: its golden; where nothing quantises its result, its error as well."""
         seen = self.seen.setdefault(node.name, Seen(node, infinite=node.name in self.infinite))
-        golden = self._golden(node, seen)
-        if golden is None or golden.shape != found.shape:
+        golden = self._golden(node, seen) if node.op == "call_function" else _Golden(_wide(found), _wide(found))
+        if golden is None or golden.real.shape != found.shape:
             return
         self.golden[node] = golden
         if not any(_is_quantize(user) for user in node.users):
             _add(seen, golden, found)
 
-    def _golden(self, node: fx.Node, seen: Seen) -> Tensor | None:
+    def _golden(self, node: fx.Node, seen: Seen) -> _Golden | None:
         args, kwargs = self.fetch_args_kwargs_from_env(node)
-        given = list(args)
-        for place, real in self.constants.get(node.name, {}).items():
-            if isinstance(given[place], Tensor) and given[place].shape == real.shape:
-                seen.weights[place] = (real, given[place], _is_per_tensor(node.args[place]))
-                given[place] = real
-        function: Any = node.target
+        real = list(args)
+        for place, constant in self.constants.get(node.name, {}).items():
+            if isinstance(real[place], Tensor) and real[place].shape == constant.shape:
+                seen.weights[place] = (constant, _is_per_tensor(node.args[place]))
+                real[place] = constant
         try:
-            result = function(*fx.node.map_aggregate(tuple(given), _wide), **fx.node.map_aggregate(dict(kwargs), _wide))
+            found = [_computed(node, given, kwargs) for given in (real, args)]
         except (RuntimeError, TypeError, NotImplementedError):  # it has no float64, or an argument says float32
             return None
-        return result if isinstance(result, Tensor) and result.dtype == torch.float64 else None
+        if not all(isinstance(each, Tensor) and each.dtype == torch.float64 for each in found):
+            return None
+        return _Golden(*found)
 
     def _look_behind(self, node: fx.Node, found: Tensor) -> None:
         """A dequantize node: the result of a layer as others read it."""
@@ -99,11 +111,17 @@ class _Watched(fx.Interpreter):
         if not isinstance(quantize, fx.Node) or not _is_quantize(quantize):
             return
         layer = quantize.args[0]
-        if isinstance(layer, fx.Node) and layer in self.golden and layer.name in self.seen:
+        if isinstance(layer, fx.Node) and layer in self.golden:
             seen, golden = self.seen[layer.name], self.golden.pop(layer)
             seen.grid = _range(quantize)
             seen.shared = any(_range(each) == seen.grid for each in layer.all_input_nodes if _is_dequantize(each))
             _add(seen, golden, found)
+
+
+def _computed(node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The operator in float64."""
+    function: Any = node.target
+    return function(*fx.node.map_aggregate(tuple(args), _wide), **fx.node.map_aggregate(dict(kwargs), _wide))
 
 
 def _wide(x: Any) -> Any:
@@ -111,7 +129,8 @@ def _wide(x: Any) -> Any:
 
 
 def _is_layer(node: fx.Node) -> bool:
-    return node.op == "call_function" and target_name(node.target) not in NO_WORK
+    """Whether its results may be quantised: an operator that does more than to convert, or a model input."""
+    return node.op == "placeholder" or (node.op == "call_function" and target_name(node.target) not in NO_WORK)
 
 
 def _is_quantize(node: fx.Node) -> bool:
@@ -135,17 +154,29 @@ def _range(quantize: fx.Node) -> tuple[float, float] | None:
     return scale * (low - zero), scale * (high - zero)
 
 
-def _add(seen: Seen, golden: Tensor, found: Tensor) -> None:
-    away = torch.where(golden == found, 0.0, golden - found.to(torch.float64))
-    seen.signal += float((golden**2).sum())
-    seen.noise += float((away**2).sum())
-    seen.count += golden.numel()
-    if golden.numel():
-        seen.low, seen.high = min(seen.low, float(golden.min())), max(seen.high, float(golden.max()))
+def _add(seen: Seen, golden: _Golden, found: Tensor) -> None:
+    """Count what a layer gave beside what it had to."""
+    real = golden.real
+    power = Power(_power(real), _power(_away(real, _wide(found))), _power(_away(real, golden.coded)))
+    seen.power = power if seen.power is None else seen.power.plus(power)
+    seen.count += real.numel()
+    if real.numel():
+        seen.low, seen.high = min(seen.low, float(real.min())), max(seen.high, float(real.max()))
     if seen.grid is not None:
         low, high = seen.grid
         step = (high - low) / 255
-        seen.clipped += int(((golden < low - step) | (golden > high + step)).sum())
+        seen.clipped += int(((real < low - step) | (real > high + step)).sum())
+
+
+def _away(wanted: Tensor, given: Tensor) -> Tensor:
+    return torch.where(wanted == given, 0.0, wanted - given)
+
+
+def _power(numbers: Tensor) -> Tensor:
+    """Sums of squares by channel: axis 1 of images and what has more dimensions, the last of all else."""
+    rank = numbers.dim()
+    channel = 1 if rank > 3 else rank - 1
+    return (numbers**2).sum([axis for axis in range(rank) if axis != channel]) if rank > 1 else (numbers**2).sum()
 
 
 # ------------------------------------------------------------------------------------ what was seen
@@ -172,9 +203,6 @@ def _worst(layer: Layer) -> tuple[bool, float]:
 def _layer(seen: Seen) -> Layer:
     module, kind = module_of(seen.node)
     source, code = source_of(seen.node)
-    own = None
-    if 0 < seen.signal < math.inf and 0 < seen.noise < math.inf:
-        own = round(10 * math.log10(seen.signal / seen.noise), 2)
-    name = target_name(seen.node.target)
+    name = target_name(seen.node.target) if seen.node.op == "call_function" else INPUT
     clipped = round(seen.clipped / seen.count, 4)
-    return Layer(seen.node.name, name, module, kind, source, code, own, clipped, seen.infinite, tuple(cures(seen)))
+    return Layer(seen.node.name, name, module, kind, source, code, seen.own, clipped, seen.infinite, tuple(cures(seen)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,8 @@ from npu_assay.conformance.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import target_name
 
 RANDOM = "random"
+LIBRARIES = ("builtins", "torch", "torchao")
+"""Modules of warnings that a user of the quantizer can do nothing about."""
 SAMPLES = 4  # random inputs that calibrate
 Inputs = tuple[Any, ...]
 
@@ -40,9 +43,9 @@ class Model:
         return any(n.op == "call_function" and target_name(n.target) in NO_WORK - {"getitem"} for n in nodes)
 
 
-def model_of(program: ExportedProgram, inputs: Inputs | None = None) -> Model:
-    """A program as a model, on these inputs, or on random ones."""
-    return Model("program", program, (tuple(_random_inputs(program, 0)) if inputs is None else tuple(inputs),))
+def model_of(program: ExportedProgram, inputs: Sequence[Inputs] | None = None) -> Model:
+    """A program as a model that runs on these inputs, or on random ones."""
+    return Model("program", program, tuple(inputs) if inputs else (tuple(_random_inputs(program, 0)),))
 
 
 def load_model(spec: str) -> Model:
@@ -102,8 +105,8 @@ def _random(like: Tensor, generator: torch.Generator) -> Tensor:
 # ------------------------------------------------------------------------------------ calibration
 
 
-def calibration(model: Model, source: str) -> tuple[Inputs, ...]:
-    """Inputs to calibrate with: random ones, or those of an .npz file. Raises UsageError.
+def samples_of(model: Model, source: str) -> tuple[Inputs, ...]:
+    """Inputs to calibrate with, or to run on: random ones, or those of an .npz file. Raises UsageError.
 
     The file has one array for each input, in the order of inputs, with the samples along a first axis of its own.
     """
@@ -153,11 +156,15 @@ def _placed(example: Inputs, tensors: Sequence[Tensor]) -> Inputs:
 
 @dataclass(frozen=True)
 class Quantised:
-    """A model after PT2E: exported, as the module that was exported, and its constants before they were codes."""
+    """A model after PT2E: exported, as the module that was exported, its constants before they were codes.
+
+    warnings: what the backend's quantizer warned of.
+    """
 
     program: ExportedProgram
     module: fx.GraphModule
     constants: Constants
+    warnings: tuple[str, ...]
 
 
 def quantise(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantised:
@@ -168,14 +175,17 @@ def quantise(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantis
         raise UsageError(
             "--calibrate needs torchao, which is not installed: pip install 'npu-assay[quantize]'"
         ) from error
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         prepared = prepare_pt2e(model.program.module(), quantizer)
         for sample in samples:
             prepared(*sample)
         _decide_once(prepared)
         constants = constants_of(prepared)
         converted = convert_pt2e(prepared)
-        return Quantised(torch.export.export(converted, model.inputs[0]), converted, constants)
+        program = torch.export.export(converted, model.inputs[0])
+    told = dict.fromkeys(str(each.message) for each in caught if not each.category.__module__.startswith(LIBRARIES))
+    return Quantised(program, converted, constants, tuple(told))
 
 
 def _decide_once(prepared: nn.Module) -> None:

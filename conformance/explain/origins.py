@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 from pathlib import Path
 
 from torch import fx
@@ -40,7 +41,7 @@ def source_of(node: fx.Node) -> tuple[str, str]:
 def frames_of(trace: str) -> list[tuple[str, int, str]]:
     """File, line and text of every frame of a stack trace, outermost first."""
     lines, found = trace.splitlines(), list[tuple[str, int, str]]()
-    for line, text in zip(lines, [*lines[1:], ""], strict=True):
+    for line, text in zip_longest(lines, lines[1:], fillvalue=""):
         match = FRAME.match(line)
         if match is not None:
             found.append((match["file"], int(match["line"]), "" if FRAME.match(text) else text.strip()))

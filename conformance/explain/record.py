@@ -122,9 +122,10 @@ class Comparison:
 class Layer:
     """A layer of a quantised model by itself: the error that it adds, apart from what it inherits.
 
-    own: power of its float64 golden on the inputs that it gets, over that of the difference, in dB; None where they
-    are equal, or no number says it. clipped: share of its results outside of the range of their codes. infinite:
-    whether a constant of it holds infinities. cures: what is wrong with its quantisation, and what would help.
+    own: power of its float64 golden on the inputs that it gets, over that of the difference, in dB, where every channel
+    counts alike; None where they are equal. clipped: share of its results outside of the range of their codes.
+    infinite: whether a constant of it holds infinities. cures: what is wrong with its quantisation, and what would
+    help.
     """
 
     name: str
@@ -145,7 +146,7 @@ class Explained:
 
     quantised: whether the model was quantised for it here. error: why it was not lowered, or nothing ran; "" if it
     was. program, memory: bytes of the `.pte` file and of its planned arenas, None where there is none. layers: of a
-    model that was quantised here, those that add most error first.
+    model that was quantised here, those that add most error first. warnings: what its quantizer warned of.
     """
 
     backend: str
@@ -157,6 +158,7 @@ class Explained:
     memory: int | None
     numbers: tuple[Comparison, ...]
     layers: tuple[Layer, ...] = ()
+    warnings: tuple[str, ...] = ()
     error: str = ""
 
     @property

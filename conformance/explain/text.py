@@ -71,6 +71,7 @@ def _print_backend(console: Console, one: Explained) -> None:
     console.print(f"\n[bold]{_safe(one.backend)}[/]{' (quantised here)' if one.quantised else ''}", highlight=False)
     if one.error:
         console.print(f"  [red]{_safe(one.error)}[/]", highlight=False)
+    _print(console, (f"warning: {each}" for each in one.warnings))
     if not one.operators:
         return
     _print_causes(console, one)

@@ -30,7 +30,7 @@ def sizes(graph: Graph, told: Sequence[int]) -> Iterator[Knob]:
             if tied not in seen:
                 seen.add(tied)
                 text = "_and_".join(f"{value}_{each}" for value, each in tied)
-                yield Knob(text, at, near(at, told, 1, 20), partial(_resized, tied), True, tied)
+                yield Knob(text, at, near(at, told, 1, 20), partial(resized, tied), True, tied)
 
 
 def _tied(graph: Graph, slot: Slot, alike: Sequence[Slot]) -> Iterator[tuple[Slot, ...]]:
@@ -56,13 +56,14 @@ def _place(graph: Graph, slot: Slot) -> tuple[int, int]:
 
 def _grows(graph: Graph, tied: tuple[Slot, ...], at: int) -> bool:
     for size in (at + 1, 2 * at):
-        grown = _resized(tied, graph, size)
+        grown = resized(tied, graph, size)
         if grown is not None and exists(grown):
             return True
     return False
 
 
-def _resized(tied: Iterable[Slot], graph: Graph, size: int) -> Graph | None:
+def resized(tied: Iterable[Slot], graph: Graph, size: int) -> Graph:
+    """The model with this size of these axes."""
     for name, axis in tied:
         graph = replace(graph, values=tuple(_with_size(v, axis, size) if v.name == name else v for v in graph.values))
     return graph
