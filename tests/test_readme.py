@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pte_programs import added
@@ -81,6 +82,9 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     if verb in ("inspect", "run"):
         (tmp_path / "model.pte").write_bytes(write(added()))
         np.savez(tmp_path / "inputs.npz", np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
+    if verb == "explain":
+        program = torch.export.export(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3)), (torch.ones(1, 3, 8, 8),))
+        torch.export.save(program, tmp_path / "model.pt2")
     if verb == "judge":
         run("assay export neutron cases -k aten.relu.default/operator/accept", tmp_path)
         shutil.copytree(tmp_path / "cases", tmp_path / "outputs", ignore=shutil.ignore_patterns("manifest.json"))
