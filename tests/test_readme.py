@@ -82,8 +82,9 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     if verb in ("inspect", "run"):
         (tmp_path / "model.pte").write_bytes(write(added()))
         np.savez(tmp_path / "inputs.npz", np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
-    if verb == "explain":
-        program = torch.export.export(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3)), (torch.ones(1, 3, 8, 8),))
+    if verb in ("explain", "reduce"):
+        layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Hardtanh(), torch.nn.SELU())
+        program = torch.export.export(layers, (torch.ones(1, 3, 8, 8),))
         torch.export.save(program, tmp_path / "model.pt2")
     if verb == "judge":
         run("assay export neutron cases -k aten.relu.default/operator/accept", tmp_path)

@@ -54,10 +54,12 @@ class Causes:
         for one in self.lowered.operators:
             if one.delegate is None:
                 self._look_at(one)
+        roots = {name: self.root(name) for name in list(self.follows)}
         groups: dict[tuple[Any, ...], list[str]] = {}
         for name in self.own:
             groups.setdefault(self._kind(name), []).append(name)
-        causes = sorted((self._cause(roots) for roots in groups.values()), key=_dearest)
+        behind = {first: [n for n in self.follows if roots[n] == first] for first in self.own}
+        causes = sorted((self._cause(names, behind) for names in groups.values()), key=_dearest)
         numbers = {name: number for number, cause in enumerate(causes) for name in cause.operators}
         return tuple(self._told(one, numbers) for one in self.lowered.operators), tuple(causes)
 
@@ -128,16 +130,16 @@ class Causes:
             return (NOT_QUANTISED.code,)
         return (self.operators[name].operator, *sorted({reason.code for reason in reasons}))
 
-    def _cause(self, roots: Sequence[str]) -> Cause:
-        behind = [name for name in self.follows if self.root(name) in roots]
-        everything = [self.operators[name] for name in (*roots, *behind)]
+    def _cause(self, roots: Sequence[str], behind: Mapping[str, Sequence[str]]) -> Cause:
+        follows = [name for root in roots for name in behind[root]]
+        everything = [self.operators[name] for name in (*roots, *follows)]
         first = self.own[roots[0]][0]
         return Cause(
             first.code,
             first.found,
             first.sentence,
             tuple(roots),
-            tuple(behind),
+            tuple(follows),
             sum(one.macs for one in everything),
             sum(self._crossing(one) for one in everything),
             HINTS.get(first.code, ""),

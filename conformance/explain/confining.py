@@ -106,3 +106,33 @@ def _explained(request: Request, spec: str) -> dict[str, Any]:
         return {REFUSED: str(error)}
     one, file = explained(model, backend, samples, How(request.dynamic))
     return {TOLD: asdict(one), FILE: b64encode(file).decode() if request.pte else ""}
+
+
+# ------------------------------------------------------------------------------------ a part of a model
+
+
+def reduced(request: Request, what: str, name: str | None) -> str | None:
+    """The script of the smallest part that shows it, None where there is none. Raises UsageError."""
+    _warm(request)
+
+    def prepare() -> Work:
+        return lambda: json.dumps(_reduced(request, what, name)).encode()
+
+    answer = json.loads(confined(prepare, request.limits, request.backends[0]))
+    return None if answer is None else str(answer)
+
+
+def _reduced(request: Request, what: str, name: str | None) -> str | None:
+    from npu_assay.conformance.backends import load_backend
+    from npu_assay.conformance.explain.explaining import How
+    from npu_assay.conformance.explain.models import load_model, quantise, samples_of
+    from npu_assay.conformance.explain.reducing import reduce
+
+    (spec,) = request.backends
+    backend, model = load_backend(spec), load_model(request.model)
+    program = model.program
+    if request.calibrate is not None and not model.is_quantised:
+        samples = samples_of(model, request.calibrate)
+        program = quantise(model, How(request.dynamic).quantizer(backend), samples).program
+    found = reduce(program, backend, spec, what, name)
+    return None if found is None else found.script

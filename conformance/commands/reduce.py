@@ -1,0 +1,58 @@
+"""`assay reduce`: the smallest part of a model that still shows what is wrong, as a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from npu_assay.conformance.commands.shared import memory_option, plain, timeout_option, usage_errors
+
+FOUND, NOTHING = 0, 1
+KINDS = ("undelegated", "wrong", "crash", "op")
+
+
+@click.command()
+@click.argument("model")
+@click.option("--backend", "spec", metavar="BACKEND", required=True)
+@click.option("--of", "what", type=click.Choice(KINDS), required=True, help="What the part has to show.")
+@click.option("--op", "name", metavar="NAME", help="Only operators of this name (gelu); needed by --of op.")
+@click.option("--calibrate", metavar="FILE.npz|random", help="Quantise MODEL first, as assay explain does.")
+@click.option("--dynamic", is_flag=True, help="Quantise activations at run time.")
+@click.option("--out", metavar="FILE.py", type=click.Path(path_type=Path), help="Write the script here.")
+@timeout_option
+@memory_option
+def reduce(
+    model: str,
+    spec: str,
+    what: str,
+    name: str | None,
+    calibrate: str | None,
+    dynamic: bool,
+    out: Path | None,
+    timeout: float,
+    memory: int,
+) -> None:
+    """Find one operator of MODEL that BACKEND leaves out, computes wrong or dies of, and write it as a script.
+
+    Exit codes: 0 found, 1 no operator shows it alone, 2 usage or data error.
+    """
+    with usage_errors():
+        from npu_assay.conformance.errors import UsageError
+        from npu_assay.conformance.explain.confining import Request, reduced
+        from npu_assay.conformance.isolation.limits import Limits
+        from npu_assay.files import write_whole
+
+        if what == "op" and name is None:
+            raise UsageError("--of op: expected --op NAME beside it")
+        request = Request(model, (spec,), calibrate, Limits(timeout, memory), dynamic=dynamic)
+        found = reduced(request, what, name)
+        if found is not None and out is not None:
+            try:
+                write_whole(out, found.encode())
+            except OSError as error:
+                raise UsageError(f"{out}: cannot be written: {error.strerror or error}") from error
+    if found is None:
+        click.echo(plain(f"no operator of {model} shows it alone on {spec}"))
+        raise SystemExit(NOTHING)
+    click.echo(f"written: {out}" if out is not None else found, nl=out is not None)

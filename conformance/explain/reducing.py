@@ -1,0 +1,200 @@
+"""The smallest part of a model that still shows something: one operator of it, as a script of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import prod
+from types import MappingProxyType
+from typing import NoReturn
+
+import torch
+from torch.export import ExportedProgram
+
+from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.explain.asking import Asking
+from npu_assay.conformance.explain.causes import Causes
+from npu_assay.conformance.explain.lowered import Watched, computing, lower, operators_of
+from npu_assay.conformance.explain.record import Operator
+from npu_assay.conformance.explain.single import Unspoken, alone
+from npu_assay.conformance.explain.text import place
+from npu_assay.conformance.graph import Fill, Graph, Quant, Value
+from npu_assay.conformance.isolation.forking import fork
+from npu_assay.conformance.partitioning import prepared
+from npu_assay.conformance.programs import model_inputs
+from npu_assay.conformance.repro.model import FEW, input_sources, model_source
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.exir import Backend, PartitionResult, run_program, to_backend, to_edge_transform_and_lower
+
+WITHIN = 60  # seconds for one operator
+REGISTER = "self.register_buffer("
+OFF = 1.01  # steps of the codes of a result by which it may differ from torch's
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """An operator that shows it by itself: of the model, and as a script."""
+
+    operator: Operator
+    script: str
+
+
+class _Asked(Exception):
+    """A partitioner has been asked; what it would say does not matter."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        super().__init__()
+        self.program = program
+
+
+class _Listening(Watched):
+    """Stops a lowering where the partitioner would be asked."""
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Nothing: raises _Asked."""
+        raise _Asked(exported_program)
+
+
+def edge_of(exported: ExportedProgram, backend: Backend) -> ExportedProgram:
+    """The program that a backend's partitioner is asked about first."""
+    try:
+        to_edge_transform_and_lower(exported, list(backend.passes), [_Listening(backend.partitioner())])
+    except _Asked as asked:
+        return asked.program
+    raise AssertionError("a lowering that asked nobody")
+
+
+def reduce(exported: ExportedProgram, backend: Backend, spec: str, what: str, name: str | None) -> Reduced | None:
+    """The first operator that shows it alone; None where none does.
+
+    what: a key of SHOWS. name: of an operator ("gelu", "aten.gelu.default"), None for any.
+    """
+    asking = Asking(backend, load_table(backend.table))
+    parts = _left_out(exported, asking) if what == "undelegated" else _parts(exported, backend)
+    for operator, graph in parts:
+        if name is not None and name not in (operator.operator, operator.operator.split(".")[1]):
+            continue
+        for simpler in _simpler(graph):
+            if SHOWS[what](simpler, asking):
+                return Reduced(operator, script(simpler, operator, spec, what))
+    return None
+
+
+def _parts(exported: ExportedProgram, backend: Backend) -> Iterator[tuple[Operator, Graph]]:
+    """Every operator as a model of its own; the partitioner is not asked."""
+    program = edge_of(exported, backend)
+    for node, operator in zip(computing(program), operators_of(program, {}, program), strict=True):
+        with suppress(Unspoken):
+            yield operator, alone(program, node)
+
+
+def _left_out(exported: ExportedProgram, asking: Asking) -> Iterator[tuple[Operator, Graph]]:
+    """The operators that are root causes, the dearest first."""
+    causes = Causes(lower(exported, asking.backend), asking, quantised=False)
+    for cause in causes.found()[1]:
+        yield from ((causes.operators[name], causes.graphs[name]) for name in cause.roots if name in causes.graphs)
+
+
+def _simpler(graph: Graph) -> Iterator[Graph]:
+    """The model with random numbers in large constants, which a line can say, then as it is."""
+    yield replace(graph, values=tuple(map(_random, graph.values)))
+    yield graph
+
+
+def _random(value: Value) -> Value:
+    large = value.constant and prod(value.shape) > FEW
+    return replace(value, fill=Fill(seed=len(value.shape))) if large else value
+
+
+# ------------------------------------------------------------------------------------ what shows
+
+
+def _undelegated(graph: Graph, asking: Asking) -> bool:
+    """The partitioner leaves it out."""
+    return not asking.takes(graph) and not asking.refused(graph)
+
+
+def _wrong(graph: Graph, asking: Asking) -> bool:
+    """It is delegated, and a result is off by more than a step of its codes, or a millionth of the largest number."""
+    program = prepared(graph, asking.backend, asking.table.preserve, asking.table.mark)
+    backend, inputs = asking.backend, model_inputs(graph)
+    lowered = to_backend(program, backend.partitioner(), details={backend.details.__name__: backend.details})
+    given = run_program(lowered, inputs, {backend.details.__name__: backend.runtime})
+    wanted = run_program(lowered, inputs, original_modules=True)
+    quant = next(step.quant for step in graph.steps if step.name == SUBJECT)
+    for x, y in zip(given, wanted, strict=True):
+        if not y.numel():
+            continue
+        limit = 1e-6 * float(y.double().abs().max()) if quant is None else OFF * _step(quant)
+        if float((x.double() - y.double()).abs().nan_to_num(torch.inf).max()) > limit:
+            return True
+    return False
+
+
+def _step(quant: Quant) -> float:
+    return max(quant.scale) if isinstance(quant.scale, tuple) else quant.scale
+
+
+def _crash(graph: Graph, asking: Asking) -> bool:
+    """To partition, compile or run it raises, ends the process, or does not end."""
+
+    def attempt() -> NoReturn:
+        signal.alarm(WITHIN)
+        try:
+            _wrong(graph, asking)
+        except Exception:  # noqa: BLE001  (a backend may raise anything)
+            os._exit(1)
+        os._exit(0)
+
+    if not _named(graph, asking):
+        return False
+    return os.waitpid(fork(attempt), 0)[1] != 0
+
+
+def _named(graph: Graph, asking: Asking) -> bool:
+    """There is such a program; nobody is asked about it."""
+    try:
+        prepared(graph, asking.backend, asking.table.preserve, asking.table.mark)
+    except Exception:  # noqa: BLE001  (torch raises anything for what is no program)
+        return False
+    return True
+
+
+SHOWS: Mapping[str, Callable[[Graph, Asking], bool]] = MappingProxyType(
+    {"undelegated": _undelegated, "wrong": _wrong, "crash": _crash, "op": _named}
+)
+"""What a part may have to show, and whether a graph does."""
+
+
+# ------------------------------------------------------------------------------------ the script
+
+
+def script(graph: Graph, operator: Operator, spec: str, what: str) -> str:
+    """A program of at most 20 lines that shows it again."""
+    inputs = "".join(f"{text}, " for text in input_sources(graph))
+    lines = [
+        f'"""{place(operator)}: {what} on {spec}."""',
+        "import torch, torch.ao.quantization.fx._decomposed  # the operators quantize and dequantize",
+        "import npu_assay",
+        *_shortened(model_source(graph)),
+        f"program = torch.export.export(Model(), ({inputs}))",
+        f"one = npu_assay.explain(program, [{spec!r}]).backends[0]",
+        'print(one.error, *one.causes, *one.numbers, sep="\\n")',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _shortened(source: str) -> Iterator[str]:
+    """The lines of a model, with all constants in one."""
+    buffers = [line.strip().removeprefix(REGISTER) for line in source.splitlines() if line.strip().startswith(REGISTER)]
+    for line in source.splitlines():
+        if line.strip().startswith(REGISTER):
+            if buffers:
+                yield f"        for name, data in ({''.join(f'({text}, ' for text in buffers)}):"
+                yield "            self.register_buffer(name, data)"
+            buffers = []
+        elif line.strip():
+            yield line

@@ -1,0 +1,100 @@
+"""`assay reduce`: one operator that shows it alone, as a script of at most 20 lines that runs on its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
+
+import torch
+from click.testing import CliRunner, Result
+from torch import Tensor, nn
+
+from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.cli import main
+from npu_assay.partitioners.exir import Partitioner, PartitionResult
+
+# torch's own export code and torchao call deprecated torch functions; nothing here can change that.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torchao"),
+]
+TESTS = Path(__file__).parent
+MODEL = "test_reduce:model"
+DROPPED = "npu_assay.partitioners.neutron.faults:bias_dropped"
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A factory for the command: Neutron takes all but the gelu."""
+    torch.manual_seed(2)
+    layers = (nn.Conv2d(8, 8, 3), nn.ReLU(), nn.GELU(), nn.Conv2d(8, 8, 3))
+    return nn.Sequential(*layers), (torch.randn(1, 8, 12, 12),)
+
+
+class DiesOfGelu(Partitioner):
+    """Neutron's partitioner, but a gelu ends the process."""
+
+    def partition(self, exported_program: Any) -> PartitionResult:
+        """The answer, if there is one."""
+        if any("gelu" in str(node.target) for node in exported_program.graph.nodes):
+            os._exit(3)
+        found: PartitionResult = load_backend("neutron").partitioner()(exported_program)
+        return found
+
+
+dies = replace(load_backend("neutron"), partitioner=DiesOfGelu)
+
+
+@pytest.fixture(autouse=True)
+def found_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TESTS))
+    sys.modules.setdefault("test_reduce", sys.modules[__name__])
+
+
+def run(*arguments: str | Path, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["reduce", MODEL, *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.parametrize(
+    ("backend", "what", "operator", "shown"),
+    [
+        ("neutron", ("undelegated",), "aten.gelu.default", "code='unsupported'"),
+        (DROPPED, ("wrong",), "aten.convolution.default", "given='device', wanted='torch', sqnr="),
+        ("test_reduce:dies", ("crash",), "aten.gelu.default", ""),
+        ("neutron", ("op", "--op", "relu"), "aten.relu.default", "sqnr=None"),
+    ],
+)
+def test_a_script_shows_it_again(
+    backend: str, what: tuple[str, ...], operator: str, shown: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "reduced.py"
+    run("--backend", backend, "--of", *what, "--calibrate", "random", "--out", out)
+    lines = out.read_text().splitlines()
+    assert len(lines) <= 20 and operator in lines[0]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    call = [sys.executable, str(out)]
+    again = subprocess.run(
+        call, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert again.returncode == (3 if what == ("crash",) else 0), again.stderr
+    assert shown in again.stdout
+
+
+@pytest.mark.parametrize("what", ["wrong", "crash"])
+def test_nothing_is_found_where_nothing_is_wrong(what: str) -> None:
+    result = run("--backend", "neutron", "--of", what, "--calibrate", "random", code=1)
+    assert result.output == f"no operator of {MODEL} shows it alone on neutron\n"
+
+
+def test_what_cannot_be_asked() -> None:
+    assert "--of op: expected --op NAME beside it" in run("--backend", "neutron", "--of", "op", code=2).output
+    assert "no backend 'neutrons'" in run("--backend", "neutrons", "--of", "crash", code=2).output
