@@ -16,6 +16,7 @@ from typing import Final
 import torch
 
 from npu_assay.partitioners.common.int8.buffers import Buffers
+from npu_assay.partitioners.common.stored import TIMES, stored_bytes
 from npu_assay.partitioners.ethosu import tosa_format
 from npu_assay.partitioners.ethosu.device.operators import PRODUCTS, prepare
 from npu_assay.partitioners.ethosu.device.site import DeviceError, Kernel, Site, Span, tensor_of
@@ -106,8 +107,9 @@ def load_model(model: TModel) -> Program:
 def prepared(model: TModel) -> Program:
     """A program of a checked graph. Raises DeviceError for what the device cannot run."""
     total = sum(prod(tensor.shape) for tensor in model.tensors)
-    if total > MEMORY_LIMIT:
-        raise DeviceError("number of elements of all tensors", total, f"at most {MEMORY_LIMIT}", "graph")
+    most = MEMORY_LIMIT + TIMES * stored_bytes(tensor.data for tensor in model.tensors)
+    if total > most:
+        raise DeviceError("number of elements of all tensors", total, f"at most {most}", "graph")
     _check_work(model)
     indices = {tensor.name: index for index, tensor in enumerate(model.tensors)}
     calls = _calls(model, indices)

@@ -13,6 +13,7 @@ from typing import Final
 
 import torch
 
+from npu_assay.partitioners.common.stored import TIMES, stored_bytes
 from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.neutron import neutron_io, tflite
 from npu_assay.partitioners.neutron.device.fusion import fused_operators
@@ -106,13 +107,16 @@ def run_program(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.
 
 
 def _check_memory(model: Model) -> None:
+    """Limits for models that a few bytes say; those whose weights are larger have as much again as they store."""
+    stored = stored_bytes(tensor.data for tensor in model.tensors)
+    most, all_together = max(ELEMENT_LIMIT, stored), MEMORY_LIMIT + TIMES * stored
     for index, tensor in enumerate(model.tensors):
-        if not 1 <= prod(tensor.shape) <= ELEMENT_LIMIT:
-            expected = f"1 to {ELEMENT_LIMIT}"
+        if not 1 <= prod(tensor.shape) <= most:
+            expected = f"1 to {most}"
             raise DeviceError("number of elements", prod(tensor.shape), expected, f"tensor {index} {tensor.name!r}")
     total = sum(prod(tensor.shape) for tensor in model.tensors)
-    if total > MEMORY_LIMIT:
-        raise DeviceError("number of elements of all tensors", total, f"at most {MEMORY_LIMIT}", "model")
+    if total > all_together:
+        raise DeviceError("number of elements of all tensors", total, f"at most {all_together}", "model")
     found = sum(_work(operator, model) for operator in model.operators)
     if found > WORK_LIMIT:
         raise DeviceError("multiplications of all operators", found, f"at most {WORK_LIMIT}", "model")
