@@ -177,6 +177,24 @@ def test_a_plain_model_has_nothing_to_cure(backend: str) -> None:
     assert all(each.argmax == 1.0 and (each.sqnr is None or each.sqnr > 25) for each in one.numbers)
 
 
+class Positions(nn.Module):
+    """Embeddings of tokens and of their places, which are computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.place, self.head = nn.Embedding(20, 8), nn.Embedding(20, 8), nn.Linear(8, 8)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        places = torch.arange(4) * 2 + 1
+        return self.head(self.token(tokens) + self.place(places))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("backend", ["neutron", "xnnpack", "ethos-u55", "ethos-u85"])
+def test_whole_numbers_stay_whole(backend: str) -> None:
+    one = of(Positions(), (torch.tensor([[3, 1, 4, 1]]),), backend)
+    assert one.error == "" and one.macs[0] == one.macs[1] > 0
+
+
 # ------------------------------------------------------------------------------------ counts
 
 

@@ -361,9 +361,14 @@ def propagate(model: GraphModule) -> None:
 
 
 def scalars_to_constants(model: GraphModule) -> None:
-    """Replace the numbers that sums and products take by 0-d buffers, which observers can see."""
+    """Replace the numbers that sums and products take by 0-d buffers, which observers can see.
+
+    Sums of whole numbers, such as positions, stay: with a real constant they would be no indices any more.
+    """
     names = (name for index in count() if not hasattr(model, name := f"_tensor_constant_{index}"))
     for node in [node for node in model.graph.nodes if node.target in SCALARS]:
+        if not node.meta["val"].dtype.is_floating_point:
+            continue
         node.args = tuple(
             operand if isinstance(operand, Node) else _scalar(model, next(names), operand, node)
             for operand in node.args
