@@ -3,8 +3,8 @@
     pip install -e ".[quantize]" torchvision timm transformers
     python -m benchmarks.zoo --out zoo.json [--backend neutron] [-k resnet] [--seconds 300]
 
-A line for each model and backend; what ended with an error, and counts that are not the lowering's, are marked and make
-the exit code 1.
+A line for each model and backend; an error, or a delegate without operators, makes the exit code 1. With `--table` the
+file that is there is printed as the rows of docs/zoo.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
@@ -262,13 +262,34 @@ def lines(models: list[str], backends: list[str], seconds: float) -> Iterator[Li
         yield from pool.map(line, *zip(*jobs, strict=True))
 
 
+def rows(told: Sequence[Line]) -> Iterator[str]:
+    """A row for each model: operators delegated, delegates, share of multiply-accumulates on each backend."""
+    found = {(each.model, each.backend): each for each in told}
+    for model in dict.fromkeys(each.model for each in told):
+        cells = (_cell(found.get((model, backend))) for backend in BACKENDS)
+        yield f"| {model} | {' | '.join(cells)} |"
+
+
+def _cell(one: Line | None) -> str:
+    if one is None:
+        return "-"
+    if one.error:
+        return "error"
+    share = "" if one.macs == 1 else f", {100 * one.macs:.1f} % of MACs"
+    return f"{one.taken} of {one.operators} in {one.delegates}{share}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--backend", action="append")
     parser.add_argument("-k", default="")
     parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
+    if given.table:
+        print("\n".join(rows([Line(**each) for each in json.loads(given.out.read_text())])))
+        return
     models = [name for name in ZOO if given.k in name]
     told = []
     for each in lines(models, given.backend or list(BACKENDS), given.seconds):
