@@ -51,6 +51,9 @@ PRINTED: dict[str, tuple[str, ...]] = {
         rf"assay --help{NUMBER} s, 0 modules of torch",
         rf"assay list{NUMBER} s, 0 modules of torch",
     ),
+    "zoo.py --out /dev/null -k torch/spectrogram --backend xnnpack": (
+        rf"torch/spectrogram +xnnpack +6 of 6 +1 delegates 100\.0 %{NUMBER} s",
+    ),
 }
 
 
