@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from base64 import b64decode, b64encode
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -51,7 +52,7 @@ def found(request: Request, workers: int) -> Found:
         _warm(request)
         answers = [_answer(request, backend) for backend in request.backends]
     else:
-        with ProcessPoolExecutor(count, get_context("spawn"), _warm, (request,)) as pool:
+        with ProcessPoolExecutor(count, get_context("spawn"), _side_by_side, (request,)) as pool:
             answers = list(pool.map(_answer, [request] * len(request.backends), request.backends))
     refused = next((str(answer[REFUSED]) for answer in answers if REFUSED in answer), None)
     if refused is not None:
@@ -59,6 +60,12 @@ def found(request: Request, workers: int) -> Found:
     told = tuple(map(_told, request.backends, answers))
     files = {one.backend: b64decode(str(a.get(FILE, ""))) for one, a in zip(told, answers, strict=True)}
     return Found(Explanation(request.model, told), {name: data for name, data in files.items() if data})
+
+
+def _side_by_side(request: Request) -> None:
+    """One thread for each of several processes, said before torch is loaded: more of them wait for each other."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    _warm(request)
 
 
 def _warm(request: Request) -> None:
