@@ -95,6 +95,28 @@ def test_nothing_is_found_where_nothing_is_wrong(what: str) -> None:
     assert result.output == f"no operator of {MODEL} shows it alone on neutron\n"
 
 
+def test_from_a_shell_too() -> None:
+    """Where torch was not loaded before: a copy of a process with several threads stood still, as if it had crashed."""
+    code = "from npu_assay.conformance.cli import main; main(prog_name='assay')"
+    call = [
+        sys.executable,
+        "-c",
+        code,
+        "reduce",
+        MODEL,
+        "--backend",
+        "neutron",
+        "--of",
+        "crash",
+        "--calibrate",
+        "random",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (1, ""), done.stdout
+    assert done.stdout == f"no operator of {MODEL} shows it alone on neutron\n"
+
+
 def test_what_cannot_be_asked() -> None:
     assert "--of op: expected --op NAME beside it" in run("--backend", "neutron", "--of", "op", code=2).output
     assert "no backend 'neutrons'" in run("--backend", "neutrons", "--of", "crash", code=2).output

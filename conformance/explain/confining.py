@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from base64 import b64decode, b64encode
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
@@ -17,6 +17,7 @@ from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.explain.record import SCHEMA, Explained, Explanation, nothing
 from npu_assay.conformance.isolation.limits import Limits
 
+PT2E = "torchao.quantization.pt2e.quantize_pt2e"
 TOLD, REFUSED, FILE = "told", "refused", "file"
 
 
@@ -52,7 +53,7 @@ def found(request: Request, workers: int) -> Found:
         _warm(request)
         answers = [_answer(request, backend) for backend in request.backends]
     else:
-        with ProcessPoolExecutor(count, get_context("spawn"), _side_by_side, (request,)) as pool:
+        with ProcessPoolExecutor(count, get_context("spawn"), _warm, (request,)) as pool:
             answers = list(pool.map(_answer, [request] * len(request.backends), request.backends))
     refused = next((str(answer[REFUSED]) for answer in answers if REFUSED in answer), None)
     if refused is not None:
@@ -62,19 +63,17 @@ def found(request: Request, workers: int) -> Found:
     return Found(Explanation(request.model, told), {name: data for name, data in files.items() if data})
 
 
-def _side_by_side(request: Request) -> None:
-    """One thread for each of several processes, said before torch is loaded: more of them wait for each other."""
-    os.environ["OMP_NUM_THREADS"] = "1"
-    _warm(request)
-
-
 def _warm(request: Request) -> None:
-    """Load what every backend needs before a process is made for each."""
-    logging.disable(logging.WARNING)  # torchao tells what of it is not built for this machine
+    """Load torch, and what quantises, before a process is made for each backend.
 
+    Where torch is loaded, `confined` keeps its copy to one thread: processes with more wait for each other, and copies
+    of those stand still.
+    """
+    logging.disable(logging.WARNING)  # torchao tells what of it is not built for this machine
+    import_module("npu_assay.conformance.explain.explaining")
     if request.calibrate is not None:
         with suppress(ImportError):  # what it says is said where it is needed
-            pass
+            import_module(PT2E)
     logging.disable(logging.NOTSET)
 
 

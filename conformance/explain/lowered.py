@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from torch import fx
@@ -120,17 +121,10 @@ def _operator(
         () if result is None else sizes(result),
         "" if result is None else str(result.dtype).removeprefix("torch."),
         macs(node),
-        sum(_elements(each) for each in own),
+        sum(prod(first(values(each)) or ()) for each in own),
         place,
         () if place is not None else reasons,
     )
-
-
-def _elements(node: fx.Node) -> int:
-    count = 1
-    for size in first(values(node)) or ():
-        count *= size
-    return count
 
 
 def source_behind(node: fx.Node) -> fx.Node:
