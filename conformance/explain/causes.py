@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import fx
 
-from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.cases.make import SUBJECT, bias_quant, weight_quant
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.costs import nbytes, values
 from npu_assay.conformance.explain.lowered import Lowered, computing, source_behind
@@ -185,8 +185,6 @@ def _in_company(graph: Graph) -> Iterator[Graph]:
 
 def weighted(graph: Graph, bias: bool) -> Graph:
     """Real constants of a model quantised as weights are, and a bias in steps of the accumulator, or left real."""
-    from npu_assay.conformance.cases.make import bias_quant, weight_quant
-
     x = next((v.quant for v in graph.values if not v.constant and v.quant is not None), None)
     w = weight_quant(0.01)
     constants = [v for v in graph.values if v.constant and v.quant is None and v.dtype == "float32"]

@@ -42,7 +42,7 @@ class Unspoken(ValueError):
 
 def alone(program: ExportedProgram, node: fx.Node) -> Graph:
     """The operator as a model of its own. Raises Unspoken."""
-    made = _Maker(program, constants_of(program))
+    made = _Maker(constants_of(program))
     args = tuple(made.argument(each) for each in node.args)
     kwargs = tuple((name, made.argument(each)) for name, each in node.kwargs.items())
     outputs = len(list(values(node)))
@@ -77,11 +77,11 @@ def constants_of(program: ExportedProgram) -> dict[str, Tensor]:
 
 @dataclass
 class _Maker:
-    """Makes the values of a graph from the arguments of a node."""
+    """Makes the values of a graph from the arguments of a node; `nodes` are what the values stand for."""
 
-    program: ExportedProgram
     constants: Mapping[str, Tensor]
     values: dict[str, Value] = field(default_factory=dict)
+    nodes: dict[str, fx.Node] = field(default_factory=dict)
     dynamic: str | None = None
 
     def argument(self, found: Any) -> Any:
@@ -101,7 +101,7 @@ class _Maker:
     def _operand(self, node: fx.Node) -> str:
         """The name of the value that stands for a tensor: `x` for the first that is no constant."""
         quant, behind = self._quant(node)
-        known = next((name for name, value in self._nodes.items() if value is node), None)
+        known = next((name for name, value in self.nodes.items() if value is node), None)
         if known is not None:
             return known
         tensor = next(values(node), None)
@@ -116,10 +116,8 @@ class _Maker:
             raise Unspoken(f"an operand of {tensor.dtype}")
         dtype = "float32" if quant is not None else NAMES[tensor.dtype]
         self.values[name] = Value(name, shape, quant, fill, data is not None, dtype, open_axes)
-        self._nodes[name] = node
+        self.nodes[name] = node
         return name
-
-    _nodes: dict[str, fx.Node] = field(default_factory=dict)
 
     def _quant(self, node: fx.Node) -> tuple[Quant | None, fx.Node]:
         """The quantisation of an operand, and the node behind it."""
