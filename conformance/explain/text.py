@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from rich.console import Console
 from rich.markup import escape
 from rich.tree import Tree
 
-from npu_assay.conformance.explain.record import Cause, Comparison, Explained, Explanation, Layer, Operator
+from npu_assay.conformance.explain.record import Cause, Explained, Explanation, Layer, Operator
+from npu_assay.conformance.explain.summary import MODEL, Module, decibels, module_tree, short, summary_rows
 from npu_assay.conformance.inspect_text import print_table
 from npu_assay.conformance.plain import counted, plain
 
@@ -19,49 +20,15 @@ CAUSES = 12
 LAYERS = 5
 PLACE = 84  # characters
 QUIET = 60.0  # dB: no more than a rounding of 8 bits adds
-MODEL = "(model)"
 
 
 def print_explanation(console: Console, explanation: Explanation) -> None:
     """Everything, the answer first."""
     console.print(f"[bold]{_safe(explanation.model)}[/]", highlight=False)
     names = [one.backend for one in explanation.backends]
-    rows = [(name, *map(tell, explanation.backends)) for name, tell in ROWS]
-    numbers = dict.fromkeys((each.given, each.wanted) for one in explanation.backends for each in one.numbers)
-    rows += [(f"{a} against {b}", *(_compared(one.numbers, a, b) for one in explanation.backends)) for a, b in numbers]
-    print_table(console, ("", *names), rows, right=range(1, len(names) + 1))
+    print_table(console, ("", *names), list(summary_rows(explanation)), right=range(1, len(names) + 1))
     for one in explanation.backends:
         _print_backend(console, one)
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part:,} of {whole:,}" if part != whole else f"all {whole:,}"
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "none"
-
-
-def _number(count: int | None) -> str:
-    return "-" if count is None else f"{count:,}"
-
-
-ROWS: tuple[tuple[str, Callable[[Explained], str]], ...] = (
-    ("operators delegated", lambda one: _share(len(one.taken), len(one.operators))),
-    ("multiply-accumulates", lambda one: _percent(*one.macs)),
-    ("parameters", lambda one: _percent(*one.parameters)),
-    ("delegates", lambda one: str(len(one.delegates))),
-    ("bytes over their borders", lambda one: _number(sum(each.takes + each.gives for each in one.delegates))),
-    ("program, bytes", lambda one: _number(one.program)),
-    ("planned memory, bytes", lambda one: _number(one.memory)),
-)
-
-
-def _compared(numbers: Iterable[Comparison], given: str, wanted: str) -> str:
-    found = next((each for each in numbers if (each.given, each.wanted) == (given, wanted)), None)
-    if found is None:
-        return "-"
-    return "equal" if not found.largest else "-" if found.sqnr is None else f"{found.sqnr:.1f} dB"
 
 
 # ------------------------------------------------------------------------------------ one backend
@@ -87,7 +54,7 @@ def _print_causes(console: Console, one: Explained) -> None:
         _print(console, cause_lines(number, cause, known))
     if len(one.causes) > CAUSES:
         console.print(f"  ... and {counted(len(one.causes) - CAUSES, 'cause')} more, see explain.json")
-    console.print(module_tree(one.operators))
+    console.print(_branch(module_tree(one.operators)))
 
 
 def cause_lines(number: int, cause: Cause, known: dict[str, Operator]) -> Iterator[str]:
@@ -116,12 +83,8 @@ def layer_lines(layers: Sequence[Layer]) -> Iterator[str]:
     if worst:
         yield "error enters (a layer's own, apart from what it inherits):"
     for one in worst:
-        yield f"  {'infinite' if one.infinite else _decibels(one.own)}  {place(one)}"
+        yield f"  {'infinite' if one.infinite else decibels(one.own)}  {place(one)}"
         yield from (f"    {cure}" for cure in one.cures)
-
-
-def _decibels(own: float | None) -> str:
-    return "equal" if own is None else f"{own:.1f} dB"
 
 
 def place(one: Operator | Layer) -> str:
@@ -136,7 +99,7 @@ def shorten(text: str, most: int) -> str:
 
 
 def _short(one: Operator) -> str:
-    return f"{one.module or MODEL} {one.operator.removeprefix('aten.').partition('.')[0]}"
+    return f"{one.module or MODEL} {short(one.operator)}"
 
 
 def _print(console: Console, lines: Iterable[str]) -> None:
@@ -154,35 +117,14 @@ def _safe(text: str) -> str:
 # ------------------------------------------------------------------------------------ modules
 
 
-def module_tree(operators: Sequence[Operator]) -> Tree:
-    """Modules with how much of each is delegated; those that are not whole with their operators."""
-    return _branch(MODEL, operators, 0)
-
-
-def _branch(label: str, operators: Sequence[Operator], depth: int) -> Tree:
-    taken = sum(one.delegate is not None for one in operators)
-    tree = Tree(f"{_safe(label)}  [{_colour(taken, operators)}]{taken} of {len(operators)} delegated[/]")
-    if taken == len(operators):
-        return tree
-    parts: dict[str, list[Operator]] = {}
-    for one in operators:
-        path = one.module.split(".") if one.module else []
-        parts.setdefault(path[depth] if len(path) > depth else "", []).append(one)
-    for name, found in parts.items():
-        if name:
-            tree.add(_branch(f"{name} ({found[0].kind})" if _is_leaf(found, depth + 1) else name, found, depth + 1))
-        else:
-            for one in found:
-                tree.add(_leaf(one))
+def _branch(module: Module) -> Tree:
+    """A module with how much of it is delegated; what is not whole with its parts."""
+    colour = "green" if module.whole else "yellow" if module.taken else "red"
+    count = f"{module.taken} of {len(module.operators)} delegated"
+    tree = Tree(f"{_safe(module.label)}  [{colour}]{count}[/]")
+    for part in () if module.whole else module.parts:
+        tree.add(_branch(part) if isinstance(part, Module) else _leaf(part))
     return tree
-
-
-def _is_leaf(operators: Sequence[Operator], depth: int) -> bool:
-    return all(one.module.count(".") + 1 == depth for one in operators)
-
-
-def _colour(taken: int, operators: Sequence[Operator]) -> str:
-    return "green" if taken == len(operators) else "yellow" if taken else "red"
 
 
 def _leaf(one: Operator) -> str:

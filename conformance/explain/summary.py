@@ -1,0 +1,94 @@
+"""The table that an explanation begins with, and the modules of a model with how much of each is delegated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from npu_assay.conformance.explain.record import Comparison, Explained, Explanation, Operator
+
+MODEL = "(model)"
+
+
+def summary_rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
+    """What is told of every backend, a line each: its name, then one cell for each backend."""
+    yield from ((name, *map(tell, explanation.backends)) for name, tell in ROWS)
+    pairs = dict.fromkeys((each.given, each.wanted) for one in explanation.backends for each in one.numbers)
+    for given, wanted in pairs:
+        cells = (_compared(one.numbers, given, wanted) for one in explanation.backends)
+        yield (f"{given} against {wanted}", *cells)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} of {whole:,}" if part != whole else f"all {whole:,}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "none"
+
+
+def _number(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+ROWS: tuple[tuple[str, Callable[[Explained], str]], ...] = (
+    ("operators delegated", lambda one: _share(len(one.taken), len(one.operators))),
+    ("multiply-accumulates", lambda one: _percent(*one.macs)),
+    ("parameters", lambda one: _percent(*one.parameters)),
+    ("delegates", lambda one: str(len(one.delegates))),
+    ("bytes over their borders", lambda one: _number(sum(each.takes + each.gives for each in one.delegates))),
+    ("program, bytes", lambda one: _number(one.program)),
+    ("planned memory, bytes", lambda one: _number(one.memory)),
+)
+
+
+def _compared(numbers: Iterable[Comparison], given: str, wanted: str) -> str:
+    found = next((each for each in numbers if (each.given, each.wanted) == (given, wanted)), None)
+    if found is None:
+        return "-"
+    return "equal" if not found.largest else "-" if found.sqnr is None else f"{found.sqnr:.1f} dB"
+
+
+def decibels(own: float | None) -> str:
+    """A layer's own error in words."""
+    return "equal" if own is None else f"{own:.1f} dB"
+
+
+def short(operator: str) -> str:
+    """An operator's name without its namespace and overload: "conv2d"."""
+    return operator.removeprefix("aten.").partition(".")[0]
+
+
+# ------------------------------------------------------------------------------------ modules
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module of the model: all operators in it, and its parts in the order of the program."""
+
+    label: str
+    operators: tuple[Operator, ...]
+    parts: tuple[Module | Operator, ...]
+
+    @property
+    def taken(self) -> int:
+        """How many of its operators are delegated."""
+        return sum(one.delegate is not None for one in self.operators)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of them are."""
+        return self.taken == len(self.operators)
+
+
+def module_tree(operators: Sequence[Operator], label: str = MODEL, depth: int = 0) -> Module:
+    """The modules that hold these operators, from the one at this depth of their paths."""
+    parts: dict[str, list[Operator]] = {}
+    for one in operators:
+        path = one.module.split(".") if one.module else []
+        parts.setdefault(path[depth] if len(path) > depth else "", []).append(one)
+    found: list[Module | Operator] = []
+    for name, own in parts.items():
+        leaf = all(one.module.count(".") == depth for one in own)
+        found += [module_tree(own, f"{name} ({own[0].kind})" if leaf else name, depth + 1)] if name else own
+    return Module(label, tuple(operators), tuple(found))
