@@ -8,8 +8,10 @@ from importlib.util import find_spec
 pytest_plugins = ["npu_assay.conformance.plugin", "sampling"]
 
 # Without its peer there is nothing to check against; its tox environment installs it and fails on zero tests.
-_ABSENT = {peer for peer in ("ai_edge_litert", "executorch", "tosa_reference_model") if find_spec(peer) is None}
-_FOLDERS = {"executorch": "crosscheck/executorch", "tosa_reference_model": "crosscheck/tosa"}
+_ABSENT = {
+    peer for peer in ("ai_edge_litert", "executorch", "tosa_reference_model", "selenium") if find_spec(peer) is None
+}
+_FOLDERS = {"executorch": "crosscheck/executorch", "tosa_reference_model": "crosscheck/tosa", "selenium": "browser"}
 collect_ignore = [folder for peer, folder in _FOLDERS.items() if peer in _ABSENT]
 collect_ignore_glob = ["crosscheck/test_litert_*"] if "ai_edge_litert" in _ABSENT else []
 

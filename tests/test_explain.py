@@ -329,7 +329,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert record.backends[0].program == len((out / "neutron.pte").read_bytes())
     ran = CliRunner().invoke(main, ["run", str(out / "neutron.pte"), "--random", "0"])
     assert ran.exit_code == 0, ran.output
-    assert {path.name for path in out.iterdir()} == {"explain.json", "neutron.pte"}
+    assert {path.name for path in out.iterdir()} == {"explain.html", "explain.json", "neutron.pte"}
 
 
 def test_a_file_and_arrays(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from npu_assay.conformance.commands.shared import (
 )
 
 DONE, BELOW = 0, 1
-JSON = "explain.json"
+JSON, PAGE = "explain.json", "explain.html"
 
 
 @click.command()
@@ -30,7 +30,7 @@ JSON = "explain.json"
 )
 @click.option("--inputs", metavar="FILE.npz|random", help="Run on these, not on those that calibrate.")
 @click.option("--dynamic", is_flag=True, help="Quantise activations at run time, where BACKEND has a quantizer for it.")
-@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help=f"Write {JSON} here.")
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help=f"Write {PAGE} and {JSON} here.")
 @click.option("--pte", is_flag=True, help="Write the program of each backend there, too.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 @click.option(
@@ -79,7 +79,10 @@ def explain(
         explanation = answer.explanation
         text = json.dumps(explanation.as_json(), indent=1)
         if out is not None:
-            _write(out, {JSON: f"{text}\n".encode(), **{f"{_name(n)}.pte": data for n, data in answer.files.items()}})
+            from npu_assay.conformance.explain.page import page
+
+            programs = {f"{_name(backend)}.pte": data for backend, data in answer.files.items()}
+            _write(out, {JSON: f"{text}\n".encode(), PAGE: page(explanation).encode(), **programs})
     if as_json:
         click.echo(text)
     else:

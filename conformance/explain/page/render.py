@@ -1,0 +1,83 @@
+"""The page from its templates: what a template writes is escaped, and free of control characters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from npu_assay.conformance.explain.page.drawing import HEIGHT, WIDTH, drawing_of
+from npu_assay.conformance.explain.record import Explained, Explanation, Operator
+from npu_assay.conformance.explain.summary import MODEL, Module, decibels, module_tree, short, summary_rows
+from npu_assay.conformance.plain import counted, plain
+
+COLOURS = 6
+"""Of backends, in explain.css; more backends have them again."""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+"""Nothing is loaded, and nothing is sent: the browser sees to it."""
+
+
+def page(explanation: Explanation) -> str:
+    """The explanation as one HTML file that needs nothing else: graph, causes, layers, modules, search."""
+    others = _takers(explanation)
+    return (
+        _templates()
+        .get_template("explain.html")
+        .render(
+            explanation=explanation,
+            data=explanation.as_json(),
+            rows=list(summary_rows(explanation)),
+            drawings=[drawing_of(one.operators) for one in explanation.backends],
+            trees=[module_tree(one.operators) for one in explanation.backends],
+            places_of=[{each.name: n for n, each in enumerate(one.operators)} for one in explanation.backends],
+            takers=[[others[key] for key in _keys(one)] for one in explanation.backends],
+        )
+    )
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("npu_assay.conformance.explain.page"),
+        autoescape=True,
+        finalize=_visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(policy=POLICY, colours=COLOURS, width=WIDTH, height=HEIGHT, top=MODEL)
+    environment.globals.update(counted=counted, short=short, decibels=decibels, is_module=_is_module)
+    return environment
+
+
+def _visible(value: Any) -> Any:
+    return plain(value) if type(value) is str else value
+
+
+def _is_module(part: Module | Operator) -> bool:
+    return isinstance(part, Module)
+
+
+# ------------------------------------------------------------------------------------ the same operator elsewhere
+
+
+def _takers(explanation: Explanation) -> dict[tuple[str, str, int], frozenset[int]]:
+    """Which backends take an operator of the model."""
+    found: dict[tuple[str, str, int], frozenset[int]] = {}
+    for number, one in enumerate(explanation.backends):
+        for key, operator in zip(_keys(one), one.operators, strict=True):
+            found.setdefault(key, frozenset())
+            found[key] |= {number} if operator.delegate is not None else set()
+    return found
+
+
+def _keys(one: Explained) -> Iterator[tuple[str, str, int]]:
+    """What an operator is called for every backend, as each gets a program of its own: the n-th of a module's."""
+    seen = Counter[tuple[str, str]]()
+    for operator in one.operators:
+        key = (operator.module, operator.operator)
+        seen[key] += 1
+        yield (*key, seen[key])
