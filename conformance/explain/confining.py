@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 from base64 import b64decode, b64encode
@@ -12,12 +13,14 @@ from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
+from npu_assay.conformance.backends import load_object
 from npu_assay.conformance.confined import Work, confined
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.explain.record import SCHEMA, Explained, Explanation, nothing
 from npu_assay.conformance.isolation.limits import Limits
 
 PT2E = "torchao.quantization.pt2e.quantize_pt2e"
+RARELY = (100_000, 20, 20)  # objects, and collections of the younger ones, between two collections of garbage
 TOLD, REFUSED, FILE = "told", "refused", "file"
 
 
@@ -64,7 +67,7 @@ def found(request: Request, workers: int) -> Found:
 
 
 def _warm(request: Request) -> None:
-    """Load torch, and what quantises, before a process is made for each backend.
+    """Load torch, what quantises, and the module of the model, before a process is made for each backend.
 
     Where torch is loaded, `confined` keeps its copy to one thread: processes with more wait for each other, and copies
     of those stand still.
@@ -74,6 +77,9 @@ def _warm(request: Request) -> None:
     if request.calibrate is not None:
         with suppress(ImportError):  # what it says is said where it is needed
             import_module(PT2E)
+    if ":" in request.model:
+        with suppress(Exception):  # the same
+            load_object("model", request.model)
     logging.disable(logging.NOTSET)
 
 
@@ -99,6 +105,8 @@ def _answer(request: Request, spec: str) -> dict[str, Any]:
 
 def _explained(request: Request, spec: str) -> dict[str, Any]:
     """In the process: the backend's part as JSON, and its file."""
+    gc.freeze()  # what was there before it began is not looked through again, at a tenth of the time
+    gc.set_threshold(*RARELY)
     try:
         from npu_assay.conformance.backends import load_backend
         from npu_assay.conformance.explain.explaining import How, explained

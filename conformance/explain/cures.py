@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, fx
 
+from npu_assay.conformance.explain.summary import short
+from npu_assay.partitioners.exir.ops import target_name
+
 CLIPPED = 0.01  # share of results outside of the range of their codes
 UNUSED = 1 / 8  # share of the range of the codes that results use
 POOR = 30.0  # dB of a layer that is worth a word; 8 bits of normally distributed numbers have about 40
+ROUNDED = 1  # code by which two roundings of one number may differ
 LARGE = 10.0  # times the median channel
 FIXED = ("softmax", "sigmoid", "tanh", "hardsigmoid")
 """Operators whose results have codes for their whole range, whatever they are."""
@@ -34,7 +38,9 @@ class Seen:
     """What one layer showed, over all inputs: powers of golden and errors, results that were clipped, their range.
 
     grid: the range of its codes. shared: whether its result has to have the quantisation of an operand. weights: real,
-    and whether their codes have one scale. infinite: whether a constant holds infinities.
+    and whether their codes have one scale. infinite: whether a constant holds infinities. apart: largest distance of
+    the device's codes from torch's on the same inputs, None where none are compared. joined: the layers before it that
+    are computed with it, as no codes stand between.
     """
 
     node: fx.Node
@@ -47,6 +53,8 @@ class Seen:
     shared: bool = False
     weights: dict[int, tuple[Tensor, bool]] = field(default_factory=dict)
     infinite: bool = False
+    apart: int | None = None
+    joined: tuple[str, ...] = ()
 
     @property
     def own(self) -> float | None:
@@ -70,6 +78,10 @@ def cures(seen: Seen) -> Iterator[str]:
     """What is wrong with the quantisation of a layer, and what would help; the gravest first."""
     if seen.infinite:
         yield "a constant holds infinities, which no code stands for: mask with a large finite number instead"
+    if seen.apart is not None and seen.apart > ROUNDED:
+        group = f" ({' and '.join((*seen.joined, seen.node.name))} together)" if seen.joined else ""
+        away = f"the device is up to {seen.apart} codes away from torch on the same inputs{group}"
+        yield f"{away}: see assay reduce --of wrong"
     own = seen.own
     if own is None or own > POOR or seen.power is None:
         return
@@ -88,7 +100,7 @@ def _of_the_range(seen: Seen, low: float, high: float) -> Iterator[str]:
     if clipped > CLIPPED:
         results = f"{100 * clipped:.0f} % of its results, from {seen.low:.4g} to {seen.high:.4g},"
         yield f"{results} lie outside {codes}: calibrate with inputs like these"
-    elif used < UNUSED and any(name in str(seen.node.target) for name in FIXED):
+    elif used < UNUSED and short(target_name(seen.node.target)) in FIXED:
         yield f"its results use {100 * used:.1f} % of {codes} whatever it computes: keep it in real numbers"
     elif used < UNUSED and not seen.shared:
         yield f"its results use {100 * used:.1f} % of {codes}: calibrate without inputs far from these"

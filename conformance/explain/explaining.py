@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.changes import smallest_change
+from npu_assay.conformance.explain.inside import codes_inside
 from npu_assay.conformance.explain.layers import infinite_of, layers_of
-from npu_assay.conformance.explain.lowered import Lowered, lower
+from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Inputs, Model, Quantised, quantise
 from npu_assay.conformance.explain.numbers import Outputs, compared
 from npu_assay.conformance.explain.record import Cause, Change, Explained, nothing
@@ -40,6 +42,7 @@ class How:
 
 CHANGED = 8  # causes for which a change is looked for
 RUNS = 4  # inputs that results are compared on
+LOOKS = 2  # inputs that layers are looked at with
 
 
 def explained(model: Model, backend: Backend, samples: Sequence[Inputs] | None, how: How) -> tuple[Explained, bytes]:
@@ -93,6 +96,16 @@ class _Measured:
     inputs: Sequence[Inputs]
     buffer: bytes = b""
 
+    @cached_property
+    def given(self) -> fx.GraphModule:
+        """The model, as it came."""
+        return _module(self.model.program)
+
+    @cached_property
+    def coded(self) -> fx.GraphModule:
+        """The quantised model."""
+        return self.given if self.quantised is None else _module(self.quantised.program)
+
     def told_of(self, one: Explained) -> Explained:
         """With the program's size, its memory, its results beside torch's, and its layers."""
         errors = []
@@ -117,20 +130,28 @@ class _Measured:
         flat = [pytree.tree_leaves(each) for each in self.inputs]
         runs: dict[str, list[Outputs]] = {"device": [_tensors(run_program(edge, each, runtimes)) for each in flat]}
         if self.quantised is not None:
-            runs["quantised"] = _called(self.quantised.program, self.inputs)
-        runs["torch" if self.model.is_quantised else "float"] = _called(self.model.program, self.inputs)
+            runs["quantised"] = _called(self.coded, self.inputs)
+        runs["torch" if self.model.is_quantised else "float"] = _called(self.given, self.inputs)
         return {"numbers": compared(runs)}
 
     def layers(self) -> dict[str, Any]:
-        """The layers of a model that was quantised here."""
-        if self.quantised is None:
+        """The layers of a quantised model."""
+        if self.quantised is None and not self.model.is_quantised:
             return {}
-        infinite = infinite_of(self.model.program)
-        return {"layers": layers_of(self.quantised.module, self.quantised.constants, infinite, self.inputs)}
+        constants = {} if self.quantised is None else self.quantised.constants
+        inputs = self.inputs[:LOOKS]
+        runs = list(zip(inputs, codes_inside(self.lowered.program, self.backend, inputs), strict=True))
+        made_of = origins(self.lowered.program)
+        return {"layers": layers_of(self.coded, constants, infinite_of(self.given), runs, made_of)}
 
 
-def _called(program: ExportedProgram, inputs: Sequence[Inputs]) -> list[Outputs]:
+def _module(program: ExportedProgram) -> fx.GraphModule:
     module = program.module()
+    assert isinstance(module, fx.GraphModule)
+    return module
+
+
+def _called(module: fx.GraphModule, inputs: Sequence[Inputs]) -> list[Outputs]:
     with torch.no_grad():
         return [_tensors(module(*each)) for each in inputs]
 

@@ -1,21 +1,22 @@
 """Where error enters: each layer of a quantised model by itself, against its float64 golden on the inputs that it gets.
 
 A layer's own error is that of its result, as those behind it read it, against the same operator in float64 on the same
-(already wrong) inputs and the weights as they were before they were quantised. What it inherits does not count.
+(already wrong) inputs and the weights as they were before they were quantised. What it inherits does not count. Where
+the device's codes are known, they are the results, and what the next layers get.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
-from torch.export import ExportedProgram
+from torch import Tensor, fx
 
-from npu_assay.conformance.explain.cures import Power, Seen, cures
+from npu_assay.conformance.explain.cures import ROUNDED, Power, Seen, cures
+from npu_assay.conformance.explain.inside import Codes
 from npu_assay.conformance.explain.origins import module_of, source_of
 from npu_assay.conformance.explain.record import Layer
 from npu_assay.conformance.outline import NO_WORK
@@ -46,10 +47,8 @@ def _behind_observers(argument: Any) -> fx.Node | None:
     return argument if isinstance(argument, fx.Node) and argument.op == "get_attr" else None
 
 
-def infinite_of(program: ExportedProgram) -> frozenset[str]:
+def infinite_of(module: fx.GraphModule) -> frozenset[str]:
     """The operators that take a constant with infinities, which no code stands for."""
-    module = program.module()
-    assert isinstance(module, fx.GraphModule)
     constants = constants_of(module)
     return frozenset(name for name, own in constants.items() if any(bool(c.isinf().any()) for c in own.values()))
 
@@ -63,13 +62,14 @@ class _Golden:
 
 
 class _Watched(fx.Interpreter):
-    """Runs a converted model, and each of its layers once more in float64."""
+    """Runs a quantised model, and each of its layers once more in float64. codes: what the device gave instead."""
 
     def __init__(self, module: fx.GraphModule, constants: Constants, infinite: frozenset[str]) -> None:
         super().__init__(module)
         self.constants, self.infinite = constants, infinite
         self.seen: dict[str, Seen] = {}
         self.golden: dict[fx.Node, _Golden] = {}
+        self.codes: Codes = {}
 
     def run_node(self, n: fx.Node) -> Any:
         """The node's value, as it is."""
@@ -78,11 +78,25 @@ class _Watched(fx.Interpreter):
             self._look_at(n, found)
         elif _is_dequantize(n):
             self._look_behind(n, found)
+        elif n.name in self.codes:
+            found = self._device(n, found)
         return found
+
+    def _device(self, node: fx.Node, found: Tensor) -> Tensor:
+        """The device's codes in place of torch's."""
+        codes = self.codes[node.name].to(found.dtype)
+        if found.numel():
+            seen = self._seen(layer := coded_by(node))
+            seen.apart = max(seen.apart or 0, int((codes.int() - found.int()).abs().max()))
+            seen.joined = tuple(dict.fromkeys(_joined(layer)))
+        return codes
+
+    def _seen(self, layer: fx.Node) -> Seen:
+        return self.seen.setdefault(layer.name, Seen(layer, infinite=layer.name in self.infinite))
 
     def _look_at(self, node: fx.Node, found: Tensor) -> None:
         """A layer: its golden; where nothing quantises its result, its error as well."""
-        seen = self.seen.setdefault(node.name, Seen(node, infinite=node.name in self.infinite))
+        seen = self._seen(node)
         golden = self._golden(node, seen) if node.op == "call_function" else _Golden(_wide(found), _wide(found))
         if golden is None or golden.real.shape != found.shape:
             return
@@ -131,6 +145,23 @@ def _wide(x: Any) -> Any:
 def _is_layer(node: fx.Node) -> bool:
     """Whether its results may be quantised: an operator that does more than to convert, or a model input."""
     return node.op == "placeholder" or (node.op == "call_function" and target_name(node.target) not in NO_WORK)
+
+
+def coded_by(quantize: fx.Node) -> fx.Node:
+    """The layer that a quantize node is part of: the one before it, or, where there are codes already, the next one."""
+    layer = quantize.args[0]
+    assert isinstance(layer, fx.Node)
+    while not _is_layer(layer) and quantize.users:
+        layer = quantize = next(iter(quantize.users))
+    return layer
+
+
+def _joined(layer: fx.Node) -> Iterator[str]:
+    """The operators that a layer's result is computed with since the last codes, the first one first."""
+    for each in layer.all_input_nodes:
+        if each.op == "call_function" and _is_layer(each):
+            yield from _joined(each)
+            yield each.name
 
 
 def _is_quantize(node: fx.Node) -> bool:
@@ -183,26 +214,48 @@ def _power(numbers: Tensor) -> Tensor:
 
 
 def layers_of(
-    converted: nn.Module, constants: Constants, infinite: frozenset[str], inputs: Sequence[Sequence[Any]]
+    module: fx.GraphModule,
+    constants: Constants,
+    infinite: frozenset[str],
+    runs: Sequence[tuple[Sequence[Any], Codes]],
+    operators: Mapping[str, tuple[str, ...]],
 ) -> tuple[Layer, ...]:
-    """The layers of a quantised model, those that add most of what is wrong first."""
-    assert isinstance(converted, fx.GraphModule)
-    watched = _Watched(converted, constants, infinite)
+    """The layers of a quantised program as a module, those that add most of what is wrong first.
+
+    constants: as they were before they were codes, where that is known. runs: inputs, and what the device made of them
+    inside, as far as that is known. operators: names of those in the lowered program, by the name of the layer.
+    """
+    watched = _Watched(module, constants, infinite)
     with torch.no_grad():
-        for each in inputs:
+        for inputs, codes in runs:
             watched.golden.clear()
-            watched.run(*each)
-    found = [_layer(seen) for seen in watched.seen.values() if seen.count]
+            watched.codes = codes
+            watched.run(*inputs)
+    found = [_layer(seen, operators.get(name, ())) for name, seen in watched.seen.items() if seen.count]
     return tuple(sorted(found, key=_worst))
 
 
-def _worst(layer: Layer) -> tuple[bool, float]:
-    return not layer.infinite, math.inf if layer.own is None else layer.own
+def _worst(layer: Layer) -> tuple[bool, bool, float]:
+    right = layer.apart is None or layer.apart <= ROUNDED
+    return not layer.infinite, right, math.inf if layer.own is None else layer.own
 
 
-def _layer(seen: Seen) -> Layer:
+def _layer(seen: Seen, operators: tuple[str, ...]) -> Layer:
     module, kind = module_of(seen.node)
     source, code = source_of(seen.node)
     name = target_name(seen.node.target) if seen.node.op == "call_function" else INPUT
     clipped = round(seen.clipped / seen.count, 4)
-    return Layer(seen.node.name, name, module, kind, source, code, seen.own, clipped, seen.infinite, tuple(cures(seen)))
+    return Layer(
+        seen.node.name,
+        name,
+        module,
+        kind,
+        source,
+        code,
+        operators,
+        seen.own,
+        seen.apart,
+        clipped,
+        seen.infinite,
+        tuple(cures(seen)),
+    )

@@ -12,7 +12,7 @@ from torch._higher_order_ops.executorch_call_delegate import executorch_call_del
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.explain.costs import first, macs, nbytes, sizes, values
-from npu_assay.conformance.explain.origins import module_of, source_of
+from npu_assay.conformance.explain.origins import marked, module_of, origin_of, source_of
 from npu_assay.conformance.explain.record import Delegate, Operator, Reason
 from npu_assay.conformance.outline import NO_WORK
 from npu_assay.conformance.partitioning import tags_of
@@ -72,9 +72,10 @@ class Lowered:
 def lower(exported: ExportedProgram, backend: Backend) -> Lowered:
     """Lower a model by the flow of `to_edge_transform_and_lower`. Raises what the backend and the export API raise."""
     watched = Watched(backend.partitioner())
-    manager = to_edge_transform_and_lower(
-        exported, list(backend.passes), [watched], details={backend.details.__name__: backend.details}
-    )
+    with marked(exported.graph):
+        manager = to_edge_transform_and_lower(
+            exported, list(backend.passes), [watched], details={backend.details.__name__: backend.details}
+        )
     program = watched.program
     assert program is not None, "a lowering that asked nobody"
     return Lowered(manager, program, operators_of(program, watched.reasons, manager.exported_program()))
@@ -85,7 +86,12 @@ def lower(exported: ExportedProgram, backend: Backend) -> Lowered:
 
 def computing(program: ExportedProgram) -> list[fx.Node]:
     """The nodes that do more than to convert."""
-    return [n for n in program.graph.nodes if n.op == "call_function" and target_name(n.target) not in NO_WORK]
+    return operators_in(program.graph)
+
+
+def operators_in(graph: fx.Graph) -> list[fx.Node]:
+    """The same of any graph."""
+    return [n for n in graph.nodes if n.op == "call_function" and target_name(n.target) not in NO_WORK]
 
 
 def operators_of(
@@ -125,6 +131,16 @@ def _operator(
         place,
         () if place is not None else reasons,
     )
+
+
+def origins(program: ExportedProgram) -> dict[str, tuple[str, ...]]:
+    """The operators of a lowered program by the name of each node that they were made of."""
+    found: dict[str, tuple[str, ...]] = {}
+    for node in computing(program):
+        name = origin_of(node)
+        if name is not None:
+            found[name] = (*found.get(name, ()), node.name)
+    return found
 
 
 def source_behind(node: fx.Node) -> fx.Node:

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.backends import load_object
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.explain.archives import read_program
 from npu_assay.conformance.explain.layers import Constants, constants_of
+from npu_assay.conformance.explain.lowered import operators_in
+from npu_assay.conformance.explain.origins import marked, origin_of
 from npu_assay.conformance.npy import NpyError, npy_arrays
 from npu_assay.conformance.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import target_name
@@ -156,13 +158,12 @@ def _placed(example: Inputs, tensors: Sequence[Tensor]) -> Inputs:
 
 @dataclass(frozen=True)
 class Quantised:
-    """A model after PT2E: exported, as the module that was exported, its constants before they were codes.
+    """A model after PT2E: exported, and its constants before they were codes, by the program's operators.
 
     warnings: what the backend's quantizer warned of.
     """
 
     program: ExportedProgram
-    module: fx.GraphModule
     constants: Constants
     warnings: tuple[str, ...]
 
@@ -183,9 +184,12 @@ def quantise(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantis
         _decide_once(prepared)
         constants = constants_of(prepared)
         converted = convert_pt2e(prepared)
-        program = torch.export.export(converted, model.inputs[0])
+        with marked(converted.graph):
+            program = torch.export.export(converted, model.inputs[0])
     told = dict.fromkeys(str(each.message) for each in caught if not each.category.__module__.startswith(LIBRARIES))
-    return Quantised(program, converted, constants, tuple(told))
+    names = {node.name: origin_of(node) or node.name for node in operators_in(program.graph)}
+    by_operator = {name: constants[before] for name, before in names.items() if before in constants}
+    return Quantised(program, by_operator, tuple(told))
 
 
 def _decide_once(prepared: nn.Module) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 
 from torch import fx
+from torch.fx.traceback import NodeSource
 
 FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in .+$')
 OWN = ("/torch/", "/torchao/", "/npu_assay/", "<eval_with_key>", "<string>")
 """Parts of the paths of files that no user wrote."""
+FROM, MARK = "from_node", "npu_assay.explain"
+"""Where torch keeps what a node was made of; and how a name is marked there."""
 WRAPPERS = ("torch.export.", "torch.fx.")
 """Classes of modules that export itself puts around the user's."""
 
@@ -28,6 +33,29 @@ def module_of(node: fx.Node) -> tuple[str, str]:
 def _path(path: str) -> str:
     """`L['self'].layers.0` as `layers.0`; `@1` marks a second call."""
     return re.sub(r"^L\['self'\]\.?|@\d+$", "", path).replace("_modules.", "")
+
+
+@contextmanager
+def marked(graph: fx.Graph) -> Iterator[None]:
+    """Within, what is made of the graph's nodes carries their names, see `origin_of`."""
+    before = {node: node.meta.get(FROM) for node in graph.nodes}
+    for node in graph.nodes:
+        node.meta[FROM] = [NodeSource(node, MARK)]
+    try:
+        yield
+    finally:
+        for node, behind in before.items():
+            node.meta.pop(FROM) if behind is None else node.meta.update({FROM: behind})
+
+
+def origin_of(node: fx.Node) -> str | None:
+    """The name of the node that this one was made of, in the graph that was `marked`."""
+    behind = node.meta.get(FROM)
+    while behind:
+        if behind[-1].pass_name == MARK:
+            return str(behind[-1].name)
+        behind = behind[-1].from_node
+    return None
 
 
 def source_of(node: fx.Node) -> tuple[str, str]:

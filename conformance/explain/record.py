@@ -122,10 +122,11 @@ class Comparison:
 class Layer:
     """A layer of a quantised model by itself: the error that it adds, apart from what it inherits.
 
-    own: power of its float64 golden on the inputs that it gets, over that of the difference, in dB, where every channel
-    counts alike; None where they are equal. clipped: share of its results outside of the range of their codes.
-    infinite: whether a constant of it holds infinities. cures: what is wrong with its quantisation, and what would
-    help.
+    name: of its node in the quantised program. operators: of the lowered program, those that compute it. own: power of
+    its float64 golden on the inputs that it gets, over that of the difference, in dB, where every channel counts alike;
+    None where they are equal. apart: largest distance, in codes, of the device's result from torch's on the same
+    inputs; None where no code is compared. clipped: share of its results outside of the range of their codes. infinite:
+    whether a constant of it holds infinities. cures: what is wrong with its quantisation, and what would help.
     """
 
     name: str
@@ -134,7 +135,9 @@ class Layer:
     kind: str
     source: str
     code: str
+    operators: tuple[str, ...]
     own: float | None
+    apart: int | None
     clipped: float
     infinite: bool
     cures: tuple[str, ...]
@@ -146,7 +149,7 @@ class Explained:
 
     quantised: whether the model was quantised for it here. error: why it was not lowered, or nothing ran; "" if it
     was. program, memory: bytes of the `.pte` file and of its planned arenas, None where there is none. layers: of a
-    model that was quantised here, those that add most error first. warnings: what its quantizer warned of.
+    quantised model, those that add most error first. warnings: what its quantizer warned of.
     """
 
     backend: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -50,11 +50,16 @@ def _templates() -> Environment:
     )
     environment.globals.update(policy=POLICY, colours=COLOURS, width=WIDTH, height=HEIGHT, top=MODEL)
     environment.globals.update(counted=counted, short=short, decibels=decibels, is_module=_is_module)
+    environment.globals.update(places_in=_places_in)
     return environment
 
 
 def _visible(value: Any) -> Any:
     return plain(value) if type(value) is str else value
+
+
+def _places_in(names: Sequence[str], places: Mapping[str, int]) -> list[int]:
+    return [places[name] for name in names if name in places]
 
 
 def _is_module(part: Module | Operator) -> bool:

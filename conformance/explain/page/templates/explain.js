@@ -44,9 +44,10 @@ function* facts(one) {
     if (cause.change && cause.change.operator === one.name) yield ["what if", cause.change.text];
     if (cause.hint) yield ["hint", cause.hint];
   }
-  const layer = backend().layers.find((each) => each.name === one.name);
+  const layer = backend().layers.find((each) => each.operators.includes(one.name));
   if (layer) {
     yield ["own error", layer.infinite ? "infinite" : layer.own === null ? "none" : `${layer.own.toFixed(1)} dB`];
+    if (layer.apart !== null) yield ["device", layer.apart ? `up to ${layer.apart} codes from torch` : "as torch"];
     if (layer.cures.length) yield ["cures", list(layer.cures)];
   }
 }

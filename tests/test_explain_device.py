@@ -1,0 +1,149 @@
+"""Error that a device adds is told of the layer that adds it: every fault of the catalogue that shows in one model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+
+import pytest
+
+pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional
+
+import npu_assay
+from npu_assay.conformance.explain.cures import ROUNDED
+from npu_assay.conformance.explain.explaining import How
+from npu_assay.conformance.explain.inside import Codes, codes_inside
+from npu_assay.conformance.explain.layers import coded_by, layers_of
+from npu_assay.conformance.explain.lowered import Lowered, lower, origins
+from npu_assay.conformance.explain.models import Quantised, model_of, quantise
+from npu_assay.conformance.explain.record import Layer
+from npu_assay.partitioners.exir import Backend
+from npu_assay.partitioners.neutron import backend
+from npu_assay.partitioners.neutron.faults.catalogue import catalogue
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torchao"),
+    pytest.mark.filterwarnings("ignore:must run observer before calling calculate_qparams:UserWarning"),
+]
+
+
+class Many(nn.Module):
+    """Operators of most kinds that Neutron takes, one after the other, on images that are not square."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.head = nn.Conv2d(8, 16, 3, stride=(1, 2), padding=1), nn.Linear(16, 8)
+        self.depthwise = nn.Conv2d(16, 16, 3, padding=(1, 2), groups=16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.depthwise(self.conv(x)).relu()
+        y = functional.max_pool2d(torch.cat([y.abs(), y], 1)[:, 8:24], 2, stride=1)
+        y = functional.pad(torch.tanh(y) + torch.sigmoid(y), (1, 0, 0, 1))
+        y = functional.leaky_relu(y.neg()).clamp(-1, 0).mean((2, 3), keepdim=True)
+        return torch.softmax(self.head(y.flatten(1)), -1)
+
+
+@cache
+def inputs() -> list[tuple[Tensor]]:
+    generator = torch.Generator().manual_seed(1)
+    return [(torch.randn(1, 8, 9, 12, generator=generator),) for _ in range(3)]
+
+
+@cache
+def quantised() -> tuple[Quantised, Lowered]:
+    model = model_of(torch.export.export(Many().eval(), inputs()[0]), inputs())
+    found = quantise(model, How().quantizer(backend), inputs())
+    return found, lower(found.program, backend)
+
+
+def inside(device: Backend) -> Codes:
+    return codes_inside(quantised()[1].program, device, inputs()[:1])[0]
+
+
+def layers(codes: Codes) -> Mapping[str, Layer]:
+    found, lowered = quantised()
+    module = found.program.module()
+    assert isinstance(module, fx.GraphModule)
+    made = layers_of(module, found.constants, frozenset(), [(inputs()[0], codes)], origins(lowered.program))
+    return {layer.name: layer for layer in made}
+
+
+def quantized_in_order() -> list[tuple[str, str]]:
+    """Each quantize node, in the order of the program, and its layer."""
+    codes = inside(backend)
+    return [(node.name, coded_by(node).name) for node in quantised()[0].program.graph.nodes if node.name in codes]
+
+
+def test_a_right_device_is_never_away_from_torch() -> None:
+    found = layers(inside(backend))
+    compared = {name: layer.apart for name, layer in found.items() if layer.apart is not None}
+    assert set(compared) == {layer for _, layer in quantized_in_order()} and max(compared.values()) <= ROUNDED
+    assert not [cure for layer in found.values() for cure in layer.cures if "the device" in cure]
+
+
+def faulty() -> dict[str, Codes]:
+    """What the faults of the catalogue compute, where nothing raises and something is otherwise."""
+    found = {}
+    for fault in catalogue(backend):
+        with suppress(Exception):  # a compiler or a device that notices
+            found[fault.name] = inside(fault.backend)
+    right = inside(backend)
+    return {name: codes for name, codes in found.items() if any(not codes[key].equal(right[key]) for key in right)}
+
+
+def test_the_layer_is_that_where_the_device_goes_wrong() -> None:
+    """The first layer that is otherwise still gets right inputs.
+
+    It is told where it is 3 codes off, as two right roundings may be 1 apart; none before it is.
+    """
+    right, order, named = inside(backend), quantized_in_order(), 0
+    for fault, codes in faulty().items():
+        found = layers(codes)
+        told = {layer for _, layer in order if any("the device" in cure for cure in found[layer].cures)}
+        place = next(place for place, (name, _) in enumerate(order) if not codes[name].equal(right[name]))
+        name, first = order[place]
+        still_right = {layer for _, layer in order[:place]} - {layer for _, layer in order[place:]}
+        assert not told & still_right, fault
+        if int((codes[name].int() - right[name].int()).abs().max()) >= 3:
+            assert first in told, (fault, first, told)
+            named += 1
+    assert named >= 15
+
+
+# ------------------------------------------------------------------------------------ models that come quantised
+
+
+def test_a_model_that_comes_quantised_has_layers_too() -> None:
+    program = quantised()[0].program
+    one = npu_assay.explain(program, ["neutron"], inputs=inputs()).backends[0]
+    assert one.error == "" and not one.quantised
+    known = {operator.name for operator in one.operators}
+    assert {name for layer in one.layers for name in layer.operators} <= known
+    quantized = {layer for _, layer in quantized_in_order()}
+    assert {layer.name for layer in one.layers if layer.apart is not None} == quantized
+    here = layers(inside(backend))
+    for layer in one.layers:
+        if here[layer.name].operator in ("aten.tanh.default", "aten.softmax.int"):
+            assert layer.own == pytest.approx(here[layer.name].own, abs=3)  # of two inputs, not one
+
+
+def test_every_layer_is_some_operator_of_the_lowered_program() -> None:
+    found, lowered = layers(inside(backend)), quantised()[1]
+    made = [name for layer in found.values() for name in layer.operators]
+    assert len(made) == len(set(made)) and set(made) == {one.name for one in lowered.operators}
+
+
+def test_what_came_from_where_is_not_kept_in_the_users_program() -> None:
+    program = torch.export.export(Many().eval(), inputs()[0])
+    before = [dict(node.meta) for node in program.graph.nodes]
+    npu_assay.explain(program, ["neutron"], inputs())
+    assert [{k: id(v) for k, v in node.meta.items()} for node in program.graph.nodes] == [
+        {k: id(v) for k, v in meta.items()} for meta in before
+    ]
