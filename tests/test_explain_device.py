@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from functools import cache
 
 import pytest
@@ -12,17 +13,19 @@ pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
 import torch
 from torch import Tensor, fx, nn
+from torch.export import ExportedProgram
 from torch.nn import functional
 
 import npu_assay
 from npu_assay.conformance.explain.cures import ROUNDED
 from npu_assay.conformance.explain.explaining import How
-from npu_assay.conformance.explain.inside import Codes, codes_inside
+from npu_assay.conformance.explain.inside import Codes, codes_inside, is_code
 from npu_assay.conformance.explain.layers import coded_by, layers_of
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Quantised, model_of, quantise
 from npu_assay.conformance.explain.record import Layer
 from npu_assay.partitioners.exir import Backend
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 from npu_assay.partitioners.neutron import backend
 from npu_assay.partitioners.neutron.faults.catalogue import catalogue
 
@@ -147,3 +150,88 @@ def test_what_came_from_where_is_not_kept_in_the_users_program() -> None:
     assert [{k: id(v) for k, v in node.meta.items()} for node in program.graph.nodes] == [
         {k: id(v) for k, v in meta.items()} for meta in before
     ]
+
+
+# ------------------------------------------------------------------------------------ scales that are off
+
+
+class Attends(nn.Module):
+    """An encoder layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.q, self.k, self.v, self.out = (nn.Linear(32, 32) for _ in range(4))
+        self.up, self.down, self.norm = nn.Linear(32, 64), nn.Linear(64, 32), nn.LayerNorm(32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = self.q(x) @ self.k(x).transpose(1, 2) / 5.6
+        x = x + self.out(scores.softmax(-1) @ self.v(x))
+        y: Tensor = self.down(torch.relu(self.up(self.norm(x))))
+        return x + y
+
+
+class Separable(nn.Module):
+    """Depthwise and pointwise convolutions, and a classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.stem, self.head = nn.Conv2d(1, 32, (10, 4), 2, (5, 1)), nn.Linear(32, 12)
+        self.depthwise = nn.ModuleList(nn.Conv2d(32, 32, 3, padding=1, groups=32) for _ in range(3))
+        self.pointwise = nn.ModuleList(nn.Conv2d(32, 32, 1) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.stem(x))
+        for depthwise, pointwise in zip(self.depthwise, self.pointwise, strict=True):
+            x = torch.relu(pointwise(torch.relu(depthwise(x))))
+        return self.head(x.mean((2, 3)))  # type: ignore[no-any-return]
+
+
+FIXED = ("softmax", "sigmoid", "tanh")  # whose scales backends do not choose
+
+
+def scaled(program: ExportedProgram, name: str, factor: float) -> tuple[ExportedProgram, str]:
+    """The program with the scale of some codes off by a factor, and the layer whose codes they are."""
+    program = deepcopy(program)
+    node = next(node for node in program.graph.nodes if node.name == name)
+    for each in (node, *node.users):
+        if target_name(each.target) in QUANTIZE | DEQUANTIZE:
+            each.args = (each.args[0], float(each.args[1]) * factor, *each.args[2:])
+    return program, coded_by(node).name
+
+
+def noise(program: ExportedProgram, wanted: ExportedProgram, samples: Sequence[tuple[Tensor]]) -> float:
+    """Power of what is wrong with a program's results."""
+    given, right = program.module(), wanted.module()
+    with torch.no_grad():
+        return sum(float(((given(*each) - right(*each)).double() ** 2).sum()) for each in samples)
+
+
+@pytest.mark.parametrize("factor", [1 / 8, 16.0], ids=["clipped", "coarse"])
+@pytest.mark.parametrize(("model", "shape"), [(Attends, (1, 8, 32)), (Separable, (1, 1, 49, 10))])
+def test_a_scale_that_is_off_is_found_wherever_it_is(
+    model: type[nn.Module], shape: tuple[int, ...], factor: float
+) -> None:
+    """Every scale of two models, one at a time, that makes the results worse by at least 3 dB.
+
+    The first layer is the one with that scale in at least 90 %.
+    """
+    generator = torch.Generator().manual_seed(2)
+    samples = [(torch.randn(shape, generator=generator),) for _ in range(4)]
+    plain = model_of(torch.export.export(model().eval(), samples[0]), samples)
+    program = quantise(plain, How().quantizer(backend), samples).program
+    usual, asked, missed = noise(program, plain.program, samples), 0, []
+    for node in [node for node in program.graph.nodes if is_code(node)]:
+        if any(word in str(coded_by(node).target) for word in FIXED):
+            continue
+        changed, layer = scaled(program, node.name, factor)
+        if noise(changed, plain.program, samples) < 2 * usual:
+            continue
+        module, asked = changed.module(), asked + 1
+        assert isinstance(module, fx.GraphModule)
+        first = layers_of(module, {}, frozenset(), [(each, {}) for each in samples], {})[0].name
+        if first != layer:
+            missed.append((layer, first))
+    print(f"{asked} scales, {len(missed)} missed")
+    assert asked >= 3 and len(missed) <= 0.1 * asked, missed

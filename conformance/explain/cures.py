@@ -15,6 +15,7 @@ CLIPPED = 0.01  # share of results outside of the range of their codes
 UNUSED = 1 / 8  # share of the range of the codes that results use
 POOR = 30.0  # dB of a layer that is worth a word; 8 bits of normally distributed numbers have about 40
 ROUNDED = 1  # code by which two roundings of one number may differ
+SEEN = 45.0  # dB below the results of the model, where an error is as small as the rounding of results to 8 bits
 LARGE = 10.0  # times the median channel
 FIXED = ("softmax", "sigmoid", "tanh", "hardsigmoid")
 """Operators whose results have codes for their whole range, whatever they are."""
@@ -40,7 +41,7 @@ class Seen:
     grid: the range of its codes. shared: whether its result has to have the quantisation of an operand. weights: real,
     and whether their codes have one scale. infinite: whether a constant holds infinities. apart: largest distance of
     the device's codes from torch's on the same inputs, None where none are compared. joined: the layers before it that
-    are computed with it, as no codes stand between.
+    are computed with it, as no codes stand between. effect: see `Layer`; infinite for none.
     """
 
     node: fx.Node
@@ -54,7 +55,18 @@ class Seen:
     weights: dict[int, tuple[Tensor, bool]] = field(default_factory=dict)
     infinite: bool = False
     apart: int | None = None
+    effect: float | None = None
     joined: tuple[str, ...] = ()
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether the device computes it otherwise than by another rounding."""
+        return self.apart is not None and self.apart > ROUNDED
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether its codes are for its whole range, whatever its results are."""
+        return short(target_name(self.node.target)) in FIXED
 
     @property
     def own(self) -> float | None:
@@ -78,7 +90,7 @@ def cures(seen: Seen) -> Iterator[str]:
     """What is wrong with the quantisation of a layer, and what would help; the gravest first."""
     if seen.infinite:
         yield "a constant holds infinities, which no code stands for: mask with a large finite number instead"
-    if seen.apart is not None and seen.apart > ROUNDED:
+    if seen.is_faulty:
         group = f" ({' and '.join((*seen.joined, seen.node.name))} together)" if seen.joined else ""
         away = f"the device is up to {seen.apart} codes away from torch on the same inputs{group}"
         yield f"{away}: see assay reduce --of wrong"
@@ -87,7 +99,8 @@ def cures(seen: Seen) -> Iterator[str]:
         return
     if seen.grid is not None:
         yield from _of_the_range(seen, *seen.grid)
-        yield from _of_channels(seen.power.signal.sqrt())
+        if not seen.is_fixed:
+            yield from _of_channels(seen.power.signal.sqrt())
     lost = decibels(seen.power.signal, seen.power.weights)
     if lost is not None and lost < own + 3:
         for real, per_tensor in seen.weights.values():
@@ -100,7 +113,7 @@ def _of_the_range(seen: Seen, low: float, high: float) -> Iterator[str]:
     if clipped > CLIPPED:
         results = f"{100 * clipped:.0f} % of its results, from {seen.low:.4g} to {seen.high:.4g},"
         yield f"{results} lie outside {codes}: calibrate with inputs like these"
-    elif used < UNUSED and short(target_name(seen.node.target)) in FIXED:
+    elif used < UNUSED and seen.is_fixed:
         yield f"its results use {100 * used:.1f} % of {codes} whatever it computes: keep it in real numbers"
     elif used < UNUSED and not seen.shared:
         yield f"its results use {100 * used:.1f} % of {codes}: calibrate without inputs far from these"

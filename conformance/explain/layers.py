@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 
-from npu_assay.conformance.explain.cures import ROUNDED, Power, Seen, cures
+from npu_assay.conformance.explain.cures import POOR, SEEN, Power, Seen, cures
+from npu_assay.conformance.explain.effects import Effects, effects_of
 from npu_assay.conformance.explain.inside import Codes
 from npu_assay.conformance.explain.origins import module_of, source_of
 from npu_assay.conformance.explain.record import Layer
@@ -70,6 +72,7 @@ class _Watched(fx.Interpreter):
         self.seen: dict[str, Seen] = {}
         self.golden: dict[fx.Node, _Golden] = {}
         self.codes: Codes = {}
+        self.errors: dict[str, Tensor] = {}
 
     def run_node(self, n: fx.Node) -> Any:
         """The node's value, as it is."""
@@ -102,7 +105,7 @@ class _Watched(fx.Interpreter):
             return
         self.golden[node] = golden
         if not any(_is_quantize(user) for user in node.users):
-            _add(seen, golden, found)
+            self._add(seen, golden, found)
 
     def _golden(self, node: fx.Node, seen: Seen) -> _Golden | None:
         args, kwargs = self.fetch_args_kwargs_from_env(node)
@@ -129,7 +132,11 @@ class _Watched(fx.Interpreter):
             seen, golden = self.seen[layer.name], self.golden.pop(layer)
             seen.grid = _range(quantize)
             seen.shared = any(_range(each) == seen.grid for each in layer.all_input_nodes if _is_dequantize(each))
-            _add(seen, golden, found)
+            self._add(seen, golden, found)
+
+    def _add(self, seen: Seen, golden: _Golden, found: Tensor) -> None:
+        self.errors[seen.node.name] = _away(golden.real, _wide(found))
+        _add(seen, golden, found)
 
 
 def _computed(node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -225,19 +232,38 @@ def layers_of(
     constants: as they were before they were codes, where that is known. runs: inputs, and what the device made of them
     inside, as far as that is known. operators: names of those in the lowered program, by the name of the layer.
     """
-    watched = _Watched(module, constants, infinite)
-    with torch.no_grad():
-        for inputs, codes in runs:
-            watched.golden.clear()
-            watched.codes = codes
+    watched, effects = _Watched(module, constants, infinite), list[Effects]()
+    for inputs, codes in runs:
+        watched.golden.clear()
+        watched.errors.clear()
+        watched.codes = codes
+        with torch.no_grad():
             watched.run(*inputs)
-    found = [_layer(seen, operators.get(name, ())) for name, seen in watched.seen.items() if seen.count]
-    return tuple(sorted(found, key=_worst))
+        with suppress(RuntimeError):  # no derivative
+            effects.append(effects_of(module, inputs, watched.errors))
+    for name, seen in watched.seen.items():
+        seen.effect = _effect(effects, name)
+    worst = sorted((seen for seen in watched.seen.values() if seen.count), key=_worst)
+    return tuple(_layer(seen, operators.get(seen.node.name, ())) for seen in worst)
 
 
-def _worst(layer: Layer) -> tuple[bool, bool, float]:
-    right = layer.apart is None or layer.apart <= ROUNDED
-    return not layer.infinite, right, math.inf if layer.own is None else layer.own
+def _effect(effects: Sequence[Effects], name: str) -> float | None:
+    """Power of the model's results over that of a layer's error in them, in dB; None where that is not known."""
+    known = [each for each in effects if name in each.noise]
+    signal, noise = sum(each.signal for each in known), sum(each.noise[name] for each in known)
+    if signal <= 0:
+        return None
+    return round(10 * math.log10(signal / noise), 2) if noise > 0 else math.inf
+
+
+def _worst(seen: Seen) -> tuple[bool, bool, bool, bool, float]:
+    """Infinities, faults of the device, layers that lose much, all others.
+
+    Of these, what is seen in the results by how much, and then the rest by its own error.
+    """
+    own = math.inf if seen.own is None else seen.own
+    error = own if seen.effect is None or seen.effect >= SEEN else seen.effect
+    return not seen.infinite, not seen.is_faulty, own >= POOR, error is own, error
 
 
 def _layer(seen: Seen, operators: tuple[str, ...]) -> Layer:
@@ -253,6 +279,7 @@ def _layer(seen: Seen, operators: tuple[str, ...]) -> Layer:
         source,
         code,
         operators,
+        None if seen.effect is None or math.isinf(seen.effect) else seen.effect,
         seen.own,
         seen.apart,
         clipped,

@@ -122,11 +122,13 @@ class Comparison:
 class Layer:
     """A layer of a quantised model by itself: the error that it adds, apart from what it inherits.
 
-    name: of its node in the quantised program. operators: of the lowered program, those that compute it. own: power of
-    its float64 golden on the inputs that it gets, over that of the difference, in dB, where every channel counts alike;
-    None where they are equal. apart: largest distance, in codes, of the device's result from torch's on the same
-    inputs; None where no code is compared. clipped: share of its results outside of the range of their codes. infinite:
-    whether a constant of it holds infinities. cures: what is wrong with its quantisation, and what would help.
+    name: of its node in the quantised program. operators: of the lowered program, those that compute it. effect: power
+    of the model's results over what the layer's error makes of them, to first order, in dB; None where it has none, or
+    torch has no derivative. own: power of its float64 golden on the inputs that it gets, over that of the difference,
+    in dB, where every channel counts alike; None where they are equal. apart: largest distance, in codes, of the
+    device's result from torch's on the same inputs; None where no code is compared. clipped: share of its results
+    outside of the range of their codes. infinite: whether a constant of it holds infinities. cures: what is wrong with
+    its quantisation, and what would help.
     """
 
     name: str
@@ -136,6 +138,7 @@ class Layer:
     source: str
     code: str
     operators: tuple[str, ...]
+    effect: float | None
     own: float | None
     apart: int | None
     clipped: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from npu_assay.conformance.explain.record import Comparison, Explained, Explanation, Operator
+from npu_assay.conformance.explain.record import Comparison, Explained, Explanation, Layer, Operator
 
 MODEL = "(model)"
 
@@ -49,9 +49,10 @@ def _compared(numbers: Iterable[Comparison], given: str, wanted: str) -> str:
     return "equal" if not found.largest else "-" if found.sqnr is None else f"{found.sqnr:.1f} dB"
 
 
-def decibels(own: float | None) -> str:
-    """A layer's own error in words."""
-    return "equal" if own is None else f"{own:.1f} dB"
+def added(one: Layer) -> str:
+    """What a layer adds in words: at the results, where that is known, and by itself."""
+    own = "none" if one.own is None else f"{one.own:.1f} dB"
+    return own if one.effect is None else f"{one.effect:.1f} dB, {own}"
 
 
 def short(operator: str) -> str:

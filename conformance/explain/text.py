@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.tree import Tree
 
+from npu_assay.conformance.explain.cures import SEEN
 from npu_assay.conformance.explain.record import Cause, Explained, Explanation, Layer, Operator
-from npu_assay.conformance.explain.summary import MODEL, Module, decibels, module_tree, short, summary_rows
+from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
 from npu_assay.conformance.inspect_text import print_table
 from npu_assay.conformance.plain import counted, plain
 
@@ -19,7 +20,6 @@ SHOWN = 6  # operators of a cause
 CAUSES = 12
 LAYERS = 5
 PLACE = 84  # characters
-QUIET = 60.0  # dB: no more than a rounding of 8 bits adds
 
 
 def print_explanation(console: Console, explanation: Explanation) -> None:
@@ -79,11 +79,17 @@ def cause_lines(number: int, cause: Cause, known: dict[str, Operator]) -> Iterat
 
 def layer_lines(layers: Sequence[Layer]) -> Iterator[str]:
     """The layers that add most error, and what would help."""
-    worst = [one for one in layers if one.infinite or one.cures or (one.own is not None and one.own < QUIET)][:LAYERS]
-    if worst:
-        yield "error enters (a layer's own, apart from what it inherits):"
-    for one in worst:
-        yield f"  {'infinite' if one.infinite else decibels(one.own)}  {place(one)}"
+    told = [one for one in layers if one.infinite or one.cures or (one.effect is not None and one.effect < SEEN)]
+    seen = [one for one in told if one.infinite or one.effect is None or one.effect < SEEN]
+    yield from _listed("error enters (what a layer adds: at the results of the model, and by itself):", seen)
+    yield from _listed("and where it is hardly seen in the results:", [one for one in told if one not in seen])
+
+
+def _listed(title: str, layers: Sequence[Layer]) -> Iterator[str]:
+    if layers:
+        yield title
+    for one in layers[:LAYERS]:
+        yield f"  {'infinite' if one.infinite else added(one)}  {place(one)}"
         yield from (f"    {cure}" for cure in one.cures)
 
 

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from npu_assay.conformance.explain.page.drawing import HEIGHT, WIDTH, drawing_of
 from npu_assay.conformance.explain.record import Explained, Explanation, Operator
-from npu_assay.conformance.explain.summary import MODEL, Module, decibels, module_tree, short, summary_rows
+from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
 from npu_assay.conformance.plain import counted, plain
 
 COLOURS = 6
@@ -49,7 +49,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(policy=POLICY, colours=COLOURS, width=WIDTH, height=HEIGHT, top=MODEL)
-    environment.globals.update(counted=counted, short=short, decibels=decibels, is_module=_is_module)
+    environment.globals.update(counted=counted, short=short, added=added, is_module=_is_module)
     environment.globals.update(places_in=_places_in)
     return environment
 

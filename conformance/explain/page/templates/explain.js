@@ -46,6 +46,7 @@ function* facts(one) {
   }
   const layer = backend().layers.find((each) => each.operators.includes(one.name));
   if (layer) {
+    if (layer.effect !== null) yield ["at results", `${layer.effect.toFixed(1)} dB`];
     yield ["own error", layer.infinite ? "infinite" : layer.own === null ? "none" : `${layer.own.toFixed(1)} dB`];
     if (layer.apart !== null) yield ["device", layer.apart ? `up to ${layer.apart} codes from torch` : "as torch"];
     if (layer.cures.length) yield ["cures", list(layer.cures)];
