@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, QUANTIZE, QUANTIZE_DYNAMIC, target_name
 
-DIRECTIONS = 8
+DIRECTIONS = 4
 """Random directions of the results along which errors are followed back; their mean is the power at the results."""
 CONVERTING = QUANTIZE | DEQUANTIZE | QUANTIZE_DYNAMIC | DEQUANTIZE_DYNAMIC
 

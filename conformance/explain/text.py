@@ -82,14 +82,17 @@ def layer_lines(layers: Sequence[Layer]) -> Iterator[str]:
     told = [one for one in layers if one.infinite or one.cures or (one.effect is not None and one.effect < SEEN)]
     seen = [one for one in told if one.infinite or one.effect is None or one.effect < SEEN]
     yield from _listed("error enters (what a layer adds: at the results of the model, and by itself):", seen)
-    yield from _listed("and where it is hardly seen in the results:", [one for one in told if one not in seen])
+    yield from _listed(
+        "error that is hardly seen in the results (there, and by itself):", [one for one in told if one not in seen]
+    )
 
 
 def _listed(title: str, layers: Sequence[Layer]) -> Iterator[str]:
     if layers:
         yield title
     for one in layers[:LAYERS]:
-        yield f"  {'infinite' if one.infinite else added(one)}  {place(one)}"
+        lost = "infinite" if one.infinite else added(one)
+        yield f"  {lost}  {shorten(place(one), PLACE - len(lost))}"
         yield from (f"    {cure}" for cure in one.cures)
 
 

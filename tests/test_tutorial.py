@@ -1,0 +1,74 @@
+"""docs/tutorial.md and docs/lowering.md from top to bottom: files, changes, commands, and what they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
+
+DOCS = Path(__file__).parent.parent / "docs"
+BLOCK = re.compile(r"```python\n(.*?)```|^((?:    [^\n]*\n)+)", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"`(\w+\.py)`[^`]*:\s*$")
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command prints; the environment's programs come first."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def printed(lines: list[str], output: str) -> None:
+    """Each line stands in the output; `...` is anything, spaces are as many as there are."""
+    for line in lines:
+        pattern = r"\s+".join(re.escape(word).replace(r"\.\.\.", ".*") for word in line.split())
+        assert re.search(pattern, " ".join(output.split())), f"{line!r} is not in\n{output}"
+
+
+def replaced(block: str, folder: Path) -> None:
+    """A block of two lines without a file's name: in kws.py the second takes the place of the first."""
+    before, after = block.splitlines()
+    text = (folder / "kws.py").read_text()
+    assert text.count(before) == 1 and text.count("words=12") == 1
+    (folder / "kws.py").write_text(text.replace(before, after).replace("words=12", "words=16"))
+
+
+def test_the_tutorial(tmp_path: Path) -> None:
+    page, commands = (DOCS / "tutorial.md").read_text(), 0
+    for found in BLOCK.finditer(page):
+        code, lines = found.groups()
+        name = NAMED.search(page[: found.start()])
+        if code and name:
+            (tmp_path / name[1]).write_text(code)
+        elif code:
+            replaced(code, tmp_path)
+        else:
+            for part in lines.split("    $ ")[1:]:
+                command, *shown = part.strip().splitlines()
+                printed(shown, run(command, tmp_path))
+                commands += 1
+    assert commands == 9
+    assert {"explain.html", "explain.json"} == {path.name for path in (tmp_path / "kws").iterdir()}
+    assert "explain" in run(f"{sys.executable} part.py && echo explained", tmp_path)
+
+
+def test_the_page_on_lowering(tmp_path: Path) -> None:
+    page = (DOCS / "lowering.md").read_text()
+    code = "\n".join(code for code, _ in BLOCK.findall(page) if code)
+    (tmp_path / "page.py").write_text(code)
+    difference = re.search(r"largest difference: (\S+)", run(f"{sys.executable} page.py", tmp_path))
+    assert difference is not None and float(difference[1]) < 0.05
+    for command in re.findall(r"^    \$ (.*)$", page, re.MULTILINE):
+        assert run(command, tmp_path)
+    for backend in ("neutron import backend", "ethosu import ethos_u55 as backend"):
+        (tmp_path / "other.py").write_text(code.replace("xnnpack import backend", backend))
+        assert "largest difference" in run(f"{sys.executable} other.py", tmp_path)
