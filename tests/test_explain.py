@@ -376,6 +376,16 @@ def test_what_cannot_be_asked(arguments: list[str], message: str) -> None:
     assert result.output.startswith("assay: ") and result.output.count("\n") == 1
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_module_that_exits(processes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is loaded before a process is made for each backend, and once more there."""
+    (tmp_path / "model_that_exits.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    backends = ("--backend", "neutron", "--backend", "xnnpack")
+    result = run("model_that_exits:make", *backends, "-n", processes, code=2)
+    assert "model_that_exits" in result.output and result.output.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("array", "message"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -141,6 +142,13 @@ def test_every_layer_is_some_operator_of_the_lowered_program() -> None:
     found, lowered = layers(inside(backend)), quantised()[1]
     made = [name for layer in found.values() for name in layer.operators]
     assert len(made) == len(set(made)) and set(made) == {one.name for one in lowered.operators}
+
+
+def test_without_a_device_layers_are_those_of_torch() -> None:
+    blind = replace(backend, runtime=object())  # type: ignore[arg-type]  # a backend that cannot run what it compiles
+    one = npu_assay.explain(quantised()[0].program, [blind], inputs=inputs()).backends[0]
+    assert one.error.startswith("not run: ") and "layers as torch computes them: " in one.error
+    assert one.layers and {layer.apart for layer in one.layers} == {None}
 
 
 def test_what_came_from_where_is_not_kept_in_the_users_program() -> None:

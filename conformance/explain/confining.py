@@ -78,7 +78,7 @@ def _warm(request: Request) -> None:
         with suppress(ImportError):  # what it says is said where it is needed
             import_module(PT2E)
     if ":" in request.model:
-        with suppress(Exception):  # the same
+        with suppress(Exception, SystemExit):  # the same
             load_object("model", request.model)
     logging.disable(logging.NOTSET)
 

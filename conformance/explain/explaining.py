@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -95,6 +95,7 @@ class _Measured:
     backend: Backend
     inputs: Sequence[Inputs]
     buffer: bytes = b""
+    errors: list[str] = field(default_factory=list)
 
     @cached_property
     def given(self) -> fx.GraphModule:
@@ -108,13 +109,12 @@ class _Measured:
 
     def told_of(self, one: Explained) -> Explained:
         """With the program's size, its memory, its results beside torch's, and its layers."""
-        errors = []
         for what, measure in (("no program file", self.file), ("not run", self.numbers), ("layers", self.layers)):
             try:
                 one = replace(one, **measure())
             except Exception as error:  # noqa: BLE001  (a device may raise anything)
-                errors.append(f"{what}: {told(error)}")
-        return replace(one, error="; ".join(errors))
+                self.errors.append(f"{what}: {told(error)}")
+        return replace(one, error="; ".join(self.errors))
 
     def file(self) -> dict[str, Any]:
         """The sizes of the `.pte` file and of its arenas."""
@@ -140,7 +140,12 @@ class _Measured:
             return {}
         constants = {} if self.quantised is None else self.quantised.constants
         inputs = self.inputs[:LOOKS]
-        runs = list(zip(inputs, codes_inside(self.lowered.program, self.backend, inputs), strict=True))
+        try:
+            codes = codes_inside(self.lowered.program, self.backend, inputs)
+        except Exception as error:  # noqa: BLE001  (the same)
+            self.errors.append(f"layers as torch computes them: {told(error)}")
+            codes = [{} for _ in inputs]
+        runs = list(zip(inputs, codes, strict=True))
         made_of = origins(self.lowered.program)
         return {"layers": layers_of(self.coded, constants, infinite_of(self.given), runs, made_of)}
 

@@ -90,7 +90,7 @@ class _Watched(fx.Interpreter):
         codes = self.codes[node.name].to(found.dtype)
         if found.numel():
             seen = self._seen(layer := coded_by(node))
-            seen.apart = max(seen.apart or 0, int((codes.int() - found.int()).abs().max()))
+            seen.apart = max(seen.apart or 0, int((codes.long() - found.long()).abs().max()))
             seen.joined = tuple(dict.fromkeys(_joined(layer)))
         return codes
 
@@ -262,8 +262,9 @@ def _worst(seen: Seen) -> tuple[bool, bool, bool, bool, float]:
     Of these, what is seen in the results by how much, and then the rest by its own error.
     """
     own = math.inf if seen.own is None else seen.own
-    error = own if seen.effect is None or seen.effect >= SEEN else seen.effect
-    return not seen.infinite, not seen.is_faulty, own >= POOR, error is own, error
+    effect = math.inf if seen.effect is None else seen.effect
+    hidden = effect >= SEEN
+    return not seen.infinite, not seen.is_faulty, own >= POOR, hidden, own if hidden else effect
 
 
 def _layer(seen: Seen, operators: tuple[str, ...]) -> Layer:
