@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def plain(text: str) -> str:
     """Control characters, line ends among them, and what turns the direction of text, as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def visible(value: Any) -> Any:
+    """What a template writes: text as `plain` gives it, all else (marked text among it) as it is."""
+    return plain(value) if type(value) is str else value
 
 
 def plain_lines(text: str) -> str:

@@ -21,6 +21,7 @@ import torch
 from click.testing import CliRunner, Result
 from planted import PLANTED, Planted
 from planted_numbers import NUMERIC, Numeric
+from quantizing import QUANTIZES
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -36,12 +37,7 @@ from npu_assay.conformance.outline import NO_WORK
 from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.ops import target_name
 
-# torch's own export code and torchao call deprecated torch functions; nothing here can change that.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torchao"),
-    pytest.mark.filterwarnings("ignore:must run observer before calling calculate_qparams:UserWarning"),
-]
+pytestmark = QUANTIZES
 TESTS = Path(__file__).parent
 
 
@@ -378,7 +374,7 @@ def test_what_cannot_be_asked(arguments: list[str], message: str) -> None:
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_module_that_exits(processes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is loaded before a process is made for each backend, and once more there."""
+    """Whoever asks gets one line, in one process or several."""
     (tmp_path / "model_that_exits.py").write_text("raise SystemExit(3)\n")
     monkeypatch.chdir(tmp_path)
     backends = ("--backend", "neutron", "--backend", "xnnpack")

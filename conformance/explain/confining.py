@@ -13,14 +13,13 @@ from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
-from npu_assay.conformance.backends import load_object
 from npu_assay.conformance.confined import Work, confined
 from npu_assay.conformance.errors import UsageError
 from npu_assay.conformance.explain.record import SCHEMA, Explained, Explanation, nothing
 from npu_assay.conformance.isolation.limits import Limits
 
 PT2E = "torchao.quantization.pt2e.quantize_pt2e"
-RARELY = (100_000, 20, 20)  # objects, and collections of the younger ones, between two collections of garbage
+RARELY = (100_000, 20, 20)  # of gc.set_threshold: export makes many objects that live, and 7 % of the time went there
 TOLD, REFUSED, FILE = "told", "refused", "file"
 
 
@@ -67,7 +66,7 @@ def found(request: Request, workers: int) -> Found:
 
 
 def _warm(request: Request) -> None:
-    """Load torch, what quantises, and the module of the model, before a process is made for each backend.
+    """Load torch, and what quantises, before a process is made for each backend.
 
     Where torch is loaded, `confined` keeps its copy to one thread: processes with more wait for each other, and copies
     of those stand still.
@@ -77,9 +76,6 @@ def _warm(request: Request) -> None:
     if request.calibrate is not None:
         with suppress(ImportError):  # what it says is said where it is needed
             import_module(PT2E)
-    if ":" in request.model:
-        with suppress(Exception, SystemExit):  # the same
-            load_object("model", request.model)
     logging.disable(logging.NOTSET)
 
 
@@ -105,7 +101,7 @@ def _answer(request: Request, spec: str) -> dict[str, Any]:
 
 def _explained(request: Request, spec: str) -> dict[str, Any]:
     """In the process: the backend's part as JSON, and its file."""
-    gc.freeze()  # what was there before it began is not looked through again, at a tenth of the time
+    gc.freeze()  # torch is not searched for garbage again and again
     gc.set_threshold(*RARELY)
     try:
         from npu_assay.conformance.backends import load_backend

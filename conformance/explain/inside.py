@@ -38,8 +38,11 @@ def codes_inside(program: ExportedProgram, backend: Backend, inputs: Sequence[Se
     return [{name: results[place] for name, place in names if name is not None} for results in runs]
 
 
+def is_quantize(node: fx.Node) -> bool:
+    """Whether a node makes codes."""
+    return node.op == "call_function" and target_name(node.target) in QUANTIZE
+
+
 def is_code(node: fx.Node) -> bool:
-    """Whether a node makes codes by a scale that is known before the model runs."""
-    if node.op != "call_function" or target_name(node.target) not in QUANTIZE or len(node.args) < 2:
-        return False
-    return isinstance(node.args[1], float)
+    """Whether it makes them by a scale that is known before the model runs."""
+    return is_quantize(node) and len(node.args) > 1 and isinstance(node.args[1], float)

@@ -18,11 +18,11 @@ from torch import Tensor, fx
 
 from npu_assay.conformance.explain.cures import POOR, SEEN, Power, Seen, cures
 from npu_assay.conformance.explain.effects import Effects, effects_of
-from npu_assay.conformance.explain.inside import Codes
+from npu_assay.conformance.explain.inside import Codes, is_quantize
 from npu_assay.conformance.explain.origins import module_of, source_of
 from npu_assay.conformance.explain.record import Layer
 from npu_assay.conformance.outline import NO_WORK
-from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, target_name
 
 INPUT = "input"
 """Stands for the operator of a model input."""
@@ -104,7 +104,7 @@ class _Watched(fx.Interpreter):
         if golden is None or golden.real.shape != found.shape:
             return
         self.golden[node] = golden
-        if not any(_is_quantize(user) for user in node.users):
+        if not any(is_quantize(user) for user in node.users):
             self._add(seen, golden, found)
 
     def _golden(self, node: fx.Node, seen: Seen) -> _Golden | None:
@@ -125,7 +125,7 @@ class _Watched(fx.Interpreter):
     def _look_behind(self, node: fx.Node, found: Tensor) -> None:
         """A dequantize node: the result of a layer as others read it."""
         quantize = node.args[0]
-        if not isinstance(quantize, fx.Node) or not _is_quantize(quantize):
+        if not isinstance(quantize, fx.Node) or not is_quantize(quantize):
             return
         layer = quantize.args[0]
         if isinstance(layer, fx.Node) and layer in self.golden:
@@ -135,8 +135,9 @@ class _Watched(fx.Interpreter):
             self._add(seen, golden, found)
 
     def _add(self, seen: Seen, golden: _Golden, found: Tensor) -> None:
-        self.errors[seen.node.name] = _away(golden.real, _wide(found))
-        _add(seen, golden, found)
+        """Count what a layer gave beside what it had to."""
+        error = self.errors[seen.node.name] = _away(golden.real, _wide(found))
+        _count(seen, golden, error)
 
 
 def _computed(node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -171,10 +172,6 @@ def _joined(layer: fx.Node) -> Iterator[str]:
             yield each.name
 
 
-def _is_quantize(node: fx.Node) -> bool:
-    return node.op == "call_function" and target_name(node.target) in QUANTIZE
-
-
 def _is_dequantize(node: fx.Node) -> bool:
     return node.op == "call_function" and target_name(node.target) in DEQUANTIZE
 
@@ -192,10 +189,9 @@ def _range(quantize: fx.Node) -> tuple[float, float] | None:
     return scale * (low - zero), scale * (high - zero)
 
 
-def _add(seen: Seen, golden: _Golden, found: Tensor) -> None:
-    """Count what a layer gave beside what it had to."""
+def _count(seen: Seen, golden: _Golden, error: Tensor) -> None:
     real = golden.real
-    power = Power(_power(real), _power(_away(real, _wide(found))), _power(_away(real, golden.coded)))
+    power = Power(_power(real), _power(error), _power(_away(real, golden.coded)))
     seen.power = power if seen.power is None else seen.power.plus(power)
     seen.count += real.numel()
     if real.numel():

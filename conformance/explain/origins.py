@@ -38,14 +38,14 @@ def _path(path: str) -> str:
 @contextmanager
 def marked(graph: fx.Graph) -> Iterator[None]:
     """Within, what is made of the graph's nodes carries their names, see `origin_of`."""
-    before = {node: node.meta.get(FROM) for node in graph.nodes}
+    before = {node: node.meta for node in graph.nodes}
     for node in graph.nodes:
-        node.meta[FROM] = [NodeSource(node, MARK)]
+        node.meta = {**node.meta, FROM: [NodeSource(node, MARK)]}
     try:
         yield
     finally:
-        for node, behind in before.items():
-            node.meta.pop(FROM) if behind is None else node.meta.update({FROM: behind})
+        for node, meta in before.items():
+            node.meta = meta
 
 
 def origin_of(node: fx.Node) -> str | None:

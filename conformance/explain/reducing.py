@@ -20,6 +20,7 @@ from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.lowered import Watched, computing, lower, operators_of
 from npu_assay.conformance.explain.record import Operator
 from npu_assay.conformance.explain.single import Unspoken, alone
+from npu_assay.conformance.explain.summary import short
 from npu_assay.conformance.explain.text import place
 from npu_assay.conformance.graph import Fill, Graph, Quant, Value
 from npu_assay.conformance.isolation.forking import fork
@@ -75,7 +76,7 @@ def reduce(exported: ExportedProgram, backend: Backend, spec: str, what: str, na
     asking = Asking(backend, load_table(backend.table))
     parts = _left_out(exported, asking) if what == "undelegated" else _parts(exported, backend)
     for operator, graph in parts:
-        if name is not None and name not in (operator.operator, operator.operator.split(".")[1]):
+        if name is not None and name not in (operator.operator, short(operator.operator)):
             continue
         for simpler in _simpler(graph):
             if SHOWS[what](simpler, asking):

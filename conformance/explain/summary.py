@@ -56,8 +56,8 @@ def added(one: Layer) -> str:
 
 
 def short(operator: str) -> str:
-    """An operator's name without its namespace and overload: "conv2d"."""
-    return operator.removeprefix("aten.").partition(".")[0]
+    """An operator's name without its namespace and overload: "conv2d" of aten.conv2d.default."""
+    return operator.split(".")[1] if "." in operator else operator
 
 
 # ------------------------------------------------------------------------------------ modules

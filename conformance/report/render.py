@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from npu_assay.conformance.drift import FILE as DRIFT
 from npu_assay.conformance.drift import drift_text
 from npu_assay.conformance.drift_text import WORDS, counts_text, drift_markdown, place
-from npu_assay.conformance.plain import plain, plain_lines
+from npu_assay.conformance.plain import plain_lines, visible
 from npu_assay.conformance.report.data import CHECKS, Report, sentence
 from npu_assay.conformance.report.junit import junit
 from npu_assay.conformance.report.matrix import Tally
@@ -26,9 +26,7 @@ class Lines(str):
 
 def _visible(value: Any) -> Any:
     """What a template writes, without control characters; `safe` is for what this package made."""
-    if isinstance(value, Lines):
-        return plain_lines(value)
-    return plain(value) if type(value) is str else value
+    return plain_lines(value) if isinstance(value, Lines) else visible(value)
 
 
 def _in_markdown(value: Any) -> Any:

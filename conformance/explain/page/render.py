@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from npu_assay.conformance.explain.page.drawing import HEIGHT, WIDTH, drawing_of
 from npu_assay.conformance.explain.record import Explained, Explanation, Operator
 from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
-from npu_assay.conformance.plain import counted, plain
+from npu_assay.conformance.plain import counted, visible
 
 COLOURS = 6
 """Of backends, in explain.css; more backends have them again."""
@@ -22,7 +21,6 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 def page(explanation: Explanation) -> str:
     """The explanation as one HTML file that needs nothing else: graph, causes, layers, modules, search."""
-    others = _takers(explanation)
     return (
         _templates()
         .get_template("explain.html")
@@ -33,7 +31,7 @@ def page(explanation: Explanation) -> str:
             drawings=[drawing_of(one.operators) for one in explanation.backends],
             trees=[module_tree(one.operators) for one in explanation.backends],
             places_of=[{each.name: n for n, each in enumerate(one.operators)} for one in explanation.backends],
-            takers=[[others[key] for key in _keys(one)] for one in explanation.backends],
+            takers=_takers(explanation),
         )
     )
 
@@ -43,7 +41,7 @@ def _templates() -> Environment:
     environment = Environment(
         loader=PackageLoader("npu_assay.conformance.explain.page"),
         autoescape=True,
-        finalize=_visible,
+        finalize=visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -52,10 +50,6 @@ def _templates() -> Environment:
     environment.globals.update(counted=counted, short=short, added=added, is_module=_is_module)
     environment.globals.update(places_in=_places_in)
     return environment
-
-
-def _visible(value: Any) -> Any:
-    return plain(value) if type(value) is str else value
 
 
 def _places_in(names: Sequence[str], places: Mapping[str, int]) -> list[int]:
@@ -69,14 +63,15 @@ def _is_module(part: Module | Operator) -> bool:
 # ------------------------------------------------------------------------------------ the same operator elsewhere
 
 
-def _takers(explanation: Explanation) -> dict[tuple[str, str, int], frozenset[int]]:
-    """Which backends take an operator of the model."""
-    found: dict[tuple[str, str, int], frozenset[int]] = {}
+def _takers(explanation: Explanation) -> list[list[set[int]]]:
+    """For each operator of each backend's program the backends that take it, by their numbers."""
+    keys = [list(_keys(one)) for one in explanation.backends]
+    taking: dict[tuple[str, str, int], set[int]] = {key: set() for own in keys for key in own}
     for number, one in enumerate(explanation.backends):
-        for key, operator in zip(_keys(one), one.operators, strict=True):
-            found.setdefault(key, frozenset())
-            found[key] |= {number} if operator.delegate is not None else set()
-    return found
+        for key, operator in zip(keys[number], one.operators, strict=True):
+            if operator.delegate is not None:
+                taking[key].add(number)
+    return [[taking[key] for key in own] for own in keys]
 
 
 def _keys(one: Explained) -> Iterator[tuple[str, str, int]]:
