@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
 import torch
+from quantizing import QUANTIZES
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.nn import functional
@@ -30,11 +31,7 @@ from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 from npu_assay.partitioners.neutron import backend
 from npu_assay.partitioners.neutron.faults.catalogue import catalogue
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torchao"),
-    pytest.mark.filterwarnings("ignore:must run observer before calling calculate_qparams:UserWarning"),
-]
+pytestmark = QUANTIZES
 
 
 class Many(nn.Module):
@@ -154,7 +151,7 @@ def test_without_a_device_layers_are_those_of_torch() -> None:
 def test_what_came_from_where_is_not_kept_in_the_users_program() -> None:
     program = torch.export.export(Many().eval(), inputs()[0])
     before = [dict(node.meta) for node in program.graph.nodes]
-    npu_assay.explain(program, ["neutron"], inputs())
+    npu_assay.explain(program, ["neutron"], inputs=inputs())  # as it is: this program is lowered, no copy of it
     assert [{k: id(v) for k, v in node.meta.items()} for node in program.graph.nodes] == [
         {k: id(v) for k, v in meta.items()} for meta in before
     ]

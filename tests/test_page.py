@@ -12,16 +12,13 @@ import pytest
 pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
 from pages import HOSTILE, explanation, hostile
+from quantizing import QUANTIZES
 
 from npu_assay.conformance.explain.page import page
 from npu_assay.conformance.explain.page.drawing import HEIGHT, LONG, WIDTH, drawing_of
 from npu_assay.conformance.explain.record import Explanation, Operator, nothing
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torchao"),
-    pytest.mark.filterwarnings("ignore:must run observer before calling calculate_qparams:UserWarning"),
-]
+pytestmark = QUANTIZES
 
 
 def program(*inputs: tuple[int, ...]) -> list[Operator]:
@@ -114,6 +111,18 @@ def test_every_operator_is_in_the_graph_and_in_the_tree() -> None:
     assert (
         crossing == sum(edge.crosses for one in explanation().backends for edge in drawing_of(one.operators).edges) > 0
     )
+
+
+def test_dots_are_the_other_backends_that_take_it() -> None:
+    """The two programs have the same operators but for names, so a dot is where the other one has a delegate."""
+    first, second = explanation().backends
+    pairs = {(one.module, one.operator): one for one in second.operators}
+    shared = [(one, pairs[one.module, one.operator]) for one in first.operators if (one.module, one.operator) in pairs]
+    wanted = sum((one.delegate is not None) + (two.delegate is not None) for one, two in shared)
+    names = {(one.module, one.operator) for one in first.operators}
+    assert len(names) == len(first.operators) and len(pairs) == len(second.operators)
+    circles = [a for tag, a in parsed(page(explanation())).found if tag == "circle"]
+    assert len(circles) == wanted > len(shared) > 0
 
 
 def test_the_page_holds_the_explanation() -> None:

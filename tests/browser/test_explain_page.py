@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pages import explanation, hostile
+from quantizing import QUANTIZES
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
@@ -19,11 +20,7 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from npu_assay.conformance.explain.page import page
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torchao"),
-    pytest.mark.filterwarnings("ignore:must run observer before calling calculate_qparams:UserWarning"),
-]
+pytestmark = QUANTIZES
 QUIET = ("--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update")
 PHONE = {"width": 400, "height": 800, "deviceScaleFactor": 2, "mobile": True}
 
@@ -202,6 +199,9 @@ def test_a_phone(opened: Chrome) -> None:
         assert is_seen(opened, named("gelu")[0])
         details = one(opened, ".details")
         assert details.is_displayed() and details.rect["width"] <= 400
+        long = "arguments[0].append(...Array(99).fill('why ').map((text) => new Option(text)))"
+        opened.execute_script(long, details)
+        assert is_seen(opened, named("gelu")[0]), "the reasons cover the operator"
         shown = opened.execute_script("return arguments[0].getBoundingClientRect().bottom", details)
         assert shown <= opened.execute_script("return window.innerHeight") + 1
     finally:
