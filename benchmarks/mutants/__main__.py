@@ -8,14 +8,18 @@ import os
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
-from benchmarks.mutants.lines import Lines, executed
+from benchmarks.mutants.lines import Executed, Lines, executed
 from benchmarks.mutants.sites import Site, changed, sites
-from benchmarks.mutants.trials import Verdict, trial
+from benchmarks.mutants.trials import SNAPSHOT, TYPES, UNIT_TESTS, Judges, Verdict
+from benchmarks.mutants.types_checked import Checked
+from benchmarks.mutants.unit_tests import Tests, judged, traced
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.selection import all_cases
 from npu_assay.conformance.table import Table, load_table
@@ -28,7 +32,7 @@ VENDORS = {
     "ethos-u85": ("ethos_u85@1.5", ("ethosu", "common")),
 }
 PARTS = {"support": "rules", "configs": "rules", "partitioner.py": "rules", "patterns.py": "rules"}
-MOST = 300
+MOST = 1200
 """Cases that a mutant is tried on."""
 
 
@@ -75,23 +79,24 @@ def main() -> None:
     torch.set_num_threads(1)
     table = load_table(VENDORS[options.vendor][0])
     cases = all_cases(table)
-    lines = _lines(options.vendor, table, cases, out.with_suffix(".lines.json"))
+    found = _executed(options.vendor, table, cases, out.with_suffix(".lines.json"))
+    tests = traced(VENDORS[options.vendor][1], ROOT, files(options.vendor), out.with_suffix(".tests.json"))
+    work = Work(Judges(options.vendor, table, found.tags, ROOT, options.seconds), cases, found.lines, tests, out)
     known = _known(out)
-    asked = [site for site in drawn(lines, options.vendor, options.count, options.seed) if site.id not in known]
-    parts = [asked[index :: options.n] for index in range(options.n)]
+    asked = [site for site in drawn(found.lines, options.vendor, options.count, options.seed) if site.id not in known]
     children = []
-    for index, mine in enumerate(parts):
+    for index in range(options.n):
         child = os.fork()
         if child == 0:
-            _try(options.vendor, table, cases, lines, mine, out, options.seconds)
+            work.on(asked[index :: options.n])
             os._exit(0)
-        children.append((index, child))
-    for _, child in children:
+        children.append(child)
+    for child in children:
         os.waitpid(child, 0)
     print(summary(_known(out)))
 
 
-def _lines(vendor: str, table: Table, cases: Sequence[Case], cache: Path) -> Lines:
+def _executed(vendor: str, table: Table, cases: Sequence[Case], cache: Path) -> Executed:
     """In a process of its own: this one never loads the vendor."""
     if not cache.exists():
         process = get_context("fork").Process(target=executed, args=(vendor, table, cases, ROOT, files(vendor), cache))
@@ -100,25 +105,40 @@ def _lines(vendor: str, table: Table, cases: Sequence[Case], cache: Path) -> Lin
     return executed(vendor, table, cases, ROOT, files(vendor), cache)
 
 
+@dataclass(frozen=True)
+class Work:
+    """What mutants are judged by, and the file that their records go to."""
+
+    judges: Judges
+    cases: Sequence[Case]
+    lines: Lines
+    tests: Tests
+    out: Path
+
+    def on(self, asked: Sequence[Site]) -> None:
+        """Judge mutants one after the other."""
+        with TemporaryDirectory() as folder:
+            checked = Checked.of(ROOT, Path(folder) / "project")
+            for site in asked:
+                verdict = self._verdict(site, checked)
+                record = {"id": site.id, "part": part(site.file), "text": site.text, "guards": site.guards}
+                told = {"killed": verdict.killed, "how": verdict.how, "cases": verdict.cases}
+                with self.out.open("a") as file:
+                    file.write(json.dumps({**record, **told}) + "\n")
+
+    def _verdict(self, site: Site, checked: Checked) -> Verdict:
+        tree = changed(ROOT, site)
+        verdict = self.judges.trial(ordered(self.lines[site.file][site.line], self.cases), site.file, tree)
+        tests = self.tests.get(site.file, {}).get(site.line, [])
+        if not verdict.killed and site.guards and tests:
+            verdict = judged(tests, ROOT, site.file, tree, 2 * self.judges.seconds)
+        return verdict if verdict.killed else replace(checked.judged(site), cases=verdict.cases)
+
+
 def _known(out: Path) -> dict[str, dict[str, object]]:
     if not out.exists():
         return {}
     return {record["id"]: record for record in map(json.loads, out.read_text().splitlines())}
-
-
-def _try(
-    vendor: str, table: Table, cases: Sequence[Case], lines: Lines, asked: Sequence[Site], out: Path, seconds: float
-) -> None:
-    for site in asked:
-        mine = ordered(lines[site.file][site.line], cases)
-        verdict = trial(vendor, table, mine, ROOT, site.file, changed(ROOT, site), seconds)
-        record = {"id": site.id, "part": part(site.file), "text": site.text, **_written(verdict)}
-        with out.open("a") as file:
-            file.write(json.dumps(record) + "\n")
-
-
-def _written(verdict: Verdict) -> dict[str, object]:
-    return {"killed": verdict.killed, "how": verdict.how, "cases": verdict.cases}
 
 
 def summary(records: dict[str, dict[str, object]]) -> str:
@@ -127,13 +147,15 @@ def summary(records: dict[str, dict[str, object]]) -> str:
 
 
 def _rates(records: dict[str, dict[str, object]]) -> Iterator[str]:
-    killed: Counter[str] = Counter()
-    total: Counter[str] = Counter()
-    for record in records.values():
-        total[str(record["part"])] += 1
-        killed[str(record["part"])] += bool(record["killed"])
-    for name in sorted(total):
-        yield f"{name}: {killed[name]} of {total[name]} killed, {killed[name] / total[name]:.1%}"
+    for name in sorted({str(record["part"]) for record in records.values()}):
+        mine = [record for record in records.values() if record["part"] == name]
+        how = Counter(_judge(str(record["how"])) for record in mine if record["killed"])
+        told = ", ".join(f"{count} by {judge}" for judge, count in how.most_common())
+        yield f"{name}: {how.total()} of {len(mine)} killed, {how.total() / len(mine):.1%}: {told}"
+
+
+def _judge(how: str) -> str:
+    return next((name for name in (UNIT_TESTS, SNAPSHOT, TYPES) if how.startswith(name)), "cases")
 
 
 def _survivors(records: dict[str, dict[str, object]]) -> Iterator[str]:

@@ -1,10 +1,11 @@
-"""Which cases execute which lines of a vendor's modules."""
+"""Which cases execute which lines of a vendor's modules, and what the vendor answered to each."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -12,13 +13,27 @@ from typing import Any
 from npu_assay.conformance.backends import load_backend
 from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.graph import Case
+from npu_assay.conformance.results import CaseResult
 from npu_assay.conformance.table import Table
 
 Lines = dict[str, dict[int, list[int]]]
 """File -> line -> numbers of the cases that execute it, in order."""
 
 
-class _Watch:
+@dataclass(frozen=True)
+class Executed:
+    """What the cases of a table execute, and by case the tags that a snapshot would hold."""
+
+    lines: Lines
+    tags: dict[str, str]
+
+
+def tags(result: CaseResult) -> str:
+    """The verdict and the constraints that were named."""
+    return " ".join([result.verdict, *sorted({reason.code for reason in result.reasons or ()})])
+
+
+class Watch:
     """The lines of some files that run while a case does."""
 
     def __init__(self, root: Path, files: Sequence[Path]) -> None:
@@ -42,22 +57,28 @@ class _Watch:
         return local
 
 
-def executed(spec: str, table: Table, cases: Sequence[Case], root: Path, files: Sequence[Path], cache: Path) -> Lines:
+def executed(
+    spec: str, table: Table, cases: Sequence[Case], root: Path, files: Sequence[Path], cache: Path
+) -> Executed:
     """The lines that each case executes; read from `cache` where they stand there already."""
     if cache.exists():
         stored = json.loads(cache.read_text())
-        return {file: {int(line): numbers for line, numbers in lines.items()} for file, lines in stored.items()}
+        lines = {
+            file: {int(line): numbers for line, numbers in found.items()} for file, found in stored["lines"].items()
+        }
+        return Executed(lines, stored["tags"])
     backend = load_backend(spec)
     found: Lines = {}
-    watch = _Watch(root, files)
+    told: dict[str, str] = {}
+    watch = Watch(root, files)
     for number, case in enumerate(cases):
         watch.seen = set()
         sys.settrace(watch)
         try:
-            run_case(case, backend, table)
+            told[case.id] = tags(run_case(case, backend, table))
         finally:
             sys.settrace(None)
         for file, line in watch.seen:
             found.setdefault(file, {}).setdefault(line, []).append(number)
-    cache.write_text(json.dumps(found))
-    return found
+    cache.write_text(json.dumps({"lines": found, "tags": told}))
+    return Executed(found, told)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.mutants.guards import called, guards
+
 Swap = dict[type[ast.AST], type[ast.AST]]
 COMPARISONS: Swap = {
     ast.Lt: ast.LtE,
@@ -34,16 +36,23 @@ ARITHMETIC: Swap = {
     ast.BitOr: ast.BitAnd,
 }
 
+SYMMETRIC = frozenset({"max", "min", "maximum", "minimum", "gcd", "addcmul", "addcmul_", "logical_and", "logical_or"})
+"""Functions whose first two arguments may change places."""
+
 
 @dataclass(frozen=True)
 class Site:
-    """One change: the file, the line, the place of the node in a walk, which change of that node, and its text."""
+    """One change: the file, the line, the place of the node in a walk, which change of that node, and its text.
+
+    guards: whether it belongs to a check of files and arguments, or to a message; no case reaches what they refuse.
+    """
 
     file: str
     line: int
     node: int
     change: int
     text: str
+    guards: bool = False
 
     @property
     def id(self) -> str:
@@ -58,6 +67,7 @@ def sites(root: Path, file: Path) -> Iterator[Site]:
     """Every change of a file, in the order of the text."""
     tree = ast.parse(file.read_text())
     skipped = _annotations(tree) | _docstrings(tree)
+    guarding = guards(tree) if "check" not in file.stem else None
     for index, node in enumerate(ast.walk(tree)):
         if index in skipped or not hasattr(node, "lineno"):
             continue
@@ -67,7 +77,8 @@ def sites(root: Path, file: Path) -> Iterator[Site]:
             after = "(dropped)" if changed is None else ast.unparse(changed)
             if after != before:
                 name = file.relative_to(root).as_posix()
-                yield Site(name, node.lineno, index, number, f"{_short(before)} -> {_short(after)}")
+                text = f"{_short(before)} -> {_short(after)}"
+                yield Site(name, node.lineno, index, number, text, guarding is None or id(node) in guarding)
 
 
 def _short(text: str) -> str:
@@ -113,8 +124,14 @@ def _of_expressions(node: ast.AST) -> Iterator[Change]:
         yield lambda copied: copied.operand  # type: ignore[attr-defined]  # a UnaryOp, as its original
     elif isinstance(node, ast.Constant) and not isinstance(node.value, str):
         yield from _constants(node.value)
-    elif isinstance(node, ast.Call) and len(node.args) > 1 and not any(isinstance(a, ast.Starred) for a in node.args):
+    elif isinstance(node, ast.Call) and _has_order(node):
         yield _other_order
+
+
+def _has_order(call: ast.Call) -> bool:
+    """Whether the first two arguments can change places, and that may change the result."""
+    symmetric = called(call) in SYMMETRIC and len(call.args) == 2
+    return len(call.args) > 1 and not symmetric and not any(isinstance(each, ast.Starred) for each in call.args)
 
 
 def _of_statements(node: ast.AST) -> Iterator[Change]:
@@ -187,20 +204,25 @@ def _nothing(copied: ast.AST) -> ast.AST:
 
 
 class _Changed(ast.NodeTransformer):
-    def __init__(self, target: ast.AST, change: Change) -> None:
-        self.target, self.change = target, change
+    def __init__(self, target: ast.AST, changed: ast.AST | None) -> None:
+        self.target, self.changed = target, changed
 
     def visit(self, node: ast.AST) -> ast.AST:
         if node is not self.target:
             return self.generic_visit(node)
-        changed = self.change(copy.deepcopy(node))
-        return ast.copy_location(ast.Pass() if changed is None else changed, node)
+        return ast.copy_location(ast.Pass() if self.changed is None else self.changed, node)
+
+
+def mutation(tree: ast.Module, site: Site) -> tuple[ast.expr | ast.stmt, ast.AST | None]:
+    """The node of the file's tree that a mutant changes, and what it becomes; None for a dropped statement."""
+    target = next(node for index, node in enumerate(ast.walk(tree)) if index == site.node)
+    assert isinstance(target, ast.expr | ast.stmt)
+    return target, list(changes(target))[site.change](copy.deepcopy(target))
 
 
 def changed(root: Path, site: Site) -> ast.Module:
     """The module with that one change."""
     tree = ast.parse((root / site.file).read_text())
-    target = next(node for index, node in enumerate(ast.walk(tree)) if index == site.node)
-    made = _Changed(target, list(changes(target))[site.change]).visit(tree)
+    made = _Changed(*mutation(tree, site)).visit(tree)
     assert isinstance(made, ast.Module)
     return ast.fix_missing_locations(made)

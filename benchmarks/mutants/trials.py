@@ -11,19 +11,24 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks.mutants.lines import tags
 from npu_assay.conformance.backends import load_backend
 from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.table import Table
 
 PACKAGE = "npu_assay"
+SNAPSHOT = "snapshot"
+UNIT_TESTS = "unit tests"
+TYPES = "types"
+"""How mutants end that no case fails on."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +40,11 @@ class Verdict:
     cases: int
 
 
-class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Gives one module from a changed tree."""
 
-    def __init__(self, name: str, file: Path, tree: ast.Module) -> None:
-        self.name, self.file, self.tree = name, file, tree
+    def __init__(self, root: Path, file: str, tree: ast.Module) -> None:
+        self.name, self.file, self.tree = module_name(file), root / file, tree
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if fullname != self.name:
@@ -64,15 +69,48 @@ def module_name(file: str) -> str:
     return ".".join((PACKAGE, *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
-def trial(
-    spec: str, table: Table, cases: Sequence[Case], root: Path, file: str, tree: ast.Module, seconds: float
-) -> Verdict:
-    """Run the cases on the vendor with one module changed, until one fails or `seconds` are over."""
+@dataclass(frozen=True)
+class Judges:
+    """The vendor, its table, and the tags that its cases have."""
+
+    spec: str
+    table: Table
+    tags: Mapping[str, str]
+    root: Path
+    seconds: float
+
+    def trial(self, cases: Sequence[Case], file: str, tree: ast.Module) -> Verdict:
+        """Run the cases on the vendor with one module changed, until one fails or the seconds are over."""
+
+        def work() -> str:
+            sys.meta_path.insert(0, Mutated(self.root, file, tree))
+            return self._judged(cases)
+
+        return in_a_process(work, self.seconds)
+
+    def _judged(self, cases: Sequence[Case]) -> str:
+        """Other tags alone are what a snapshot shows: of cases on which the table is silent, nothing else does."""
+        count, moved = 0, ""
+        try:
+            backend = load_backend(self.spec)
+            for count, case in enumerate(cases, 1):
+                result = run_case(case, backend, self.table)
+                if result.failures:
+                    return f"1 {count} {result.failures[0].check} {case.id}"
+                if not moved and tags(result) != self.tags[case.id]:
+                    moved = f"{SNAPSHOT} {case.id}"
+        except BaseException as error:  # noqa: BLE001  (whatever a broken module raises)
+            return f"1 {count} {type(error).__name__}"
+        return f"{int(bool(moved))} {count} {moved or '-'}"
+
+
+def in_a_process(work: Callable[[], str], seconds: float) -> Verdict:
+    """What `work` found ("1" or "0" for killed or not, how many cases, how), in a child process with no output."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _in_child(writer, spec, table, cases, root, file, tree)
+        _in_child(writer, work)
     os.close(writer)
     text = _answer(reader, time.monotonic() + seconds)
     os.close(reader)
@@ -100,29 +138,12 @@ def _answer(reader: int, until: float) -> str | None:
         found += data
 
 
-def _in_child(
-    writer: int, spec: str, table: Table, cases: Sequence[Case], root: Path, file: str, tree: ast.Module
-) -> None:
+def _in_child(writer: int, work: Callable[[], str]) -> None:
     """Never returns."""
     try:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
-        sys.meta_path.insert(0, _Mutated(module_name(file), root / file, tree))
-        text = _judged(spec, table, cases)
-        os.write(writer, text.encode())
+        os.write(writer, work().encode())
     finally:
         os._exit(0)
-
-
-def _judged(spec: str, table: Table, cases: Sequence[Case]) -> str:
-    count = 0
-    try:
-        backend = load_backend(spec)
-        for count, case in enumerate(cases, 1):
-            failures = run_case(case, backend, table).failures
-            if failures:
-                return f"1 {count} {failures[0].check} {case.id}"
-    except BaseException as error:  # noqa: BLE001  (whatever a broken module raises)
-        return f"1 {count} {type(error).__name__}"
-    return f"0 {count} -"

@@ -1,0 +1,56 @@
+"""The parts of a module that only refuse bad files and arguments, or say why: unit tests judge them, not cases."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+PREFIXES = ("require", "check", "refuse", "fits")
+
+
+def guards(tree: ast.AST) -> frozenset[int]:
+    """The ids of the nodes inside checks and messages.
+
+    A check is what is raised, the condition that it is raised on, a call of a function named as one that checks, all
+    of such a function, and what is computed for a check alone. Messages are the strings with numbers in them.
+    """
+    found = {id(inner) for part in _parts(tree) for inner in ast.walk(part)}
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        found |= _for_checks(function, found)
+    return frozenset(found)
+
+
+def called(call: ast.Call) -> str:
+    """The last part of the name of what is called, or nothing."""
+    return getattr(call.func, "attr", None) or getattr(call.func, "id", None) or ""
+
+
+def _parts(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if _refuses(node):
+            yield node
+        elif isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
+            yield node.test
+
+
+def _refuses(node: ast.AST) -> bool:
+    inner = node.value if isinstance(node, ast.Expr) else node
+    if isinstance(inner, ast.Call):
+        return _checks(called(inner))
+    return isinstance(node, ast.Raise | ast.JoinedStr) or (isinstance(node, ast.FunctionDef) and _checks(node.name))
+
+
+def _checks(name: str) -> bool:
+    return name.lstrip("_").startswith(PREFIXES)
+
+
+def _for_checks(function: ast.FunctionDef, found: set[int]) -> set[int]:
+    """Assignments to names that checks alone read."""
+    names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+    free = {name.id for name in names if isinstance(name.ctx, ast.Load) and id(name) not in found}
+    assigned = (
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) and t.id not in free for t in node.targets)
+    )
+    return {id(inner) for node in assigned for inner in ast.walk(node)}

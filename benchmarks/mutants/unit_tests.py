@@ -1,0 +1,87 @@
+"""The unit tests that execute a line, and a mutant judged by them."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mutants.lines import Watch
+from benchmarks.mutants.trials import UNIT_TESTS, Mutated, Verdict, in_a_process
+
+TESTS = {
+    "neutron": ("test_neutron_*.py", "test_tflite.py"),
+    "xnnpack": ("test_xnn*.py",),
+    "ethosu": ("test_ethosu_*.py", "test_tosa_*.py"),
+    "common": ("test_int8_*.py", "test_rescale.py", "test_stored.py"),
+}
+MOST = 150
+"""Tests that a mutant is tried on: of those that execute its line, those that execute the fewest lines first."""
+
+Tests = dict[str, dict[int, list[str]]]
+"""File -> line -> tests that execute it, those first that execute little else."""
+
+OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist")
+
+
+def named(folders: Sequence[str], root: Path) -> list[str]:
+    """The files of tests of some vendors' folders."""
+    patterns = [pattern for folder in folders for pattern in TESTS[folder]]
+    files = sorted(path.name for path in (root / "tests").glob("test_*.py"))
+    return [f"tests/{name}" for name in files if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+
+
+def traced(folders: Sequence[str], root: Path, files: Sequence[Path], cache: Path) -> Tests:
+    """The tests that execute each line; read from `cache` where they stand there already."""
+    if not cache.exists():
+        in_a_process(lambda: _traced(folders, root, files, cache), seconds=3600.0)
+    stored = json.loads(cache.read_text())
+    return {file: {int(line): tests for line, tests in lines.items()} for file, lines in stored.items()}
+
+
+def _traced(folders: Sequence[str], root: Path, files: Sequence[Path], cache: Path) -> str:
+    os.chdir(root)
+    watching = _Watching(Watch(root, files))
+    pytest.main([*OPTIONS, *named(folders, root)], plugins=[watching])
+    found: dict[str, dict[int, list[str]]] = {}
+    for test, seen in sorted(watching.seen.items(), key=lambda each: len(each[1])):
+        for file, line in sorted(seen):
+            found.setdefault(file, {}).setdefault(line, []).append(test)
+    cache.write_text(json.dumps(found))
+    return "0 0 done"
+
+
+class _Watching:
+    """A plugin of pytest that notes what each test executes."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.seen: dict[str, set[tuple[str, int]]] = {}
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        self.watch.seen = set()
+        sys.settrace(self.watch)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+            self.seen[item.nodeid] = self.watch.seen
+
+
+def judged(tests: Sequence[str], root: Path, file: str, tree: ast.Module, seconds: float) -> Verdict:
+    """Run tests on the vendor with one module changed, until one fails or `seconds` are over."""
+
+    def work() -> str:
+        os.chdir(root)
+        sys.meta_path.insert(0, Mutated(root, file, tree))
+        code = pytest.main(["-x", *OPTIONS, *tests[:MOST]])
+        return f"{int(code != pytest.ExitCode.OK)} {len(tests[:MOST])} {UNIT_TESTS}"
+
+    return in_a_process(work, seconds)
