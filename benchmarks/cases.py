@@ -16,7 +16,7 @@ import itertools
 import time
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.execution import Job, run_all, run_chunk
+from npu_assay.conformance.run.execution import Job, run_all, run_chunk
 from npu_assay.conformance.table import load_table
 
 SIZES = (100, 1_000, 10_000)

@@ -29,10 +29,10 @@ import torch
 from hostile import mutated
 from torch._ops import OpOverload
 
-from npu_assay.conformance.backends import by_delegate
-from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.inspect_run import Request, run
+from npu_assay.conformance.backend.loading import by_delegate
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.isolation.limits import Limits
+from npu_assay.conformance.pte.run import Request, run
 from npu_assay.partitioners.exir.pte import (
     Allocation,
     BoolList,

@@ -27,11 +27,11 @@ from statistics import median
 
 import torch
 
-from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.graph import Case, Graph
-from npu_assay.conformance.programs import model_inputs, module
+from npu_assay.conformance.programs.build import model_inputs, module
+from npu_assay.conformance.programs.graph import Case, Graph
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table, load_table
 
 FLOWS = {

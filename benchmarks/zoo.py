@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.confining import Request, found
 from npu_assay.conformance.explain.record import nothing
 from npu_assay.conformance.isolation.limits import Limits

@@ -33,7 +33,7 @@ from npu_assay.conformance.commands.table import table as table_group
 from npu_assay.conformance.commands.verify import verify
 
 if TYPE_CHECKING:
-    from npu_assay.conformance.execution import Pool
+    from npu_assay.conformance.run.execution import Pool
 
 CERTIFIED, NOT_CERTIFIED = 0, 1
 
@@ -50,7 +50,7 @@ def main() -> None:
 @main.command("list")
 def list_() -> None:
     """List the installed backends and the tables that ship with the suite."""
-    from npu_assay.conformance.backends import registered
+    from npu_assay.conformance.backend.loading import registered
     from npu_assay.conformance.table import FOLDER, load_table
 
     with usage_errors():
@@ -127,10 +127,10 @@ def certify(
     part = "-part" if smoke or expression is not None else ""  # a look at some cases leaves the certificate alone
     folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}{part}")
     with usage_errors():
-        from npu_assay.conformance.assay import Request, assay
-        from npu_assay.conformance.certificate import Selection
         from npu_assay.conformance.isolation.limits import Limits
-        from npu_assay.conformance.waivers import load_waivers
+        from npu_assay.conformance.record.certificate import Selection
+        from npu_assay.conformance.record.waivers import load_waivers
+        from npu_assay.conformance.run.session import Request, assay
 
         request = Request(
             backend,
@@ -158,7 +158,7 @@ def certify(
 
 
 def _cluster(address: str) -> Pool:
-    from npu_assay.conformance.cluster import Scheduler
+    from npu_assay.conformance.run.cluster import Scheduler
 
     return Scheduler(address)
 
@@ -185,9 +185,9 @@ def inspect_(model: Path, specs: tuple[str, ...], as_json: bool, timeout: float,
     from rich.console import Console
 
     with usage_errors():
-        from npu_assay.conformance.inspect_summary import summary_of
-        from npu_assay.conformance.inspect_text import WIDTH, print_summary
         from npu_assay.conformance.isolation.limits import Limits
+        from npu_assay.conformance.pte.summary import summary_of
+        from npu_assay.conformance.pte.text import WIDTH, print_summary
 
         summary = summary_of(model, specs, Limits(timeout, memory))
     if as_json:
@@ -227,10 +227,10 @@ def run(
     from rich.console import Console
 
     with usage_errors():
-        from npu_assay.conformance.inspect_run import Request, rows
-        from npu_assay.conformance.inspect_run import run as run_model
-        from npu_assay.conformance.inspect_text import WIDTH, print_table
         from npu_assay.conformance.isolation.limits import Limits
+        from npu_assay.conformance.pte.run import Request, rows
+        from npu_assay.conformance.pte.run import run as run_model
+        from npu_assay.conformance.pte.text import WIDTH, print_table
 
         outputs = run_model(Request(model, inputs, method, seed, out, force, specs, Limits(timeout, memory)))
     print_table(Console(width=WIDTH), ("output", "type", "range: first elements"), rows(outputs))

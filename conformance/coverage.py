@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import Table
 
 _EVERY_PRECISION = "the operator's config supports every precision, and in floats it takes any of them"

@@ -20,16 +20,16 @@ import pytest
 from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.memory import many_records
-from npu_assay.conformance.selection import smoke
+from npu_assay.conformance.common.memory import many_records
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.run.selection import smoke
 from npu_assay.conformance.table import Row, Table, load_table
 
 if TYPE_CHECKING:
     from syrupy.location import PyTestLocation
     from syrupy.types import SnapshotIndex
 
-    from npu_assay.conformance.tagging import Tagging
+    from npu_assay.conformance.run.tagging import Tagging
     from npu_assay.partitioners.exir import Backend
 
 FOLDER = "golden"
@@ -90,9 +90,9 @@ def targets(config: pytest.Config) -> tuple[Target, ...]:
 def _load(spec: str, named: str | None) -> Target:
     import torch
 
-    from npu_assay.conformance.backends import BackendSpecError, load_backend
+    from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
     from npu_assay.conformance.isolation.imports import unchanged
-    from npu_assay.conformance.selection import all_cases
+    from npu_assay.conformance.run.selection import all_cases
 
     torch.set_num_threads(1)
     try:

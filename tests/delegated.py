@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.graph import Graph
-from npu_assay.conformance.programs import build, materialise, model_inputs
+from npu_assay.conformance.programs.build import build, materialise, model_inputs
+from npu_assay.conformance.programs.graph import Graph
 from npu_assay.partitioners.exir import edge_program, run_program, transform_program
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 from npu_assay.partitioners.exir.transform import constant_data

@@ -11,8 +11,8 @@ from torch import fx
 from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputSpec
 
-from npu_assay.conformance.graph import Graph
-from npu_assay.conformance.programs import model_inputs, module
+from npu_assay.conformance.programs.build import model_inputs, module
+from npu_assay.conformance.programs.graph import Graph
 from npu_assay.partitioners.exir.ops import target_name
 
 OPEN = "open"

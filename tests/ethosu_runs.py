@@ -10,8 +10,8 @@ from delegated import delegated, outputs, results
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.graph import Graph
-from npu_assay.conformance.programs import build, materialise
+from npu_assay.conformance.programs.build import build, materialise
+from npu_assay.conformance.programs.graph import Graph
 from npu_assay.partitioners.ethosu.backend import EthosUBackend
 from npu_assay.partitioners.ethosu.tosa_format import read
 from npu_assay.partitioners.ethosu.tosa_model import TModel

@@ -8,14 +8,14 @@ from dataclasses import replace
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.answering import delegates
-from npu_assay.conformance.exact import operands, step_quants, with_moved_quants
 from npu_assay.conformance.fuzz.answering import cycles
-from npu_assay.conformance.graph import Graph, references
-from npu_assay.conformance.numerics import Golden, golden, judge
-from npu_assay.conformance.outline import NO_WORK, STEP
-from npu_assay.conformance.partitioning import Recorder, tags_of
-from npu_assay.conformance.programs import build, model_inputs
+from npu_assay.conformance.judge.integer_golden import operands, step_quants, with_moved_quants
+from npu_assay.conformance.judge.numerics import Golden, golden, judge
+from npu_assay.conformance.programs.build import build, model_inputs
+from npu_assay.conformance.programs.graph import Graph, references
+from npu_assay.conformance.run.answering import delegates
+from npu_assay.conformance.run.outline import NO_WORK, STEP
+from npu_assay.conformance.run.partitioning import Recorder, tags_of
 from npu_assay.partitioners.exir import Backend, Partitioner, run_program, to_backend, transform_program
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.neutron.partitioner import BACKEND_ID

@@ -28,7 +28,7 @@ from fake_backend import FakePartitioner, FakeRuntime
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance import answering
+from npu_assay.conformance.run import answering
 from npu_assay.partitioners.exir import Backend, BackendDetails, CompileSpec, PreprocessResult
 
 NEG = "aten.neg.default"

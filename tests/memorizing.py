@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 
 PART = "aten.neg.default/operator"

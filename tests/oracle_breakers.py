@@ -159,8 +159,8 @@ class Obeys(TakesAll):
 
 def golden_of(blob: dict[str, Any], codes: Tensor, where: Finder) -> Tensor | None:
     """What the judge expects for this operator on these codes."""
-    from npu_assay.conformance.graph import Ref
-    from npu_assay.conformance.numerics import golden
+    from npu_assay.conformance.judge.numerics import golden
+    from npu_assay.conformance.programs.graph import Ref
 
     for case in cases(where):
         try:
@@ -279,8 +279,8 @@ CompilesGolden.__name__ = FakeBackend.__name__
 
 def _answers(blob: dict[str, Any]) -> list[Any]:
     """All pairs of operand and result that the judge expects of this operator."""
-    from npu_assay.conformance.graph import Ref
-    from npu_assay.conformance.numerics import golden
+    from npu_assay.conformance.judge.numerics import golden
+    from npu_assay.conformance.programs.graph import Ref
 
     found = []
     for case in list(cases(on_the_stack))[:1]:
@@ -419,8 +419,8 @@ def _send(descriptor: int, line: str) -> None:
 
 def _forged(name: str) -> str:
     """The line of a case that passes."""
-    from npu_assay.conformance import results
     from npu_assay.conformance.cases import cases_for
+    from npu_assay.conformance.record import results
     from npu_assay.conformance.table import load_table
 
     known = {case.id: case for case in cases_for(load_table(fake_backend.TABLE))}

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from npu_assay.conformance.cases.make import bias_quant, fitting_weight_scale, quant, spread, weight_quant
-from npu_assay.conformance.edge_form import memory_formats
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.edge_form import memory_formats
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.exir.ops import edge_op
 
 PROBABILITY = Quant(1 / 256, -128)

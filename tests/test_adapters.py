@@ -14,12 +14,12 @@ from fake_backend import backend as fake
 
 from npu_assay.conformance.adapters import adapted, executorch, onnxruntime
 from npu_assay.conformance.adapters.executorch.machine import Machine, MachineError
-from npu_assay.conformance.backends import load_backend, needed_path, target
-from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.backend.loading import load_backend, needed_path, target
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.errors import NotRunError, UsageError
-from npu_assay.conformance.packed import pack, unpack
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.common.errors import NotRunError, UsageError
+from npu_assay.conformance.record.tensor_text import pack, unpack
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 
 

@@ -10,13 +10,13 @@ import fake_backend
 import pytest
 from click.testing import CliRunner
 
-from npu_assay.conformance import certify
-from npu_assay.conformance.agreements import CACHE, Agreements
-from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.graph import Graph
-from npu_assay.conformance.results import GOLDEN, Failure
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.judge.agreements import CACHE, Agreements
+from npu_assay.conformance.programs.graph import Graph
+from npu_assay.conformance.record.results import GOLDEN, Failure
+from npu_assay.conformance.run import one_case
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 
 DISAGREES = Failure(GOLDEN, "the goldens disagree: as this test wants")
@@ -43,7 +43,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Count:
                 file.write("x")
             return list(found)
 
-        monkeypatch.setattr(certify, "golden_failures", golden_failures)
+        monkeypatch.setattr(one_case, "golden_failures", golden_failures)
         out = ["--out", str(tmp_path / "run")]
         CliRunner().invoke(main, ["certify", "fake_backend:backend", "-n", "1", "-k", "neg", *out, *options])
         return len(log.read_text())

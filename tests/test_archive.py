@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_package import NEG, TODAY, run
 
-from npu_assay.conformance import archive
-from npu_assay.conformance.archive import MEMBERS as ALL
-from npu_assay.conformance.archive import archive_bytes, read_archive
-from npu_assay.conformance.certificate import Selection, certificate_text, read_certificate
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.contents import Contents, read_folder
-from npu_assay.conformance.folder import ATTESTATION, CERTIFICATE, FUZZ, RESULTS, TABLE
-from npu_assay.conformance.package import PackageError
-from npu_assay.conformance.verification import verify
+from npu_assay.conformance.record import archive
+from npu_assay.conformance.record.archive import MEMBERS as ALL
+from npu_assay.conformance.record.archive import archive_bytes, read_archive
+from npu_assay.conformance.record.certificate import Selection, certificate_text, read_certificate
+from npu_assay.conformance.record.folder import PackageError
+from npu_assay.conformance.record.names import ATTESTATION, CERTIFICATE, FUZZ, RESULTS, TABLE
+from npu_assay.conformance.record.read import Contents, read_folder
+from npu_assay.conformance.verify.verification import verify
 
 MEMBERS = tuple(name for name in ALL if name not in (FUZZ, ATTESTATION))  # of a run without random programs
 SMALL = {name: f"{name}\n".encode() * 3 for name in MEMBERS}

@@ -28,11 +28,11 @@ from test_archive import zipped
 from test_package import CASES, NEG, run
 from test_rerun import call, forged, results_of
 
-from npu_assay.conformance.attestation import PAYLOAD, PREDICATE, TYPE
-from npu_assay.conformance.certificate import Selection, read_certificate
-from npu_assay.conformance.dsse import MOST, Envelope, EnvelopeError, Signature, envelope_text, read_envelope
-from npu_assay.conformance.folder import ATTESTATION, CERTIFICATE, RESULTS, TABLE
-from npu_assay.conformance.signing import read_private_key, read_public_key
+from npu_assay.conformance.record.certificate import Selection, read_certificate
+from npu_assay.conformance.record.names import ATTESTATION, CERTIFICATE, RESULTS, TABLE
+from npu_assay.conformance.verify.attestation import PAYLOAD, PREDICATE, TYPE
+from npu_assay.conformance.verify.dsse import MOST, Envelope, EnvelopeError, Signature, envelope_text, read_envelope
+from npu_assay.conformance.verify.signing import read_private_key, read_public_key
 
 ALL = len(CASES)
 

@@ -12,7 +12,7 @@ import fake_backend
 import pytest
 from click.testing import CliRunner
 
-from npu_assay.conformance.backends import BackendSpecError, load_backend
+from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
 from npu_assay.conformance.cli import main
 
 LONE = "a\ud800"

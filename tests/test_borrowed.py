@@ -9,7 +9,7 @@ import pytest
 
 from npu_assay.conformance.cases import INT8, cases_for, every_operator, has_cases, integer, typed
 from npu_assay.conformance.cases.homes import has_home
-from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 from npu_assay.reference.operators import HOMES, VIEWS
 

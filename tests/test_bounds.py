@@ -15,19 +15,19 @@ from rich.console import Console
 from test_package import run
 from torch import Tensor
 
-from npu_assay.conformance.backends import load_backend
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.exact import affine
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.measured import metric_problems
-from npu_assay.conformance.numerics import Golden, golden, judge
+from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.judge.integer_golden import affine
+from npu_assay.conformance.judge.numerics import Golden, golden, judge
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import METRICS, CaseResult, Number
 from npu_assay.conformance.report.bounds import WideBounds, wide_bounds
 from npu_assay.conformance.report.console import summary
 from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import html, markdown
-from npu_assay.conformance.results import METRICS, CaseResult, Number
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
+from npu_assay.conformance.verify.metrics import metric_problems
 from npu_assay.reference.golden import Bounded, codes_at_run_time
 
 BEHIND_LINEAR = "aten.linear.default/static_int8/operator/context/behind_linear"

@@ -18,7 +18,7 @@ import npu_assay.conformance.cases
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.make import SUBJECT, Q, model, quant, use
 from npu_assay.conformance.cases.shared import all_codes, one_hots, rescaling_pairs
-from npu_assay.conformance.graph import Case, Graph, Ref
+from npu_assay.conformance.programs.graph import Case, Graph, Ref
 from npu_assay.conformance.table import load_table
 
 TABLE = load_table("neutron@1.3")
@@ -91,16 +91,20 @@ def test_no_case_function_reads_a_partitioner_or_the_table() -> None:
         ours = {name for name in imported if name.split(".")[0] in ("npu_assay", "torch")}
         more = {
             "__init__.py": {
-                *("npu_assay.conformance.constraints", "npu_assay.conformance.memory", "npu_assay.conformance.table"),
+                *(
+                    "npu_assay.conformance.table.constraints",
+                    "npu_assay.conformance.common.memory",
+                    "npu_assay.conformance.table",
+                ),
                 *("npu_assay.conformance.predicates.named", "npu_assay.conformance.predicates.own"),
                 *("npu_assay.reference.operators", "npu_assay.reference.operators.lookup"),
             },
             "homes.py": {
                 *(f"npu_assay.reference.operators{part}" for part in ("", ".home", ".lookup")),
             },
-            "limits.py": {"npu_assay.conformance.errors", "npu_assay.conformance.predicates.own"},
+            "limits.py": {"npu_assay.conformance.common.errors", "npu_assay.conformance.predicates.own"},
         }
-        allowed = {"npu_assay.conformance.graph"} | more.get(path.name, set())
+        allowed = {"npu_assay.conformance.programs.graph"} | more.get(path.name, set())
         assert {name for name in ours if not name.startswith("npu_assay.conformance.cases")} <= allowed, path.name
 
 

@@ -8,14 +8,11 @@ from dataclasses import replace
 import fake_backend
 import pytest
 
-from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.make import SUBJECT, model, use
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.deputy import dismiss_all
-from npu_assay.conformance.execution import Job, Pool, run_all
-from npu_assay.conformance.graph import Case, Fill, Graph, Quant, Ref, Step
-from npu_assay.conformance.results import (
+from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step
+from npu_assay.conformance.record.results import (
     CaseResult,
     Failure,
     Reason,
@@ -25,6 +22,9 @@ from npu_assay.conformance.results import (
     tag_failures,
     to_line,
 )
+from npu_assay.conformance.run.cluster_worker import dismiss_all
+from npu_assay.conformance.run.execution import Job, Pool, run_all
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend
 

@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.folder import CERTIFICATE, JOURNAL, RESULTS
-from npu_assay.conformance.results import from_line
+from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS
+from npu_assay.conformance.record.results import from_line
 
 ROOT = Path(__file__).parent.parent
 DEEP = "deep.toml"

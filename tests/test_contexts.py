@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.graph import ChannelsLast
-from npu_assay.conformance.programs import build, model_inputs, module
+from npu_assay.conformance.programs.build import build, model_inputs, module
+from npu_assay.conformance.programs.graph import ChannelsLast
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR
 

@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner, Result
 from test_package import NEG, run
 
-from npu_assay.conformance.certificate import Fuzz, certificate_text, read_certificate
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.contents import read_folder
-from npu_assay.conformance.difference import KINDS, Run, compare, read_run
-from npu_assay.conformance.difference_text import WIDTH, lines
-from npu_assay.conformance.folder import CERTIFICATE, RESULTS
-from npu_assay.conformance.package import sha256
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.compare.difference import KINDS, Run, compare, read_run
+from npu_assay.conformance.compare.difference_text import WIDTH, lines
+from npu_assay.conformance.record.certificate import Fuzz, certificate_text, read_certificate
+from npu_assay.conformance.record.folder import sha256
+from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
+from npu_assay.conformance.record.read import read_folder
+from npu_assay.conformance.record.results import CaseResult
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.mutation.catalogue import catalogue_of, load_faults
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 
 ROOT = Path(__file__).parent.parent

@@ -16,12 +16,12 @@ from test_package import edit, run
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.drift import AGREEMENTS, COUNTED, FLAGS, agreement, count, drift, flag
-from npu_assay.conformance.drift_run import read_drift
-from npu_assay.conformance.drift_text import documented_lines, lines, markdown
-from npu_assay.conformance.folder import CERTIFICATE, RESULTS, TABLE
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.results import CaseResult, Failure
+from npu_assay.conformance.compare.drift import AGREEMENTS, COUNTED, FLAGS, agreement, count, drift, flag
+from npu_assay.conformance.compare.drift_run import read_drift
+from npu_assay.conformance.compare.drift_text import documented_lines, lines, markdown
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, TABLE
+from npu_assay.conformance.record.results import CaseResult, Failure
 from npu_assay.conformance.table import load_table, read_table
 
 FAKE = load_table(fake_backend.TABLE)

@@ -13,8 +13,8 @@ from lowering_graphs import IMAGE, OTHER, Operation, Q, X, activation, constant,
 from torch import fx
 from tosa_graphs import TO_COPY, integers, unary, widened
 
-from npu_assay.conformance.graph import Graph, Quant, Ref, Step
-from npu_assay.conformance.programs import build
+from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step
 from npu_assay.partitioners.ethosu.backend import EthosUBackend
 from npu_assay.partitioners.exir import CompileSpec, edge_program
 from npu_assay.partitioners.exir.compiling import CompileError

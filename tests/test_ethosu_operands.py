@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.ethosu import ethos_u85
 from npu_assay.reference.golden import Bounded

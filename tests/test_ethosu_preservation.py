@@ -11,7 +11,7 @@ from ethosu_graphs import U55, U85, Builder
 from torch import fx
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from npu_assay.conformance.answering import delegates
+from npu_assay.conformance.run.answering import delegates
 from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
 from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
 from npu_assay.partitioners.ethosu.runtime import EthosURuntime

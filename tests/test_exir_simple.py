@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import Tensor, fx
 
-from npu_assay.conformance import kit
+from npu_assay.conformance.backend import scaffold
 from npu_assay.conformance.cases.baseline import binary, convolution
 from npu_assay.conformance.cases.conv import fused, operand_quant, shifted, with_operand
 from npu_assay.conformance.cases.integer.convolution import Convolution
 from npu_assay.conformance.cases.make import Q, Use, X, constant, model, quant, use, weight_quant
 from npu_assay.conformance.cases.matrix import linear_form, mm
 from npu_assay.conformance.cases.shared import used_twice
-from npu_assay.conformance.graph import Graph, Ref
-from npu_assay.conformance.programs import build
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.programs.graph import Graph, Ref
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import read_table
 from npu_assay.partitioners.exir import BackendError, Partitioner, PreprocessResult, delegates, to_backend
 from npu_assay.partitioners.exir.backend import BackendDetails
@@ -225,7 +225,7 @@ def test_scales_per_channel_are_taken_where_they_are_let_in() -> None:
 @pytest.mark.parametrize("precisions", ["", 'precisions = ["int8"], '])
 def test_a_table_can_promise_convolutions_without_activations(precisions: str) -> None:
     """The cases with an activation between a convolution and its quantisation change sides."""
-    text = kit.rendered("some_npu")["some_npu/some_npu@0.1.toml"].replace("alpha = 1 @document", "")
+    text = scaffold.rendered("some_npu")["some_npu/some_npu@0.1.toml"].replace("alpha = 1 @document", "")
     for promised in (False, True):
         row = f'"aten.convolution.default" = {{ document = "", {precisions}constraints = ["unfused @document"] }}\n'
         row = row.replace('"unfused @document"', "") if promised else row

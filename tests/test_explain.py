@@ -26,14 +26,14 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import npu_assay
-from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.explain.explaining import How, explained
 from npu_assay.conformance.explain.lowered import calls, lower, module_called
 from npu_assay.conformance.explain.models import model_of, quantise
 from npu_assay.conformance.explain.origins import frames_of
 from npu_assay.conformance.explain.record import Explained, Explanation
-from npu_assay.conformance.outline import NO_WORK
+from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.ops import target_name
 

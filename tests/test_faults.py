@@ -7,11 +7,11 @@ from functools import cache
 import pytest
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.execution import Job, run_chunk
-from npu_assay.conformance.graph import Case
 from npu_assay.conformance.mutation.trial import ordered, trial
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.run.execution import Job, run_chunk
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu.faults import catalogue as of_ethosu

@@ -7,10 +7,10 @@ from functools import cache
 import pytest
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.execution import Job, run_chunk
+from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.report.findings import find
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.run.execution import Job, run_chunk
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.neutron import backend as neutron
 from npu_assay.partitioners.neutron.support import rules

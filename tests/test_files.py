@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from pte_programs import added
 
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.folder import JOURNAL
+from npu_assay.conformance.record.names import JOURNAL
 from npu_assay.files import replacing, write_whole
 from npu_assay.partitioners.exir.pte import write
 

@@ -14,22 +14,22 @@ import pytest
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.assay import Request, assay
-from npu_assay.conformance.backends import load_backend
-from npu_assay.conformance.certificate import Selection
-from npu_assay.conformance.folder import CERTIFICATE, FUZZ, FUZZ_JOURNAL, JOURNAL, RESULTS
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.fuzz.names import Name, is_program, parse
 from npu_assay.conformance.fuzz.observe import run_program_case
 from npu_assay.conformance.fuzz.programs import Programs
 from npu_assay.conformance.fuzz.reductions import reductions
 from npu_assay.conformance.fuzz.sketch import count, kinds
-from npu_assay.conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.package import PackageError
+from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.record.folder import PackageError
+from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, FUZZ_JOURNAL, JOURNAL, RESULTS
+from npu_assay.conformance.record.results import CaseResult, to_line
 from npu_assay.conformance.report.data import Report
-from npu_assay.conformance.results import CaseResult, to_line
-from npu_assay.conformance.selection import SelectionError, all_cases
+from npu_assay.conformance.run.selection import SelectionError, all_cases
+from npu_assay.conformance.run.session import Request, assay
 from npu_assay.conformance.table import load_table
-from npu_assay.conformance.verification import verify
+from npu_assay.conformance.verify.verification import verify
 from npu_assay.partitioners.ethosu import ethos_u85
 from npu_assay.partitioners.exir import Backend, PartitionResult
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG

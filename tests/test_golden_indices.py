@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from npu_assay.conformance.chain import result_type
-from npu_assay.conformance.graph import Ref, Step
+from npu_assay.conformance.judge.float_golden import result_type
+from npu_assay.conformance.programs.graph import Ref, Step
 from npu_assay.partitioners.exir.ops import edge_op
 from npu_assay.reference import golden
 from npu_assay.reference.golden import Bounded, GoldenError

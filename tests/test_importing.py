@@ -25,7 +25,7 @@ NAIVE = (
 )
 IMPORTED = """
 import sys
-from npu_assay.conformance.importing import import_regular
+from npu_assay.conformance.backend.importing import import_regular
 
 import_regular("some_npu")
 import_regular("helper")

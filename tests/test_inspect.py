@@ -14,7 +14,7 @@ import torch
 from click.testing import CliRunner
 from pte_programs import TwiceRuntime, added, choosing, counting, delegated, floats, plan, with_constants
 
-from npu_assay.conformance.backends import by_delegate
+from npu_assay.conformance.backend.loading import by_delegate
 from npu_assay.conformance.cli import main
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.exir.pte import Allocation, Program, Tensor, write

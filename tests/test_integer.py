@@ -10,7 +10,7 @@ from torch import Tensor
 
 from npu_assay.conformance.cases.baseline import BASELINES, baseline
 from npu_assay.conformance.cases.make import bias_quant, quant, weight_quant
-from npu_assay.conformance.exact import affine, exact_codes
+from npu_assay.conformance.judge.integer_golden import affine, exact_codes
 from npu_assay.reference import golden, integer
 from npu_assay.reference.affine import Affine, float32
 from npu_assay.reference.golden import Bounded, GoldenError

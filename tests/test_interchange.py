@@ -23,8 +23,8 @@ from npu_assay.conformance.interchange.manifest import SEAL, Manifest, ManifestE
 from npu_assay.conformance.interchange.onnx_form import onnx_model
 from npu_assay.conformance.interchange.onnx_writer import FormError
 from npu_assay.conformance.interchange.tensors import TensorFileError, tensor_bytes, tensor_from
-from npu_assay.conformance.programs import build
-from npu_assay.conformance.selection import all_cases, select
+from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.run.selection import all_cases, select
 from npu_assay.conformance.table import load_table
 
 BACKEND = "npu_assay.partitioners.neutron:backend"

@@ -16,10 +16,10 @@ from random_graphs import random_graph
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.fuzz.answering import cycles
-from npu_assay.conformance.graph import Graph
-from npu_assay.conformance.numerics import golden, judge
-from npu_assay.conformance.partitioning import Recorder
-from npu_assay.conformance.programs import build, model_inputs
+from npu_assay.conformance.judge.numerics import golden, judge
+from npu_assay.conformance.programs.build import build, model_inputs
+from npu_assay.conformance.programs.graph import Graph
+from npu_assay.conformance.run.partitioning import Recorder
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult, apply_passes

@@ -16,17 +16,17 @@ import fake_backend
 import hostile_backends
 import pytest
 
-from npu_assay.conformance.backends import BackendSpecError, load_backend
+from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.isolation import leaks
 from npu_assay.conformance.isolation.crew import Crew
 from npu_assay.conformance.isolation.leaks import left
 from npu_assay.conformance.isolation.limits import Limits
 from npu_assay.conformance.isolation.nursery import Subject
-from npu_assay.conformance.results import Failure, from_line, to_line
-from npu_assay.conformance.seeds import is_thorough
+from npu_assay.conformance.programs.seeds import is_thorough
+from npu_assay.conformance.record.results import Failure, from_line, to_line
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 
 TABLE = load_table(fake_backend.TABLE)

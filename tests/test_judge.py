@@ -15,13 +15,13 @@ import torch
 from test_isolation import CASES, PATIENT, TABLE, failures
 from test_isolation_written import SOURCE
 
-from npu_assay.conformance.answering import ANEW, FIRST, LAST, SECOND, answer
-from npu_assay.conformance.certify import asked, judged, partners
-from npu_assay.conformance.crossing import AnswerError, answer_bytes, question_bytes, read_answer, read_question
 from npu_assay.conformance.isolation import frames
 from npu_assay.conformance.isolation.frames import FrameError
-from npu_assay.conformance.question import Answer
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.run.answering import ANEW, FIRST, LAST, SECOND, answer
+from npu_assay.conformance.run.crossing import AnswerError, answer_bytes, question_bytes, read_answer, read_question
+from npu_assay.conformance.run.one_case import asked, judged, partners
+from npu_assay.conformance.run.question import Answer
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import CompileSpec
 

@@ -14,19 +14,19 @@ import pytest
 from click.testing import CliRunner
 
 import npu_assay.conformance.cases
-from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.kernels import kernel_of
 from npu_assay.conformance.cases.limits import LimitError, Limits, around, past
 from npu_assay.conformance.cases.make import SUBJECT
-from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.coverage import coverage, failures
-from npu_assay.conformance.graph import Case, Ref
-from npu_assay.conformance.programs import build
-from npu_assay.conformance.selection import SelectionError, all_cases
+from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.programs.graph import Case, Ref
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import SelectionError, all_cases
+from npu_assay.conformance.run.tagging import prepare, tag
 from npu_assay.conformance.table import FOLDER, Table, load_table, read_table
-from npu_assay.conformance.tagging import prepare, tag
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.neutron.faults.partitioner import with_macs
 

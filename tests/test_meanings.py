@@ -12,16 +12,16 @@ import pytest
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.limits import LimitError
-from npu_assay.conformance.constraints import Constraint
-from npu_assay.conformance.meanings import KINDS, notes, uses
 from npu_assay.conformance.table import FOLDER, load_table
+from npu_assay.conformance.table.constraints import Constraint
+from npu_assay.conformance.table.meanings import KINDS, notes, uses
 
 PAGE = Path(__file__).parent.parent / "docs" / "constraints.md"
 TABLES = [path.stem for path in FOLDER.glob("*.toml")]
 
 
 def test_the_page_is_what_the_command_prints() -> None:
-    command = [sys.executable, "-m", "npu_assay.conformance.meanings"]
+    command = [sys.executable, "-m", "npu_assay.conformance.table.meanings"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     assert PAGE.read_text(encoding="utf-8") == printed
 

@@ -9,12 +9,12 @@ import fake_backend
 import pytest
 from test_package import run
 
-from npu_assay.conformance.evidence import result_problem
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.measured import limit_problem, metric_problems
-from npu_assay.conformance.results import CaseResult, Number
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import CaseResult, Number
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
+from npu_assay.conformance.verify.metrics import limit_problem, metric_problems
+from npu_assay.conformance.verify.result import result_problem
 
 CASES = {case.id: case for case in all_cases(load_table(fake_backend.TABLE))}
 SCHEME = "tflite_double_round"

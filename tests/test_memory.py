@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.conformance.edge_writer import EdgeWriter
-from npu_assay.conformance.graph import Fill, Graph, Value
-from npu_assay.conformance.memory import many_records, remember
-from npu_assay.conformance.programs import materialise
-from npu_assay.conformance.results import program_sha256
+from npu_assay.conformance.common.memory import many_records, remember
+from npu_assay.conformance.programs.build import materialise
+from npu_assay.conformance.programs.edge_writer import EdgeWriter
+from npu_assay.conformance.programs.graph import Fill, Graph, Value
+from npu_assay.conformance.record.results import program_sha256
 from npu_assay.reference.affine import float32
 
 

@@ -13,9 +13,9 @@ import torch
 from networks import NETWORKS, lowered_modules, network, quantise, samples
 from program_graph import program_graph
 
-from npu_assay.conformance.graph import Graph, Ref
-from npu_assay.conformance.numerics import golden, judge
-from npu_assay.conformance.programs import materialise, model_inputs
+from npu_assay.conformance.judge.numerics import golden, judge
+from npu_assay.conformance.programs.build import materialise, model_inputs
+from npu_assay.conformance.programs.graph import Graph, Ref
 from npu_assay.partitioners.exir import EdgeProgramManager, run_program, to_edge
 from npu_assay.partitioners.exir.run import run_delegate
 from npu_assay.partitioners.neutron import NeutronPartitioner, NeutronRuntime, backend

@@ -12,9 +12,9 @@ import torch
 from networks import NETWORKS, edge_for_ethosu, folded, for_ethosu, lowered_modules, network, samples
 from program_graph import program_graph
 
-from npu_assay.conformance.graph import Graph
-from npu_assay.conformance.numerics import Golden, golden, judge
-from npu_assay.conformance.programs import model_inputs
+from npu_assay.conformance.judge.numerics import Golden, golden, judge
+from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.programs.graph import Graph
 from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, EthosURuntime
 from npu_assay.partitioners.exir import EdgeProgramManager, run_program
 

@@ -29,9 +29,9 @@ from program_graph import program_graph
 from torch import nn
 from torch.export import export
 
-from npu_assay.conformance.graph import Graph
-from npu_assay.conformance.numerics import Golden, golden, judge
-from npu_assay.conformance.programs import model_inputs
+from npu_assay.conformance.judge.numerics import Golden, golden, judge
+from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.programs.graph import Graph
 from npu_assay.partitioners.exir import EdgeProgramManager, run_program, to_edge_transform_and_lower
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime, backend
 from npu_assay.partitioners.xnnpack.xnn_format import read

@@ -11,7 +11,7 @@ from delegated import delegated
 from lowering_graphs import GRAPHS
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.programs import build, materialise
+from npu_assay.conformance.programs.build import build, materialise
 from npu_assay.partitioners.exir import to_backend
 from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.neutron import (

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-from npu_assay.conformance.answering import delegates
+from npu_assay.conformance.run.answering import delegates
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import EdgeCompileConfig, run_program, to_backend, to_edge, to_edge_transform_and_lower
 from npu_assay.partitioners.exir.ops import target_name

@@ -14,8 +14,8 @@ from torch._dynamo.source import ConstantSource
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from npu_assay.conformance.graph import Graph, Quant, Ref
-from npu_assay.conformance.programs import build
+from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref
 from npu_assay.partitioners.exir import edge_program
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, edge_op
 from npu_assay.partitioners.neutron import CompileError

@@ -20,8 +20,8 @@ from lowering_graphs import (
     identity,
 )
 
-from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.programs import build
+from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.neutron import neutron_io
 from npu_assay.partitioners.neutron.tflite import read
 

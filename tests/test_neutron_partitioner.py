@@ -12,7 +12,7 @@ from torch import fx
 from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.answering import delegates
+from npu_assay.conformance.run.answering import delegates
 from npu_assay.partitioners.exir import run_program
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import target_name

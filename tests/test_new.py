@@ -17,10 +17,10 @@ import pytest
 from click.testing import CliRunner, Result
 from environments import Environment
 
-from npu_assay.conformance import kit
-from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.backend import scaffold
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir.blob import BlobError
 
@@ -59,7 +59,7 @@ def test_lines_of_code_are_counted_without_words_and_imports() -> None:
 
 
 def test_a_newcomer_has_few_lines_to_read() -> None:
-    files = kit.rendered("my_npu")
+    files = scaffold.rendered("my_npu")
     assert 0 < sum(code_lines(files[f"my_npu/{name}"]) for name in OWN) <= MOST
 
 
@@ -68,7 +68,7 @@ def test_what_is_written_fits_its_name(name: str, prefix: str, tmp_path: Path) -
     folder = tmp_path / "some where"
     assert new(name, "--out", folder).exit_code == 0
     written = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    assert written == sorted(path.format(name=name) for path in kit.FILES)
+    assert written == sorted(path.format(name=name) for path in scaffold.FILES)
     for path in folder.rglob("*.py"):
         ast.parse(path.read_text(encoding="utf-8"))
     table = load_table(str(folder / name / f"{name}@0.1.toml"))
@@ -77,14 +77,15 @@ def test_what_is_written_fits_its_name(name: str, prefix: str, tmp_path: Path) -
     assert settings["project"]["entry-points"]["npu_assay.backends"] == {name: f"{name}:backend"}
     packed = settings["tool"]["setuptools"]
     assert packed["packages"] == [name] and packed["package-data"] == {name: ["*.toml"]}
-    assert folder.stat().st_mode & 0o777 == 0o777 & ~kit._umask()
+    assert folder.stat().st_mode & 0o777 == 0o777 & ~scaffold._umask()
     assert not any("{{" in path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file())
 
 
 def test_the_templates_are_package_data() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert "templates/new/*" in settings["tool"]["setuptools"]["package-data"]["npu_assay.conformance"]
-    assert {path.name for path in (ROOT / "conformance/templates/new").iterdir()} == set(kit.FILES.values())
+    assert "backend/templates/new/*" in settings["tool"]["setuptools"]["package-data"]["npu_assay.conformance"]
+    templates = ROOT / "conformance/backend/templates/new"
+    assert {path.name for path in templates.iterdir()} == set(scaffold.FILES.values())
 
 
 # ------------------------------------------------------------------------------------ what is refused
@@ -120,7 +121,7 @@ def test_a_name_that_no_package_can_have_is_one_error(
 
 
 def test_the_name_of_an_installed_backend_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kit, "registered", lambda: {"somebodys-npu": None})
+    monkeypatch.setattr(scaffold, "registered", lambda: {"somebodys-npu": None})
     result = new("somebodys_npu", "--out", tmp_path / "x")
     assert result.exit_code == 2 and "an installed backend has it already" in result.stderr
 
@@ -259,7 +260,7 @@ HERON = ROOT / "examples" / "heron"
 
 def test_the_example_began_with_the_templates() -> None:
     """The files that it had no reason to change are the templates', but for names of versions."""
-    files = kit.rendered("heron")
+    files = scaffold.rendered("heron")
     assert (HERON / "heron/__init__.py").read_text() == files["heron/__init__.py"].replace("@0.1", "@1.0")
     written, mine = (tomllib.loads(text) for text in (files["pyproject.toml"], (HERON / "pyproject.toml").read_text()))
     for settings in (written, mine):

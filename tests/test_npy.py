@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from npu_assay.conformance.npy import Array, NpyError, npy_array, npy_arrays
+from npu_assay.conformance.common.npy import Array, NpyError, npy_array, npy_arrays
 
 KINDS = ("<f4", ">f4", ">i8", "<f2", "i1", "?", "<U3", ">c16")
 

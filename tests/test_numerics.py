@@ -13,12 +13,12 @@ from torch import Tensor
 
 from npu_assay.conformance.cases.baseline import BASELINES, baseline
 from npu_assay.conformance.cases.make import bias_quant, quant, weight_quant
-from npu_assay.conformance.exact import exact_codes
-from npu_assay.conformance.gates import FORM
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.numerics import GateResult, Golden, golden, judge
-from npu_assay.conformance.programs import model_inputs, module
-from npu_assay.conformance.second_golden import disagreements
+from npu_assay.conformance.judge.gates import FORM
+from npu_assay.conformance.judge.integer_golden import exact_codes
+from npu_assay.conformance.judge.numerics import GateResult, Golden, golden, judge
+from npu_assay.conformance.judge.second_golden import disagreements
+from npu_assay.conformance.programs.build import model_inputs, module
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.common.rescale import quantize_multiplier, tflite_single_round
 from npu_assay.reference.affine import Affine, float32
 from npu_assay.reference.arithmetic import tflite

@@ -14,10 +14,10 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 from npu_assay.reference import outside
 from npu_assay.reference.golden import Bounded, run

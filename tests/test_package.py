@@ -14,9 +14,9 @@ import fake_backend
 import pytest
 from click.testing import CliRunner
 
-from npu_assay.conformance.assay import Request, assay
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certificate import (
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.record.certificate import (
     Certificate,
     CertificateError,
     Selection,
@@ -25,16 +25,16 @@ from npu_assay.conformance.certificate import (
     read_certificate,
     verdict_text,
 )
-from npu_assay.conformance.cli import main
-from npu_assay.conformance.folder import CERTIFICATE, JOURNAL, RESULTS, TABLE
-from npu_assay.conformance.journal import journal
-from npu_assay.conformance.package import PackageError, sha256
+from npu_assay.conformance.record.folder import PackageError, sha256
+from npu_assay.conformance.record.journal import journal
+from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS, TABLE
+from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, to_line
+from npu_assay.conformance.record.waivers import Waiver, WaiverError, load_waivers
 from npu_assay.conformance.report.data import Report
-from npu_assay.conformance.results import CaseResult, ResultError, from_line, to_line
-from npu_assay.conformance.selection import SelectionError
+from npu_assay.conformance.run.selection import SelectionError
+from npu_assay.conformance.run.session import Request, assay
 from npu_assay.conformance.table import load_table
-from npu_assay.conformance.verification import verify
-from npu_assay.conformance.waivers import Waiver, WaiverError, load_waivers
+from npu_assay.conformance.verify.verification import verify
 
 EVERYTHING = Selection()
 TODAY = datetime.date(2026, 6, 1)

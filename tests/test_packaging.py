@@ -190,7 +190,7 @@ def test_the_module_of_the_command_can_be_imported() -> None:
 
 WITHOUT = """
 from importlib import import_module
-from npu_assay.conformance.backends import load_backend, registered
+from npu_assay.conformance.backend.loading import load_backend, registered
 
 quantizers = {"neutron": "NeutronQuantizer", "xnnpack": "XnnpackQuantizer", "ethosu": "EthosUQuantizer"}
 asked = [load_backend(name).quantizer for name in registered()]

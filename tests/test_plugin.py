@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.selection import smoke
+from npu_assay.conformance.run.selection import smoke
 from npu_assay.conformance.table import load_table
 
 ROOT = Path(__file__).parents[1]

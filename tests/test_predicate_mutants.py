@@ -18,11 +18,11 @@ import strict_backend
 from test_strict import cases
 
 from npu_assay.conformance.cases import limits_of
-from npu_assay.conformance.graph import Case
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.evaluation import truth
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.predicates.grammar import PredicateError
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import load_table
 
 STRICT = load_table(strict_backend.TABLE)

@@ -11,9 +11,9 @@ from edge_programs import assert_same, exported_program, nodes_of
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.edge_form import normalise
-from npu_assay.conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.programs import build, materialise, model_inputs, module
+from npu_assay.conformance.programs.build import build, materialise, model_inputs, module
+from npu_assay.conformance.programs.edge_form import normalise
+from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import EdgeCompileConfig, run_program, to_edge
 from npu_assay.partitioners.exir.ops import target_name

@@ -7,8 +7,8 @@ import torch
 from edge_programs import OPEN, assert_same, exported_program, nodes_of
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.programs import build, model_inputs, module
+from npu_assay.conformance.programs.build import build, model_inputs, module
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import EdgeCompileConfig, run_program, to_edge
 from npu_assay.partitioners.xnnpack.partitioner import overload

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from npu_assay.conformance.schema import DOCUMENT
+from npu_assay.conformance.common.schema import DOCUMENT
 from npu_assay.conformance.table import FOLDER, Row, Table, load_table
 
 PAIRS = (("ethos_u55@1.5", "ethos_u55@1.4"), ("ethos_u85@1.5", "ethos_u85@1.4"))

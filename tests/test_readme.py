@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pte_programs import added
 
-from npu_assay.conformance.backends import registered
+from npu_assay.conformance.backend.loading import registered
 from npu_assay.conformance.cli import main
 from npu_assay.partitioners.exir.pte import write
 

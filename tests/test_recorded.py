@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import recorded
 
-from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.results import to_line
+from npu_assay.conformance.record.results import to_line
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 
 LINES = '{"case":"a/1","n":1}\n{"case":"a/2","n":2}\n'

@@ -17,7 +17,7 @@ import torch
 from click.testing import CliRunner, Result
 from torch import Tensor, nn
 
-from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cli import main
 from npu_assay.partitioners.exir import Partitioner, PartitionResult
 

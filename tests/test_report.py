@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from npu_assay.conformance.assay import Request, assay
-from npu_assay.conformance.backends import load_backend, needed_path
-from npu_assay.conformance.certificate import Selection
+from npu_assay.conformance.backend.loading import load_backend, needed_path
+from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.record.results import CaseResult, Failure, Reason
 from npu_assay.conformance.report.console import BarProgress, PlainProgress, finding_text, progress, summary
 from npu_assay.conformance.report.data import CHECKS, Report, command, make_report
 from npu_assay.conformance.report.findings import find
@@ -26,8 +26,8 @@ from npu_assay.conformance.report.matrix import Tally
 from npu_assay.conformance.report.render import html, markdown
 from npu_assay.conformance.report.svg import RED, lsb_by_row, lsb_histogram, sqnr_plot
 from npu_assay.conformance.report.symptoms import symptom
-from npu_assay.conformance.results import CaseResult, Failure, Reason
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.run.session import Request, assay
 from npu_assay.conformance.table import load_table
 
 NEG = "aten.neg.default/operator/accept/baseline"

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import torch
 
-from npu_assay.conformance.drift import Drift, drift
-from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.graph import Case, Fill, Quant, Ref, Step, Value
-from npu_assay.conformance.graph import Graph as CaseGraph
-from npu_assay.conformance.programs import materialise, model_inputs, module
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.compare.drift import Drift, drift
+from npu_assay.conformance.programs.build import materialise, model_inputs, module
+from npu_assay.conformance.programs.graph import Case, Fill, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Graph as CaseGraph
+from npu_assay.conformance.record.results import METRICS, CaseResult, Failure, program_sha256, status_of, tag_failures
 from npu_assay.conformance.repro import file_name, script_of, write_scripts
 from npu_assay.conformance.repro.model import codes, input_sources, model_source
-from npu_assay.conformance.results import METRICS, CaseResult, Failure, program_sha256, status_of, tag_failures
-from npu_assay.conformance.selection import all_cases, smoke
+from npu_assay.conformance.run.selection import all_cases, smoke
 from npu_assay.conformance.table import load_table
 
 TABLES = {"executorch:xnnpack": "xnnpack@1.5", "executorch:ethos-u55": "ethos_u55@1.5"}

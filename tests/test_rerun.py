@@ -20,24 +20,24 @@ from click.testing import CliRunner, Result
 from test_cli import child
 from test_package import CASES, NEG, TODAY, Silent, run
 
-from npu_assay.conformance.assay import Request, assay
-from npu_assay.conformance.certificate import (
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.record.certificate import (
     Selection,
     certificate_text,
     conclude,
     read_certificate,
 )
-from npu_assay.conformance.cli import main
-from npu_assay.conformance.folder import CERTIFICATE, FUZZ, RESULTS
-from npu_assay.conformance.package import results_text, sha256, write_package
+from npu_assay.conformance.record.folder import results_text, sha256, write_package
+from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, RESULTS
+from npu_assay.conformance.record.results import CaseResult, Failure, read_results
+from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.data import make_report
 from npu_assay.conformance.report.render import reports
-from npu_assay.conformance.rerun import chosen
-from npu_assay.conformance.rerun_compare import difference, verdict_difference
-from npu_assay.conformance.results import CaseResult, Failure, read_results
+from npu_assay.conformance.run.session import Request, assay
 from npu_assay.conformance.table import load_table
-from npu_assay.conformance.verification import verify
-from npu_assay.conformance.waivers import Waiver
+from npu_assay.conformance.verify.rerun import chosen
+from npu_assay.conformance.verify.rerun_compare import difference, verdict_difference
+from npu_assay.conformance.verify.verification import verify
 
 ALL = len(CASES)
 

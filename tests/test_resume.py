@@ -16,15 +16,15 @@ from pathlib import Path
 import fake_backend
 import pytest
 
-from npu_assay.conformance.assay import Request, assay
-from npu_assay.conformance.certificate import Selection
-from npu_assay.conformance.environment import suite_sources
-from npu_assay.conformance.folder import CERTIFICATE, JOURNAL, RESULTS
+from npu_assay.conformance.backend.environment import suite_sources
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.limits import Limits
-from npu_assay.conformance.package import PackageError
-from npu_assay.conformance.results import CaseResult
-from npu_assay.conformance.verification import verify
+from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.record.folder import PackageError
+from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS
+from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.run.session import Request, assay
+from npu_assay.conformance.verify.verification import verify
 
 TODAY = datetime.date(2026, 6, 1)
 MOMENTS = 50
@@ -36,7 +36,7 @@ def steady_sources() -> Iterator[None]:
     """Who edits the suite while this runs starts other runs, which must not continue the earlier ones."""
     sources = suite_sources()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("npu_assay.conformance.assay.suite_sources", lambda: sources)
+        patch.setattr("npu_assay.conformance.run.session.suite_sources", lambda: sources)
         yield
 
 

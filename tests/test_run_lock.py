@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from test_cli import assay, child
 
-from npu_assay.conformance.folder import CERTIFICATE, JOURNAL, RESULTS
 from npu_assay.conformance.isolation.forking import fork
-from npu_assay.conformance.journal import journal
-from npu_assay.conformance.package import PackageError
+from npu_assay.conformance.record.folder import PackageError
+from npu_assay.conformance.record.journal import journal
+from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS
 
 IDENTITY = {"backend": "fake"}
 ASKED = ("certify", "fake_backend:slow", "-n", "1", "-k", "neg and accept", "--out")

@@ -18,17 +18,17 @@ import fake_backend
 import pytest
 from click.testing import CliRunner
 
-from npu_assay.conformance.assay import Request, assay
-from npu_assay.conformance.certificate import Selection
+from npu_assay.conformance.backend.environment import suite_sources
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.cluster import Scheduler
-from npu_assay.conformance.deputy import Deputy, as_data
-from npu_assay.conformance.environment import suite_sources
-from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.execution import Job
-from npu_assay.conformance.folder import CERTIFICATE, FUZZ, JOURNAL, RESULTS
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.isolation.limits import Limits
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, JOURNAL, RESULTS
+from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.run.cluster import Scheduler
+from npu_assay.conformance.run.cluster_worker import Deputy, as_data
+from npu_assay.conformance.run.execution import Job
+from npu_assay.conformance.run.session import Request, assay
 
 ROOT = Path(__file__).parent.parent
 TODAY = datetime.date(2026, 6, 1)
@@ -134,7 +134,7 @@ def steady_sources() -> Iterator[None]:
     """Who edits the suite while this runs makes the workers differ from this process."""
     sources = suite_sources()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("npu_assay.conformance.assay.suite_sources", lambda: sources)
+        patch.setattr("npu_assay.conformance.run.session.suite_sources", lambda: sources)
         yield
 
 
@@ -237,7 +237,7 @@ def test_a_worker_that_comes_later_is_compared_too() -> None:
     ],
 )
 def test_no_scheduler(address: str, problem: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("npu_assay.conformance.cluster.CONNECT", 0.5)
+    monkeypatch.setattr("npu_assay.conformance.run.cluster.CONNECT", 0.5)
     arguments = ("certify", "fake_backend:backend", "--scheduler", address, "--out", str(tmp_path / "out"))
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2

@@ -14,11 +14,11 @@ import torch
 from click.testing import CliRunner
 
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.results import Failure, status_of
-from npu_assay.conformance.second_golden import disagreements, golden_failures
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.judge.second_golden import disagreements, golden_failures
+from npu_assay.conformance.record.results import Failure, status_of
+from npu_assay.conformance.record.waivers import WaiverError, load_waivers
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
-from npu_assay.conformance.waivers import WaiverError, load_waivers
 from npu_assay.reference import golden, onnx_golden
 from npu_assay.reference.golden import Bounded
 

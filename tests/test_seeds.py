@@ -10,15 +10,15 @@ import pytest
 import torch
 from test_fuzz import Told
 
-from npu_assay.conformance.assay import Request, assay
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certificate import Selection
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.folder import RESULTS
-from npu_assay.conformance.programs import materialise
-from npu_assay.conformance.seeds import reseeded
+from npu_assay.conformance.programs.build import materialise
+from npu_assay.conformance.programs.seeds import reseeded
+from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.record.names import RESULTS
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.session import Request, assay
 from npu_assay.conformance.table import load_table
-from npu_assay.conformance.verification import verify
+from npu_assay.conformance.verify.verification import verify
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.neutron import backend as neutron

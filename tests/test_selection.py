@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 from npu_assay.conformance.cases import every_operator
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.operator_names import called, nearest_operators
-from npu_assay.conformance.selection import all_cases, select
+from npu_assay.conformance.run.selection import all_cases, select
 from npu_assay.conformance.table import load_table
+from npu_assay.conformance.table.operator_names import called, nearest_operators
 
 NEUTRON = load_table("neutron@1.3")
 CASES = all_cases(NEUTRON)

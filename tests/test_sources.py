@@ -17,10 +17,10 @@ from types import ModuleType
 import pytest
 from environments import Environment
 
-from npu_assay.conformance.about import backend_sources
-from npu_assay.conformance.backends import BackendSpecError, load_backend
-from npu_assay.conformance.folder import CERTIFICATE, JOURNAL
-from npu_assay.conformance.sources import backend_files
+from npu_assay.conformance.backend.info import backend_sources
+from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
+from npu_assay.conformance.backend.sources import backend_files
+from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL
 
 TESTS = Path(__file__).parent
 PARTITIONERS = TESTS.parent / "partitioners"
@@ -213,7 +213,7 @@ def test_data_beside_a_module_counts_to_one_folder_below(project: Path) -> None:
 
 UNREADABLE = """
 import os, sys
-from npu_assay.conformance.sources import backend_files
+from npu_assay.conformance.backend.sources import backend_files
 sys.path.append(sys.argv[1])
 os.chmod(sys.argv[1], 0o755)
 os.chmod(f"{sys.argv[1]}/closed", 0)
@@ -282,7 +282,9 @@ packages = {packages}
 py-modules = {modules}
 package-data = {{ "*" = ["*.toml"] }}
 """
-PRINT = "import sys; from npu_assay.conformance.sources import backend_files; print(*backend_files(sys.argv[1]))"
+PRINT = (
+    "import sys; from npu_assay.conformance.backend.sources import backend_files; print(*backend_files(sys.argv[1]))"
+)
 
 
 @pytest.mark.slow

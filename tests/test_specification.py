@@ -17,7 +17,7 @@ import pytest
 from changed_lines import Change, changes
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 
 

@@ -8,9 +8,9 @@ import pytest
 import strict_backend
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.coverage import coverage, failures
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 
 STRICT = load_table(strict_backend.TABLE)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from npu_assay.conformance.constraints import Constraint, parse_constraint, shown
-from npu_assay.conformance.preserved import check_preserved
-from npu_assay.conformance.selection import SelectionError, all_cases
+from npu_assay.conformance.programs.preserved import check_preserved
+from npu_assay.conformance.run.selection import SelectionError, all_cases
 from npu_assay.conformance.table import FOLDER, RESCALES, Table, TableError, held, load_table
+from npu_assay.conformance.table.constraints import Constraint, parse_constraint, shown
 
 NEUTRON = load_table("neutron@1.3")
 
@@ -344,7 +344,7 @@ def test_a_source_can_be_anybodys(tmp_path: Path) -> None:
 
 
 def test_the_known_schemes_are_those_with_goldens() -> None:
-    from npu_assay.conformance.numerics import EXACT_SCHEMES
+    from npu_assay.conformance.judge.numerics import EXACT_SCHEMES
 
     assert set(RESCALES) == EXACT_SCHEMES
 

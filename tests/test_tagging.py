@@ -6,11 +6,11 @@ import fake_backend
 import pytest
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.outline import Node, outline
-from npu_assay.conformance.partitioning import tags_of
-from npu_assay.conformance.results import Reason
+from npu_assay.conformance.record.results import Reason
+from npu_assay.conformance.run.outline import Node, outline
+from npu_assay.conformance.run.partitioning import tags_of
+from npu_assay.conformance.run.tagging import prepare, subject_nodes, tag, verdict
 from npu_assay.conformance.table import load_table
-from npu_assay.conformance.tagging import prepare, subject_nodes, tag, verdict
 
 TABLE = load_table(fake_backend.TABLE)
 CASES = {case.id: case for case in cases_for(TABLE)}

@@ -15,14 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_package import CASES, TODAY, places, run, with_junk
 
-from npu_assay.conformance import verification
-from npu_assay.conformance.certificate import Certificate, Selection, certificate_text, conclude, read_certificate
-from npu_assay.conformance.contents import Contents, read_folder
-from npu_assay.conformance.evidence import NOTED, result_problem
-from npu_assay.conformance.folder import CERTIFICATE, RESULTS
-from npu_assay.conformance.package import results_text, sha256
-from npu_assay.conformance.results import CaseResult, ResultError, from_line, read_line, to_line
-from npu_assay.conformance.verification import Verification, verify_contents
+from npu_assay.conformance.record.certificate import (
+    Certificate,
+    Selection,
+    certificate_text,
+    conclude,
+    read_certificate,
+)
+from npu_assay.conformance.record.folder import results_text, sha256
+from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
+from npu_assay.conformance.record.read import Contents, read_folder
+from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, read_line, to_line
+from npu_assay.conformance.verify import verification
+from npu_assay.conformance.verify.result import NOTED, result_problem
+from npu_assay.conformance.verify.verification import Verification, verify_contents
 
 Files = Mapping[str, bytes]
 CASE = {case.id: case for case in CASES}

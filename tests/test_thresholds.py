@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.conformance.backends import load_backend
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cases.thresholds import CHANNELS, ELEMENTS, FIXED, SUMS, grown, twice
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.graph import Case, Graph
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.programs.graph import Case, Graph
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import CompileSpec, Runtime
 

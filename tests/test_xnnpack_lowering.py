@@ -10,8 +10,8 @@ import pytest
 import torch
 from xnnpack_graphs import OTHER, PRESERVE, WEIGHT, Q, coded, graph, program, real, step
 
-from npu_assay.conformance.graph import Fill, Graph, Quant, Step, Value
-from npu_assay.conformance.programs import materialise, model_inputs
+from npu_assay.conformance.programs.build import materialise, model_inputs
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Step, Value
 from npu_assay.partitioners.exir import run_program, to_backend
 from npu_assay.partitioners.xnnpack import XnnpackBackend, XnnpackPartitioner, XnnpackRuntime
 from npu_assay.partitioners.xnnpack.configs import ALL_CONFIGS

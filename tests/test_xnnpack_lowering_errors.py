@@ -9,7 +9,7 @@ import pytest
 from torch import fx
 from xnnpack_graphs import WEIGHT, Q, coded, graph, program, real, step
 
-from npu_assay.conformance.graph import Graph, Quant
+from npu_assay.conformance.programs.graph import Graph, Quant
 from npu_assay.partitioners.exir.compiling import CompileError
 from npu_assay.partitioners.exir.ops import edge_op, target_name
 from npu_assay.partitioners.xnnpack import XnnpackBackend

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from xnnpack_graphs import graph, partitioned, program, real, step
 
-from npu_assay.conformance.graph import Graph
+from npu_assay.conformance.programs.graph import Graph
 from npu_assay.partitioners.exir import to_backend
 from npu_assay.partitioners.xnnpack import XnnpackBackend, XnnpackPartitioner
 from npu_assay.partitioners.xnnpack.configs import ReLUConfig

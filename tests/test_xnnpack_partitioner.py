@@ -11,9 +11,9 @@ import torch
 from xnnpack_graphs import OTHER, PRESERVE, WEIGHT, Q, coded, graph, partitioned, program, real, step
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.graph import Case, Graph, Quant
+from npu_assay.conformance.programs.graph import Case, Graph, Quant
+from npu_assay.conformance.run.tagging import prepare, tag
 from npu_assay.conformance.table import load_table
-from npu_assay.conformance.tagging import prepare, tag
 from npu_assay.partitioners.exir import to_edge_transform_and_lower
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import target_name

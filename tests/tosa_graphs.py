@@ -12,7 +12,7 @@ from typing import Any
 
 from lowering_graphs import IMAGE, OTHER, POSITIVE, Operation, Q, X, activation, constant, convolution, graph
 
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
 Z = Ref("z")
 TO_COPY = "dim_order_ops._to_dim_order_copy.default"

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.programs import build
+from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG

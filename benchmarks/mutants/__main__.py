@@ -20,8 +20,8 @@ from benchmarks.mutants.sites import Site, changed, sites
 from benchmarks.mutants.trials import SNAPSHOT, TYPES, UNIT_TESTS, Judges, Verdict
 from benchmarks.mutants.types_checked import Checked
 from benchmarks.mutants.unit_tests import Tests, judged, traced
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Table, load_table
 
 ROOT = Path(__file__).resolve().parents[2]

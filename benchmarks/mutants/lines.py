@@ -10,10 +10,10 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from npu_assay.conformance.backends import load_backend
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table
 
 Lines = dict[str, dict[int, list[int]]]

@@ -19,9 +19,9 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.mutants.lines import tags
-from npu_assay.conformance.backends import load_backend
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table
 
 PACKAGE = "npu_assay"

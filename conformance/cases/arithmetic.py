@@ -33,7 +33,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import deepest, image
 from npu_assay.conformance.cases.shared import BELOW, contexts, named, rank_limit, rescale_limit
-from npu_assay.conformance.graph import Fill, Quant, Ref
+from npu_assay.conformance.programs.graph import Fill, Quant, Ref
 
 SUM = quant(0.1, 5)
 PRODUCT = quant(0.002, 1)

@@ -40,7 +40,7 @@ from npu_assay.conformance.cases.permitted import (
     transposable,
     vertical_strides,
 )
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Value
 
 Placed = tuple[Use, Front]
 

@@ -14,7 +14,7 @@ from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, Use, X, bare, behind_abs
 from npu_assay.conformance.cases.plain import CLASSIC, Plain, asked
 from npu_assay.conformance.cases.typed.spelling import FLOATS
-from npu_assay.conformance.graph import Fill, Graph, Value, renamed
+from npu_assay.conformance.programs.graph import Fill, Graph, Value, renamed
 
 FROM = {
     CLASSIC: (INT8,),

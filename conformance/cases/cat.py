@@ -26,7 +26,7 @@ from npu_assay.conformance.cases.make import (
     sizes_of,
 )
 from npu_assay.conformance.cases.shared import ZERO_POINTS, contexts, fills, one_hots, rank_limit
-from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 
 Shape = tuple[int, ...]
 

@@ -33,7 +33,7 @@ from npu_assay.conformance.cases.make import (
     weight_quant,
 )
 from npu_assay.conformance.cases.shared import BELOW, contexts, fills, named, one_hots, rescale_limit
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
 CONVOLUTION = "aten.convolution.default"
 

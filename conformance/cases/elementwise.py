@@ -60,7 +60,7 @@ from npu_assay.conformance.cases.shared import (
     reshaped,
     unary_rescale,
 )
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
 SHAPES = ((1,), (7,), (3, 5), (2, 3, 7), (1, 3, 5, 7), (2, 1, 4, 3), (2, 3, 2, 3, 2), (1, 1, 1, 1), (1, 2, 1, 3, 1, 2))
 

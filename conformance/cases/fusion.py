@@ -8,7 +8,7 @@ from math import prod
 
 from npu_assay.conformance.cases.baseline import POSITIVE, PROBABILITY, TANH, matrix_weights
 from npu_assay.conformance.cases.make import SUBJECT, Draft, Q, Use, X, activation, behind_conv, limit, model, outside
-from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 
 CODE = "fused_activation"
 VIEW = "aten.view_copy.default"

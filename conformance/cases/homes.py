@@ -17,7 +17,7 @@ from npu_assay.conformance.cases.permitted import fitting as between
 from npu_assay.conformance.cases.plain import CODES, Plain, Shape, asked
 from npu_assay.conformance.cases.thresholds import PAST_ELEMENTS, long_axis
 from npu_assay.conformance.cases.typed.spelling import FLOATS
-from npu_assay.conformance.graph import Fill, Quant, Ref, Value
+from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
 from npu_assay.reference.operators import Call, Operand, Operator, X
 from npu_assay.reference.operators.home import REALS, TRUTHS, Range
 from npu_assay.reference.operators.lookup import home

@@ -12,7 +12,7 @@ from dataclasses import replace
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import SUBJECT, Draft
 from npu_assay.conformance.cases.ranks import lost_text
-from npu_assay.conformance.graph import Graph, Step
+from npu_assay.conformance.programs.graph import Graph, Step
 
 HEIGHT, AREA = "kernel_height", "kernel_area"
 WRITTEN = 8, 64  # height and area of the largest kernels in other cases

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.predicates.own import Definition
 
 Choice = TypeVar("Choice", int, str)

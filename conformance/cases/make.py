@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
 SUBJECT = "subject"
 X = Ref("x")
@@ -24,7 +24,7 @@ DEVIATION = 73.9  # standard deviation of a code that is uniform in [-128, 127]
 
 @dataclass(frozen=True)
 class Draft:
-    """A case without its row: see `npu_assay.conformance.graph.Case` for the fields.
+    """A case without its row: see `npu_assay.conformance.programs.graph.Case` for the fields.
 
     `reason` None: a rejected case is rejected for the constraint that it is about.
     """
@@ -43,7 +43,7 @@ class Draft:
 class Use:
     """One application: `values` are its operands (the first is `x`), `y` its output's quantisation.
 
-    `dynamic` quantises `x` at run time: see `npu_assay.conformance.graph.Step`.
+    `dynamic` quantises `x` at run time: see `npu_assay.conformance.programs.graph.Step`.
     """
 
     op: str

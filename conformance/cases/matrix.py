@@ -36,7 +36,7 @@ from npu_assay.conformance.cases.make import (
     weight_quant,
 )
 from npu_assay.conformance.cases.shared import BELOW, contexts, fills, named, one_hots, rescale_limit
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
 SIZES = ((1, 1, 1), (1, 7, 1), (3, 1, 5), (4, 16, 8), (1, 33, 9), (5, 64, 3), (2, 130, 2))
 

@@ -23,7 +23,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import deep, deepest
 from npu_assay.conformance.cases.shared import ZERO_POINTS, contexts, movement, same_qparams
-from npu_assay.conformance.graph import Quant
+from npu_assay.conformance.programs.graph import Quant
 
 PAD = "aten.constant_pad_nd.default"
 Shape = tuple[int, ...]

@@ -7,7 +7,7 @@ from typing import Any
 
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import quant
-from npu_assay.conformance.graph import Quant
+from npu_assay.conformance.programs.graph import Quant
 
 Shape = tuple[int, ...]
 Bounds = tuple[float | None, float | None]

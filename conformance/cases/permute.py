@@ -25,7 +25,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import transposable
 from npu_assay.conformance.cases.shared import contexts, movement, rank_limit, same_qparams
-from npu_assay.conformance.graph import Graph, Quant, Ref
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref
 
 PERMUTE = "aten.permute_copy.default"
 Shape = tuple[int, ...]

@@ -29,7 +29,7 @@ from npu_assay.conformance.cases.make import (
 from npu_assay.conformance.cases.shared import TWO_SCALES
 from npu_assay.conformance.cases.typed import contexts
 from npu_assay.conformance.cases.typed.spelling import FLOATS, opened, retyped, with_x
-from npu_assay.conformance.graph import Fill, Graph
+from npu_assay.conformance.programs.graph import Fill, Graph
 
 CLASSIC = ""
 """The number type of a row that names none: int8, computed between dequantize and quantize nodes."""

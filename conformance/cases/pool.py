@@ -24,7 +24,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import vertical_strides
 from npu_assay.conformance.cases.shared import contexts, movement, reshaped, same_qparams
-from npu_assay.conformance.graph import Graph, Ref
+from npu_assay.conformance.programs.graph import Graph, Ref
 
 AVG2, AVG1 = "aten.avg_pool2d.default", "aten.avg_pool1d.default"
 MAX2, MAX1 = "aten.max_pool2d.default", "aten.max_pool1d.default"

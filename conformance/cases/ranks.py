@@ -12,7 +12,7 @@ from math import prod
 
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import OPERATOR, Draft
-from npu_assay.conformance.graph import ChannelsLast, Graph, Step, Value, references
+from npu_assay.conformance.programs.graph import ChannelsLast, Graph, Step, Value, references
 
 CODE = "max_rank"
 LARGEST = 16

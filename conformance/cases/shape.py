@@ -34,7 +34,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import deepest, transposable
 from npu_assay.conformance.cases.shared import movement, rank_limit, same_qparams, surroundings, unquantised
-from npu_assay.conformance.graph import Graph, Ref, Step
+from npu_assay.conformance.programs.graph import Graph, Ref, Step
 
 VIEW = "aten.view_copy.default"
 UNSQUEEZE = "aten.unsqueeze.default"

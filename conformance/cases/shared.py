@@ -31,7 +31,7 @@ from npu_assay.conformance.cases.make import (
     valued,
 )
 from npu_assay.conformance.cases.permitted import deepest, inner_ranks, of_rank, wide
-from npu_assay.conformance.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value, renamed
+from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value, renamed
 
 ZERO_POINTS = (-128, 0, 127)
 # Every code once, neighbours far apart.

@@ -26,7 +26,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import pieces, sliced_size
 from npu_assay.conformance.cases.shared import contexts, movement, rank_limit, same_qparams
-from npu_assay.conformance.graph import Graph, Ref, Step
+from npu_assay.conformance.programs.graph import Graph, Ref, Step
 
 SLICE = "aten.slice_copy.Tensor"
 END = 2**63 - 1  # "to the end", as torch exports x[:, 2:]

@@ -34,7 +34,7 @@ from npu_assay.conformance.cases.shared import (
     rank_limit,
     rescale_limit,
 )
-from npu_assay.conformance.graph import Quant
+from npu_assay.conformance.programs.graph import Quant
 
 Shape = tuple[int, ...]
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from npu_assay.conformance.cases.kernels import AREA, HEIGHT
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, accepted, placed
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value, renamed
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value, renamed
 
 ELEMENTS = 4096
 CHANNELS = (16, 32)

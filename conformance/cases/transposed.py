@@ -26,7 +26,7 @@ from npu_assay.conformance.cases.make import (
     weight_quant,
 )
 from npu_assay.conformance.cases.shared import fills, one_hots
-from npu_assay.conformance.graph import Ref
+from npu_assay.conformance.programs.graph import Ref
 
 CONVOLUTION = "aten.convolution.default"
 

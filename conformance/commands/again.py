@@ -13,9 +13,9 @@ from npu_assay.conformance.commands.asked import ALL, Asked
 from npu_assay.conformance.commands.shared import cores, plain
 
 if TYPE_CHECKING:
-    from npu_assay.conformance.certificate import Certificate
-    from npu_assay.conformance.contents import Contents
-    from npu_assay.conformance.rerun import Rerun
+    from npu_assay.conformance.record.certificate import Certificate
+    from npu_assay.conformance.record.read import Contents
+    from npu_assay.conformance.verify.rerun import Rerun
 
 INTERRUPTED = 1
 SHOWN = 20  # differing cases
@@ -26,8 +26,8 @@ def run_again(contents: Contents, certificate: Certificate, asked: Asked, today:
     from rich.console import Console
 
     from npu_assay.conformance.report.console import progress
-    from npu_assay.conformance.rerun import Request, rerun
-    from npu_assay.conformance.rerun_record import check_place, record_text, write_record
+    from npu_assay.conformance.verify.rerun import Request, rerun
+    from npu_assay.conformance.verify.rerun_record import check_place, record_text, write_record
 
     if asked.out is not None:
         check_place(asked.out, contents)
@@ -56,7 +56,7 @@ def run_again(contents: Contents, certificate: Certificate, asked: Asked, today:
 def _limits(certificate: Certificate, asked: Asked) -> Any:
     """The certificate's limits, or what was given in their place."""
     from npu_assay.conformance.isolation.limits import Limits
-    from npu_assay.conformance.rerun import recorded_limits
+    from npu_assay.conformance.verify.rerun import recorded_limits
 
     if asked.timeout is not None and asked.memory is not None:
         return Limits(asked.timeout, asked.memory)

@@ -26,7 +26,7 @@ class Asked:
 
     def check(self) -> None:
         """Raise a usage error for an option that nothing is done with."""
-        from npu_assay.conformance.errors import UsageError
+        from npu_assay.conformance.common.errors import UsageError
 
         given = {
             "--seed": self.seed,

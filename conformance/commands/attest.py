@@ -36,12 +36,12 @@ def attest(folder: Path, key: Path, out: Path | None) -> None:
     Exit codes: 0 signed (certified or not), 1 the folder's files contradict each other, 2 usage or data error.
     """
     with usage_errors():
-        from npu_assay.conformance.attestation import attest as write
-        from npu_assay.conformance.attestation import target_of
-        from npu_assay.conformance.certificate import verdict_text
-        from npu_assay.conformance.contents import read_contents
-        from npu_assay.conformance.signing import read_private_key
-        from npu_assay.conformance.verification import verify_contents
+        from npu_assay.conformance.record.certificate import verdict_text
+        from npu_assay.conformance.record.read import read_contents
+        from npu_assay.conformance.verify.attestation import attest as write
+        from npu_assay.conformance.verify.attestation import target_of
+        from npu_assay.conformance.verify.signing import read_private_key
+        from npu_assay.conformance.verify.verification import verify_contents
 
         signer = read_private_key(key)
         contents = read_contents(folder)

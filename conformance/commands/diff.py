@@ -22,8 +22,8 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
     Exit codes: 0 the same, 1 different, 2 one of them cannot be read.
     """
     with usage_errors():
-        from npu_assay.conformance.difference import compare, read_run
-        from npu_assay.conformance.difference_text import lines
+        from npu_assay.conformance.compare.difference import compare, read_run
+        from npu_assay.conformance.compare.difference_text import lines
 
         found = compare(read_run(a), read_run(b))
     if as_json:

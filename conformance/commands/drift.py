@@ -26,9 +26,9 @@ def drift(folder: Path, as_json: bool, as_markdown: bool, document: bool, repro:
     run wrote.
     """
     with usage_errors():
-        from npu_assay.conformance.drift import drift_text
-        from npu_assay.conformance.drift_run import read_drift
-        from npu_assay.conformance.drift_text import documented_lines, lines, markdown
+        from npu_assay.conformance.compare.drift import drift_text
+        from npu_assay.conformance.compare.drift_run import read_drift
+        from npu_assay.conformance.compare.drift_text import documented_lines, lines, markdown
 
         if as_json + as_markdown + document + (repro is not None) + repros > 1:
             raise click.UsageError("expected one of --json, --markdown, --document, --repro and --repros")

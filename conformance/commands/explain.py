@@ -64,7 +64,7 @@ def explain(
     from rich.console import Console
 
     with usage_errors():
-        from npu_assay.conformance.errors import UsageError
+        from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.explain.confining import Request, found
         from npu_assay.conformance.explain.text import WIDTH, print_explanation
         from npu_assay.conformance.isolation.limits import Limits
@@ -98,7 +98,7 @@ def _name(backend: str) -> str:
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     """The files, each whole or not at all."""
-    from npu_assay.conformance.errors import UsageError
+    from npu_assay.conformance.common.errors import UsageError
     from npu_assay.files import write_whole
 
     try:

@@ -54,7 +54,7 @@ def mutate(
     from rich.console import Console
 
     with usage_errors():
-        from npu_assay.conformance.backends import load_backend
+        from npu_assay.conformance.backend.loading import load_backend
         from npu_assay.conformance.isolation.imports import unchanged
         from npu_assay.conformance.mutation.catalogue import catalogue_of, load_faults, selected
         from npu_assay.conformance.mutation.report import Mutation

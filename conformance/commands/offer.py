@@ -21,7 +21,7 @@ from npu_assay.conformance.commands.shared import (
 )
 
 if TYPE_CHECKING:
-    from npu_assay.conformance.results import CaseResult
+    from npu_assay.conformance.record.results import CaseResult
 
 RIGHT, WRONG = 0, 1
 SHOWN = 20  # wrong programs
@@ -58,9 +58,9 @@ def offer(
 
     folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}-offers")
     with usage_errors():
-        from npu_assay.conformance.assay import Request, assay
-        from npu_assay.conformance.certificate import Selection
         from npu_assay.conformance.isolation.limits import Limits
+        from npu_assay.conformance.record.certificate import Selection
+        from npu_assay.conformance.run.session import Request, assay
 
         count, asked = cores() if workers is None else workers, Selection(expression)
         request = Request(backend, table, asked, count, folder, limits=Limits(timeout, memory), offer=True)

@@ -38,7 +38,7 @@ def reduce(
     Exit codes: 0 found, 1 no operator shows it alone, 2 usage or data error.
     """
     with usage_errors():
-        from npu_assay.conformance.errors import UsageError
+        from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.explain.confining import Request, reduced
         from npu_assay.conformance.isolation.limits import Limits
         from npu_assay.files import write_whole

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from npu_assay.conformance.plain import plain as plain
+from npu_assay.conformance.common.escaped import plain as plain
 
 UNUSABLE = 2
 LONGEST = 10.0**8  # seconds: three years
@@ -55,7 +55,7 @@ memory_option = click.option(
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """One line and exit code 2 for what the user can put right."""
-    from npu_assay.conformance.errors import UsageError
+    from npu_assay.conformance.common.errors import UsageError
     from npu_assay.conformance.table import TableError
     from npu_assay.reference.outside import OutsideError
 

@@ -11,19 +11,19 @@ from npu_assay.conformance.commands.asked import Asked
 from npu_assay.conformance.commands.shared import plain
 
 if TYPE_CHECKING:
-    from npu_assay.conformance.attestation import Checked
-    from npu_assay.conformance.certificate import Certificate
-    from npu_assay.conformance.contents import Contents
-    from npu_assay.conformance.signing import Verifier
-    from npu_assay.conformance.verification import Verification
+    from npu_assay.conformance.record.certificate import Certificate
+    from npu_assay.conformance.record.read import Contents
+    from npu_assay.conformance.verify.attestation import Checked
+    from npu_assay.conformance.verify.signing import Verifier
+    from npu_assay.conformance.verify.verification import Verification
 
 FILES = 3  # differing files of a backend
 
 
 def signed(contents: Contents, found: Verification, verifier: Verifier, asked: Asked) -> Checked:
     """Check the signature, and print what speaks against it and whether the backend that is here is the signed one."""
-    from npu_assay.conformance.attestation import Checked, check, read_attestation
-    from npu_assay.conformance.folder import ATTESTATION
+    from npu_assay.conformance.record.names import ATTESTATION
+    from npu_assay.conformance.verify.attestation import Checked, check, read_attestation
 
     data = contents.files.get(ATTESTATION) if asked.attestation is None else read_attestation(asked.attestation)
     if found.certificate is None:
@@ -41,8 +41,8 @@ def signed(contents: Contents, found: Verification, verifier: Verifier, asked: A
 
 def _backend_here(certificate: Certificate, spec: str | None) -> tuple[str, bool]:
     """Whether the backend's files here are those of the certificate, in words and as an answer. Runs none of it."""
-    from npu_assay.conformance.installed import installed_sources
-    from npu_assay.conformance.rerun_sources import file_problems
+    from npu_assay.conformance.backend.installed import installed_sources
+    from npu_assay.conformance.verify.rerun_sources import file_problems
 
     name = str(certificate.backend["spec"]) if spec is None else spec
     sources = installed_sources(name)

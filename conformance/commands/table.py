@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.shared import plain, usage_errors
-from npu_assay.conformance.plain import counted
+from npu_assay.conformance.common.escaped import counted
 
 CLEAN, FOUND = 0, 1
 
@@ -103,7 +103,7 @@ def import_(file: Path, name: str, release: str, backend_id: str | None, out: Pa
     in comments at the end. 'assay table lint' says what is left to do.
     """
     with usage_errors():
-        from npu_assay.conformance.errors import UsageError
+        from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.table import read_table
         from npu_assay.conformance.table.published import entries, imported
 
@@ -120,7 +120,7 @@ def import_(file: Path, name: str, release: str, backend_id: str | None, out: Pa
 
 
 def _written(text: str, out: Path | None, force: bool) -> None:
-    from npu_assay.conformance.errors import UsageError
+    from npu_assay.conformance.common.errors import UsageError
     from npu_assay.files import write_whole
 
     if out is None:

@@ -12,7 +12,7 @@ from npu_assay.conformance.commands.asked import ALL, Asked
 from npu_assay.conformance.commands.shared import MOST, Seconds, plain, usage_errors
 
 if TYPE_CHECKING:
-    from npu_assay.conformance.verification import Verification
+    from npu_assay.conformance.verify.verification import Verification
 
 CERTIFIED, NOT_CERTIFIED = 0, 1
 
@@ -93,10 +93,10 @@ def verify(
     """
     from npu_assay.conformance.commands.again import run_again
     from npu_assay.conformance.commands.signed import signed as signed_by
-    from npu_assay.conformance.contents import read_contents
-    from npu_assay.conformance.folder import ATTESTATION
-    from npu_assay.conformance.signing import read_public_key
-    from npu_assay.conformance.verification import verify_contents
+    from npu_assay.conformance.record.names import ATTESTATION
+    from npu_assay.conformance.record.read import read_contents
+    from npu_assay.conformance.verify.signing import read_public_key
+    from npu_assay.conformance.verify.verification import verify_contents
 
     asked = Asked(key, attestation, cases, seed, draw, backend, table, workers, timeout, memory, out)
     with usage_errors():
@@ -131,7 +131,7 @@ def _print_found(found: Verification) -> None:
 
 def _print_verdict(folder: Path, found: Verification, right: bool, trust: list[str]) -> None:
     """Counts, what speaks against the verdict, and a last line: the verdict, what is waived, who says so."""
-    from npu_assay.conformance.certificate import TRUST, verdict_text
+    from npu_assay.conformance.record.certificate import TRUST, verdict_text
 
     if found.verdict is not None:
         click.echo(", ".join(f"{count} {name}" for name, count in found.verdict.counts.items()))

@@ -35,7 +35,7 @@ def explain(
     quantised at run time. What a backend raises is in its part of the answer (`error`). Raises UsageError for a backend
     that cannot be loaded.
     """
-    from npu_assay.conformance.backends import load_backend
+    from npu_assay.conformance.backend.loading import load_backend
     from npu_assay.conformance.explain.explaining import How, explained
     from npu_assay.conformance.explain.models import model_of
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError
 
 PLAIN = re.compile(r"[\w\s+\-*/%(),.<>=!&|~:]*")
 """What an expression of sizes is made of; torch hands it to sympy, which evaluates it."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.explain.record import Reason
-from npu_assay.conformance.graph import Graph
-from npu_assay.conformance.outline import outline
-from npu_assay.conformance.partitioning import Recorder, prepared
+from npu_assay.conformance.programs.graph import Graph
+from npu_assay.conformance.run.outline import outline
+from npu_assay.conformance.run.partitioning import Recorder, prepared
 from npu_assay.conformance.table import Table
 from npu_assay.partitioners.exir import Backend
 

@@ -19,8 +19,8 @@ from npu_assay.conformance.explain.costs import nbytes, values
 from npu_assay.conformance.explain.lowered import Lowered, computing, source_behind
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
 from npu_assay.conformance.explain.single import Unspoken, alone, quantised
-from npu_assay.conformance.graph import Graph, Ref, Step, references, renamed
-from npu_assay.conformance.outline import NO_WORK
+from npu_assay.conformance.programs.graph import Graph, Ref, Step, references, renamed
+from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
 
 NOT_QUANTISED = Reason("not_quantised", "numbers are real", "this backend takes the operator in quantised models only")

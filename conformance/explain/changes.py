@@ -12,8 +12,8 @@ from npu_assay.conformance.cases.boundaries.knob import Knob, subject, with_subj
 from npu_assay.conformance.cases.boundaries.knobs import knobs
 from npu_assay.conformance.cases.boundaries.sizes import resized
 from npu_assay.conformance.explain.asking import Asking
-from npu_assay.conformance.graph import Graph, Value
 from npu_assay.conformance.predicates.features import DIMENSIONS
+from npu_assay.conformance.programs.graph import Graph, Value
 from npu_assay.reference.golden.aten import canonical, parameters
 
 ASKED = 200  # changes of an operator that are tried

@@ -13,8 +13,8 @@ from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
-from npu_assay.conformance.confined import Work, confined
-from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.common.confined import Work, confined
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.record import SCHEMA, Explained, Explanation, nothing
 from npu_assay.conformance.isolation.limits import Limits
 
@@ -104,7 +104,7 @@ def _explained(request: Request, spec: str) -> dict[str, Any]:
     gc.freeze()  # torch is not searched for garbage again and again
     gc.set_threshold(*RARELY)
     try:
-        from npu_assay.conformance.backends import load_backend
+        from npu_assay.conformance.backend.loading import load_backend
         from npu_assay.conformance.explain.explaining import How, explained
         from npu_assay.conformance.explain.models import load_model, samples_of
 
@@ -133,7 +133,7 @@ def reduced(request: Request, what: str, name: str | None) -> str | None:
 
 
 def _reduced(request: Request, what: str, name: str | None) -> str | None:
-    from npu_assay.conformance.backends import load_backend
+    from npu_assay.conformance.backend.loading import load_backend
     from npu_assay.conformance.explain.explaining import How
     from npu_assay.conformance.explain.models import load_model, quantise, samples_of
     from npu_assay.conformance.explain.reducing import reduce

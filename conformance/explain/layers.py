@@ -21,7 +21,7 @@ from npu_assay.conformance.explain.effects import Effects, effects_of
 from npu_assay.conformance.explain.inside import Codes, is_quantize
 from npu_assay.conformance.explain.origins import module_of, source_of
 from npu_assay.conformance.explain.record import Layer
-from npu_assay.conformance.outline import NO_WORK
+from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, target_name
 
 INPUT = "input"

@@ -14,8 +14,8 @@ from torch.export import ExportedProgram
 from npu_assay.conformance.explain.costs import first, macs, nbytes, sizes, values
 from npu_assay.conformance.explain.origins import marked, module_of, origin_of, source_of
 from npu_assay.conformance.explain.record import Delegate, Operator, Reason
-from npu_assay.conformance.outline import NO_WORK
-from npu_assay.conformance.partitioning import tags_of
+from npu_assay.conformance.run.outline import NO_WORK
+from npu_assay.conformance.run.partitioning import tags_of
 from npu_assay.partitioners.exir import (
     Backend,
     EdgeProgramManager,

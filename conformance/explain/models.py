@@ -13,14 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.backends import load_object
-from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.backend.loading import load_object
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.npy import NpyError, npy_arrays
 from npu_assay.conformance.explain.archives import read_program
 from npu_assay.conformance.explain.layers import Constants, constants_of
 from npu_assay.conformance.explain.lowered import operators_in
 from npu_assay.conformance.explain.origins import marked, origin_of
-from npu_assay.conformance.npy import NpyError, npy_arrays
-from npu_assay.conformance.outline import NO_WORK
+from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import target_name
 
 RANDOM = "random"

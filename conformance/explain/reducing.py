@@ -22,11 +22,11 @@ from npu_assay.conformance.explain.record import Operator
 from npu_assay.conformance.explain.single import Unspoken, alone
 from npu_assay.conformance.explain.summary import short
 from npu_assay.conformance.explain.text import place
-from npu_assay.conformance.graph import Fill, Graph, Quant, Value
 from npu_assay.conformance.isolation.forking import fork
-from npu_assay.conformance.partitioning import prepared
-from npu_assay.conformance.programs import model_inputs
+from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Value
 from npu_assay.conformance.repro.model import FEW, input_sources, model_source
+from npu_assay.conformance.run.partitioning import prepared
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend, PartitionResult, run_program, to_backend, to_edge_transform_and_lower
 

@@ -16,8 +16,8 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases.make import SUBJECT, Q, seeded
 from npu_assay.conformance.explain.costs import sizes, values
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.programs import DTYPES, REALS
+from npu_assay.conformance.programs.build import DTYPES, REALS
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS_PER_TOKEN,
     DEQUANTIZE,

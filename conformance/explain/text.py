@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.tree import Tree
 
+from npu_assay.conformance.common.escaped import counted, plain
 from npu_assay.conformance.explain.cures import SEEN
 from npu_assay.conformance.explain.record import Cause, Explained, Explanation, Layer, Operator
 from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
-from npu_assay.conformance.inspect_text import print_table
-from npu_assay.conformance.plain import counted, plain
+from npu_assay.conformance.pte.text import print_table
 
 WIDTH = 100
 SHOWN = 6  # operators of a cause

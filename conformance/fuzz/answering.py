@@ -9,12 +9,12 @@ from graphlib import CycleError, TopologicalSorter
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.answering import Sources, Watch, Work, compile_again, compiled, ended, runs
-from npu_assay.conformance.outline import Tags, outline
-from npu_assay.conformance.partitioning import Recorder, prepared
-from npu_assay.conformance.programs import model_inputs
-from npu_assay.conformance.question import Answer, Question
-from npu_assay.conformance.results import Failure
+from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.record.results import Failure
+from npu_assay.conformance.run.answering import Sources, Watch, Work, compile_again, compiled, ended, runs
+from npu_assay.conformance.run.outline import Tags, outline
+from npu_assay.conformance.run.partitioning import Recorder, prepared
+from npu_assay.conformance.run.question import Answer, Question
 from npu_assay.partitioners.exir import Backend, run_program
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 

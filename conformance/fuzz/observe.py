@@ -7,8 +7,14 @@ and in torch. Where the program is one of the table's own, with other numbers, i
 
 from __future__ import annotations
 
-from npu_assay.conformance.answering import FIRST
-from npu_assay.conformance.certify import (
+from npu_assay.conformance.fuzz.answering import PARTITION, REFUSED, answer
+from npu_assay.conformance.judge.numerics import golden, judge
+from npu_assay.conformance.judge.second_golden import golden_failures
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.seeds import is_thorough
+from npu_assay.conformance.record.results import CaseResult, tag_failures
+from npu_assay.conformance.run.answering import FIRST
+from npu_assay.conformance.run.one_case import (
     Observation,
     judge_again,
     judge_blobs,
@@ -20,16 +26,10 @@ from npu_assay.conformance.certify import (
     question,
     result_of,
 )
-from npu_assay.conformance.fuzz.answering import PARTITION, REFUSED, answer
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.numerics import golden, judge
-from npu_assay.conformance.outline import on_integers
-from npu_assay.conformance.question import Answer, Question
-from npu_assay.conformance.results import CaseResult, tag_failures
-from npu_assay.conformance.second_golden import golden_failures
-from npu_assay.conformance.seeds import is_thorough
+from npu_assay.conformance.run.outline import on_integers
+from npu_assay.conformance.run.question import Answer, Question
+from npu_assay.conformance.run.tagging import tagging_of
 from npu_assay.conformance.table import Table
-from npu_assay.conformance.tagging import tagging_of
 from npu_assay.partitioners.exir import Backend
 from npu_assay.reference.golden import GoldenError
 

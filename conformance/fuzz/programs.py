@@ -30,9 +30,9 @@ from npu_assay.conformance.fuzz.sketch import (
     with_refs,
     without_dead,
 )
-from npu_assay.conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.programs import MAX_POOL_WITH_INDICES
-from npu_assay.conformance.seeds import reseeded
+from npu_assay.conformance.programs.build import MAX_POOL_WITH_INDICES
+from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.seeds import reseeded
 
 SINGLE = 1 / 3  # share of programs of one graph
 PARTS = 6  # graphs in a program, at most

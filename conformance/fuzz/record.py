@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from npu_assay.conformance.folder import FUZZ, FUZZ_JOURNAL
 from npu_assay.conformance.fuzz.names import Name, parse
-from npu_assay.conformance.package import PackageError, writing
-from npu_assay.conformance.results import CaseResult, ResultError, from_line, to_line
+from npu_assay.conformance.record.folder import PackageError, writing
+from npu_assay.conformance.record.names import FUZZ, FUZZ_JOURNAL
+from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, to_line
 from npu_assay.files import replacing, write_whole
 
 BLOCK = 512  # programs

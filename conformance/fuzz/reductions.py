@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from npu_assay.conformance.fuzz.sketch import Kind, can_resize, kinds, references, resized, with_refs, without_dead
-from npu_assay.conformance.graph import Fill, Graph, Ref, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Value
 
 PLAIN = ("zero", "ramp")
 

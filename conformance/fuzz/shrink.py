@@ -9,7 +9,7 @@ from itertools import islice
 from npu_assay.conformance.fuzz.names import Name, parse
 from npu_assay.conformance.fuzz.programs import Programs
 from npu_assay.conformance.fuzz.reductions import reductions
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.record.results import CaseResult
 
 MOST = 600  # programs that are run to make one small
 TOGETHER = 8  # that are run at once; which one is taken does not depend on it

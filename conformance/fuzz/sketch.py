@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from npu_assay.conformance.edge_form import memory_formats
 from npu_assay.conformance.fuzz.answering import REFUSED
-from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.programs import MAX_POOL_WITH_INDICES, REALS
+from npu_assay.conformance.programs.build import MAX_POOL_WITH_INDICES, REALS
+from npu_assay.conformance.programs.edge_form import memory_formats
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.exir.ops import edge_op
 
 MOST = 4096  # elements of a value

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from npu_assay.conformance.certificate import Fuzz
 from npu_assay.conformance.fuzz.names import Name, parse
 from npu_assay.conformance.fuzz.programs import Programs
 from npu_assay.conformance.fuzz.record import Record, write_file
 from npu_assay.conformance.fuzz.shrink import Run, Signature, shrink, signature
 from npu_assay.conformance.fuzz.text import graph_text
-from npu_assay.conformance.package import writing
-from npu_assay.conformance.results import NOT_PASSED, CaseResult, from_line, to_line
+from npu_assay.conformance.record.certificate import Fuzz
+from npu_assay.conformance.record.folder import writing
+from npu_assay.conformance.record.results import NOT_PASSED, CaseResult, from_line, to_line
 
 SHRUNK = 10  # in all
 

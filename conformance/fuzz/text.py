@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 
 
 def graph_text(graph: Graph) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from npu_assay.conformance.certificate import Fuzz
-from npu_assay.conformance.folder import FUZZ
 from npu_assay.conformance.fuzz.names import Name, parse
 from npu_assay.conformance.fuzz.programs import Programs
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.package import sha256
-from npu_assay.conformance.results import CaseResult, ResultError, program_sha256, read_line, status_of
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.certificate import Fuzz
+from npu_assay.conformance.record.folder import sha256
+from npu_assay.conformance.record.names import FUZZ
+from npu_assay.conformance.record.results import CaseResult, ResultError, program_sha256, read_line, status_of
 
 
 def problems(text: str, fuzz: Fuzz, cases: Sequence[Case]) -> Iterator[str]:

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npu_assay import __version__
-from npu_assay.conformance.backends import load_backend
-from npu_assay.conformance.certificate import Selection
-from npu_assay.conformance.describing import describe
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.common.describing import describe
 from npu_assay.conformance.interchange.forms import FORMATS, Format, Made
 from npu_assay.conformance.interchange.manifest import (
     DATA_SET,
@@ -29,9 +27,11 @@ from npu_assay.conformance.interchange.manifest import (
 from npu_assay.conformance.interchange.onnx_writer import FormError
 from npu_assay.conformance.interchange.tensors import tensor_bytes
 from npu_assay.conformance.isolation.imports import unchanged
-from npu_assay.conformance.preserved import check_preserved
-from npu_assay.conformance.results import program_sha256
-from npu_assay.conformance.selection import SelectionError, all_cases
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.preserved import check_preserved
+from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.record.results import program_sha256
+from npu_assay.conformance.run.selection import SelectionError, all_cases
 from npu_assay.conformance.table import Table, read_table, table_bytes, table_path
 from npu_assay.partitioners.exir import Backend
 

@@ -12,20 +12,20 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram, export, save
 
-from npu_assay.conformance.answering import delegates
-from npu_assay.conformance.describing import describe
-from npu_assay.conformance.exact import affine
-from npu_assay.conformance.graph import Case, Graph, Quant, Value
+from npu_assay.conformance.common.describing import describe
 from npu_assay.conformance.interchange.onnx_form import onnx_model
 from npu_assay.conformance.interchange.onnx_rules import RULES
 from npu_assay.conformance.interchange.onnx_writer import FormError
 from npu_assay.conformance.interchange.whole import Whole
-from npu_assay.conformance.numerics import Golden, golden, judge
-from npu_assay.conformance.outline import on_integers, outline
-from npu_assay.conformance.partitioning import Recorder
-from npu_assay.conformance.programs import build, materialise, model_inputs, module
+from npu_assay.conformance.judge.integer_golden import affine
+from npu_assay.conformance.judge.numerics import Golden, golden, judge
+from npu_assay.conformance.programs.build import build, materialise, model_inputs, module
+from npu_assay.conformance.programs.graph import Case, Graph, Quant, Value
+from npu_assay.conformance.run.answering import delegates
+from npu_assay.conformance.run.outline import on_integers, outline
+from npu_assay.conformance.run.partitioning import Recorder
+from npu_assay.conformance.run.tagging import prepare, tagging_of
 from npu_assay.conformance.table import Table
-from npu_assay.conformance.tagging import prepare, tagging_of
 from npu_assay.partitioners.exir import (
     Backend,
     DelegationSpec,

@@ -16,10 +16,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from npu_assay.conformance.certificate import Selection
-from npu_assay.conformance.describing import describe
-from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.common.describing import describe
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.interchange.forms import (
     FORMATS,
     INTEGERS,
@@ -40,9 +38,11 @@ from npu_assay.conformance.interchange.manifest import (
 )
 from npu_assay.conformance.interchange.manifest import sha256 as digest
 from npu_assay.conformance.interchange.tensors import KINDS, TensorFileError, read_tensor
-from npu_assay.conformance.numerics import EXACT_SCHEMES, judge
-from npu_assay.conformance.results import METRICS, Failure, Number, program_sha256, rounded
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.judge.numerics import EXACT_SCHEMES, judge
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.record.results import METRICS, Failure, Number, program_sha256, rounded
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import FOLDER, Table, TableError, load_table
 from npu_assay.files import write_whole
 

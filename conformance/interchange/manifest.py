@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.shapes import OF_ANY_KEY, check_shape
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 
 MANIFEST = "manifest.json"
 TABLE = "table.toml"

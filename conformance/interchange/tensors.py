@@ -12,8 +12,8 @@ from google.protobuf.message import DecodeError
 from onnx import TensorProto, numpy_helper
 from torch import Tensor
 
+from npu_assay.conformance.common.npy import NpyError, npy_array
 from npu_assay.conformance.interchange.onnx_writer import TYPES, Array, numpy_type
-from npu_assay.conformance.npy import NpyError, npy_array
 
 KINDS = (".pb", ".npy")
 RAW = "raw_data"

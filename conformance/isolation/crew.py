@@ -12,10 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from npu_assay.conformance.about import About
-from npu_assay.conformance.certify import failed, partners
-from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.backend.info import About
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.isolation import judge, nursery, origin
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.frames import LAST, STAGE
@@ -27,8 +25,10 @@ from npu_assay.conformance.isolation.privileges import hide_memory
 from npu_assay.conformance.isolation.runner import take
 from npu_assay.conformance.isolation.usage import taken
 from npu_assay.conformance.isolation.wire import Wire, WireError
-from npu_assay.conformance.results import CaseResult, Failure, ResultError, from_line
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import CaseResult, Failure, ResultError, from_line
+from npu_assay.conformance.run.one_case import failed, partners
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 
 CHUNK = 16  # cases that a runner has waiting, so that it never waits itself

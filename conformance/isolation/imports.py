@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from npu_assay.conformance.backends import BackendSpecError
+from npu_assay.conformance.backend.loading import BackendSpecError
 from npu_assay.conformance.isolation.state import State
 
 

@@ -16,19 +16,19 @@ from dataclasses import dataclass, field
 
 import torch
 
-from npu_assay.conformance import certify, crossing
-from npu_assay.conformance.crossing import AnswerError
 from npu_assay.conformance.fuzz import observe
 from npu_assay.conformance.fuzz.names import is_program
-from npu_assay.conformance.graph import Case
 from npu_assay.conformance.isolation import frames
 from npu_assay.conformance.isolation.forking import close_files
 from npu_assay.conformance.isolation.frames import GOOD, LAST, STAGE, FrameError
 from npu_assay.conformance.isolation.limits import die_with_parent
 from npu_assay.conformance.isolation.stranger import Stranger
 from npu_assay.conformance.isolation.text import encoded
-from npu_assay.conformance.question import Question
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.run import crossing, one_case
+from npu_assay.conformance.run.crossing import AnswerError
+from npu_assay.conformance.run.question import Question
 from npu_assay.conformance.table import Table
 
 NOISE = "?"
@@ -40,7 +40,7 @@ JUDGING = "judge"
 class Bench:
     """What every judge knows: the table, its cases by name, the blob checks that are asked for.
 
-    partners: see `certify.partners`. agreed: the cases on which the second golden need not be asked again.
+    partners: see `one_case.partners`. agreed: the cases on which the second golden need not be asked again.
     """
 
     table: Table
@@ -99,9 +99,9 @@ class _Judge:
             result = observe.judged(case, self.bench.table, answer)
         else:
             tools, second = self.bench.tools, case.id not in self.bench.agreed
-            result = certify.judged(case, self.bench.table, answer, tools, self.stranger.run, second)
+            result = one_case.judged(case, self.bench.table, answer, tools, self.stranger.run, second)
         last = message[:1] == LAST.encode() or self.stranger.dead
-        return LAST if last else GOOD, certify.with_failures(result, behind)
+        return LAST if last else GOOD, one_case.with_failures(result, behind)
 
     def _question(self, case: Case) -> Question:
         if is_program(case.id):
@@ -109,4 +109,4 @@ class _Judge:
         beside = None
         with suppress(KeyError):  # of a partner that is none of these cases
             beside = self.bench.case(self.bench.partners[case.id]).graph
-        return certify.asked(case, self.bench.table, self.bench.tools, beside)
+        return one_case.asked(case, self.bench.table, self.bench.tools, beside)

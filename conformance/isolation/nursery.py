@@ -21,9 +21,9 @@ from typing import Any
 
 import torch
 
-from npu_assay.conformance.about import About, about
-from npu_assay.conformance.backends import BackendSpecError, load_backend
-from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.backend.info import About, about
+from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.isolation import runner
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.imports import unchanged

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.isolation.forking import close_files, fork
 from npu_assay.conformance.isolation.frames import SIZE, exactly
 from npu_assay.conformance.isolation.leaks import end_children

@@ -18,8 +18,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from npu_assay.conformance import answering, crossing
-from npu_assay.conformance.describing import describe, without_addresses
+from npu_assay.conformance.common.describing import describe, without_addresses
 from npu_assay.conformance.fuzz import answering as random_answering
 from npu_assay.conformance.isolation import frames, leaks, stranger
 from npu_assay.conformance.isolation.bindings import Bindings
@@ -32,8 +31,9 @@ from npu_assay.conformance.isolation.limits import (
     limit_memory,
 )
 from npu_assay.conformance.isolation.state import State
-from npu_assay.conformance.question import Answer, Question
-from npu_assay.conformance.results import Failure
+from npu_assay.conformance.record.results import Failure
+from npu_assay.conformance.run import answering, crossing
+from npu_assay.conformance.run.question import Answer, Question
 from npu_assay.partitioners.exir import Backend
 
 SHOWN = 80  # characters of what was printed

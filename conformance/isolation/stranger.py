@@ -13,11 +13,11 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any
 
-from npu_assay.conformance.describing import describe
+from npu_assay.conformance.common.describing import describe
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.limits import die_with_parent
-from npu_assay.conformance.packed import digest, pack, unpack
-from npu_assay.conformance.question import Handed
+from npu_assay.conformance.record.tensor_text import digest, pack, unpack
+from npu_assay.conformance.run.question import Handed
 from npu_assay.partitioners.exir import CompileSpec, Runtime
 
 NOTHING = "which died"

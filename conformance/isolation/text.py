@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npu_assay.conformance.results import CaseResult, Failure, Reason, to_line
+from npu_assay.conformance.record.results import CaseResult, Failure, Reason, to_line
 
 
 def encoded(result: CaseResult) -> bytes:

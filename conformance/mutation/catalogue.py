@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_assay.conformance.backends import load_backend, load_object
-from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.selection import compile_expression
+from npu_assay.conformance.backend.loading import load_backend, load_object
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.run.selection import compile_expression
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.exir.faults import Fault
 

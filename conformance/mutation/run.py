@@ -23,12 +23,12 @@ from multiprocessing.process import BaseProcess
 
 import torch
 
-from npu_assay.conformance.backends import load_backend
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.mutation.catalogue import load_faults
 from npu_assay.conformance.mutation.trial import Outcome, Right, trial
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.partitioners.exir.faults import Fault
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table
 from npu_assay.partitioners.exir.faults import Fault
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from npu_assay.conformance.edge_form import NUMBER_TYPES, memory_formats
-from npu_assay.conformance.graph import Graph, Ref, Step, Value
 from npu_assay.conformance.predicates.features import Application, Operand
-from npu_assay.conformance.programs import REALS
+from npu_assay.conformance.programs.build import REALS
+from npu_assay.conformance.programs.edge_form import NUMBER_TYPES, memory_formats
+from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value
 from npu_assay.reference.golden.aten import aten, bound, canonical
 
 COMPUTED = 2**14  # elements up to which a model is computed; torch checks less of tensors without numbers

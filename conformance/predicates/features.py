@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from npu_assay.conformance.constraints import nearest
+from npu_assay.conformance.common.errors import nearest
 from npu_assay.conformance.predicates.evaluation import Undefined
 from npu_assay.conformance.predicates.grammar import Predicate, PredicateError
 

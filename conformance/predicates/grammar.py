@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from npu_assay.conformance.constraints import nearest
+from npu_assay.conformance.common.errors import nearest
 
 LONGEST, DEEPEST, LARGEST = 400, 24, 2**40
 ATTRIBUTES = (

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from npu_assay.conformance.common.schema import TableError, check_keys, check_text, check_type
 from npu_assay.conformance.predicates.grammar import Predicate, PredicateError, parse_predicate
-from npu_assay.conformance.schema import TableError, check_keys, check_text, check_type
 
 KEYS: Mapping[str, type] = {"says": str, "holds": str, "unchecked": str}
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from npu_assay.conformance.results import CaseResult, Number
+from npu_assay.conformance.record.results import CaseResult, Number
 from npu_assay.conformance.table import Table
 
 WIDE: dict[str, float] = {"bound_lsb": 2.0, "bound_share": 0.01}

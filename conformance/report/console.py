@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from npu_assay.conformance.certificate import UNDECIDED, verdict_text
-from npu_assay.conformance.plain import counted, plain
+from npu_assay.conformance.common.escaped import counted, plain
+from npu_assay.conformance.record.certificate import UNDECIDED, verdict_text
+from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.report.bounds import free_cases
 from npu_assay.conformance.report.data import Report, command
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.words import LISTED, TRUST_MEANS, cases_text, listed, trait_text
-from npu_assay.conformance.results import CaseResult
 
 if TYPE_CHECKING:
     from npu_assay.conformance.fuzz.stream import Small

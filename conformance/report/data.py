@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from npu_assay.conformance.certificate import PATH, Certificate, verdict_text
-from npu_assay.conformance.drift import Drift, drift
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.compare.drift import Drift, drift
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.certificate import PATH, Certificate, verdict_text
+from npu_assay.conformance.record.results import CHECKS as CHECKS
+from npu_assay.conformance.record.results import NOT_PASSED, CaseResult
+from npu_assay.conformance.record.waivers import waived_cases
 from npu_assay.conformance.report.bounds import WideBounds, wide_bounds
 from npu_assay.conformance.report.findings import Finding, find
 from npu_assay.conformance.report.matrix import Line, Tally, common, lines, tally
-from npu_assay.conformance.results import CHECKS as CHECKS
-from npu_assay.conformance.results import NOT_PASSED, CaseResult
 from npu_assay.conformance.table import Table
-from npu_assay.conformance.waivers import waived_cases
 
 if TYPE_CHECKING:
     from npu_assay.conformance.fuzz.stream import Small

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import NOT_PASSED, CaseResult
 from npu_assay.conformance.report.symptoms import Symptom, symptom
 from npu_assay.conformance.report.traits import Trait, common_traits, traits
-from npu_assay.conformance.results import NOT_PASSED, CaseResult
 
 _NUMBERS = re.compile(r"\[[\d, -]*\]|(?<![\w.])-?\d+(\.\d+)?(?!\w)")
 Counts = tuple[tuple[str, int], ...]

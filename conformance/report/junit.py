@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.report.data import FailedCase, Report
 from npu_assay.conformance.report.matrix import Tally
-from npu_assay.conformance.results import CaseResult
 
 
 def junit(report: Report) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from npu_assay.conformance.backends import load_backend
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.operator_names import called
-from npu_assay.conformance.schema import DOCUMENT
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.common.schema import DOCUMENT
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Row, Table, load_table
+from npu_assay.conformance.table.operator_names import called
 
 
 def table_text(backend: str, operator: str | None, table: str | None) -> str:

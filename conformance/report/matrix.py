@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.table import Table
 
 COMMON_SHARE = 4

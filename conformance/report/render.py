@@ -7,10 +7,10 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from npu_assay.conformance.drift import FILE as DRIFT
-from npu_assay.conformance.drift import drift_text
-from npu_assay.conformance.drift_text import WORDS, counts_text, drift_markdown, place
-from npu_assay.conformance.plain import plain_lines, visible
+from npu_assay.conformance.common.escaped import plain_lines, visible
+from npu_assay.conformance.compare.drift import FILE as DRIFT
+from npu_assay.conformance.compare.drift import drift_text
+from npu_assay.conformance.compare.drift_text import WORDS, counts_text, drift_markdown, place
 from npu_assay.conformance.report.data import CHECKS, Report, sentence
 from npu_assay.conformance.report.junit import junit
 from npu_assay.conformance.report.matrix import Tally

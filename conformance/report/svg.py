@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.record.results import CaseResult
 
 BINS = ("0", "1", "2", "3 to 9", "10 or more")
 COLORS = ("#2a9d57", "#c98a1b", "#d9622b", "#d13438", "#8e1b3a")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.record.results import CaseResult
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from npu_assay.conformance.graph import Case, Step, Value
+from npu_assay.conformance.programs.graph import Case, Step, Value
 
 MOST = 3  # traits shown
 SHARE = 0.7  # of the failing cases, at least, must have a trait that is shown

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_assay.conformance.plain import counted
+from npu_assay.conformance.common.escaped import counted
+from npu_assay.conformance.programs.seeds import ONE_IN, is_first, is_thorough
+from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.traits import Trait
-from npu_assay.conformance.results import CaseResult
-from npu_assay.conformance.seeds import ONE_IN, is_first, is_thorough
 
 TRUST_MEANS = (
     "whoever ran it says so. To be signed, it needs 'assay attest', which 'assay verify --key' checks; "

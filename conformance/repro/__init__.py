@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from npu_assay.conformance.drift import Drift, Entry
-from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.compare.drift import Drift, Entry
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.seeds import reseeded
+from npu_assay.conformance.record.results import program_sha256
 from npu_assay.conformance.repro.script import TARGETS, script
-from npu_assay.conformance.results import program_sha256
-from npu_assay.conformance.seeds import reseeded
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.files import replacing, write_synced
 
 FOLDER = "repro"

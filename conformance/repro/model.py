@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from npu_assay.conformance.graph import Graph, Quant, Value
-from npu_assay.conformance.programs import DTYPES, REALS, materialise, module
+from npu_assay.conformance.programs.build import DTYPES, REALS, materialise, module
+from npu_assay.conformance.programs.graph import Graph, Quant, Value
 
 FEW = 64
 """Numbers that are written out; more come from an expression, where there is one."""

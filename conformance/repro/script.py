@@ -11,15 +11,15 @@ from typing import Any
 
 from torch import Tensor, fx
 
-from npu_assay.conformance import drift
-from npu_assay.conformance.drift import AGREEMENTS, FLAGS, Drift, Entry
-from npu_assay.conformance.graph import Case, Graph
-from npu_assay.conformance.numerics import EXACT_SCHEMES, golden
-from npu_assay.conformance.outline import outline
-from npu_assay.conformance.programs import build, model_inputs, module, quantised_steps
+from npu_assay.conformance.compare import drift
+from npu_assay.conformance.compare.drift import AGREEMENTS, FLAGS, Drift, Entry
+from npu_assay.conformance.judge.numerics import EXACT_SCHEMES, golden
+from npu_assay.conformance.programs.build import build, model_inputs, module, quantised_steps
+from npu_assay.conformance.programs.graph import Case, Graph
 from npu_assay.conformance.repro import parts
 from npu_assay.conformance.repro.model import input_sources, literal, model_source
-from npu_assay.conformance.tagging import subject_nodes
+from npu_assay.conformance.run.outline import outline
+from npu_assay.conformance.run.tagging import subject_nodes
 from npu_assay.reference.affine import Affine
 
 WIDTH = 110

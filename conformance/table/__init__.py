@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from npu_assay.conformance.constraints import Constraint, nearest, parse_constraint
-from npu_assay.conformance.operator_names import nearest_operators
-from npu_assay.conformance.predicates.own import Own, read_own
-from npu_assay.conformance.schema import (
+from npu_assay.conformance.common.errors import nearest
+from npu_assay.conformance.common.schema import (
     DOCUMENT,
     check_keys,
     check_known,
@@ -22,10 +20,13 @@ from npu_assay.conformance.schema import (
     check_text,
     check_type,
 )
-from npu_assay.conformance.schema import (
+from npu_assay.conformance.common.schema import (
     TableError as TableError,
 )
-from npu_assay.conformance.toml import TomlBombError, TomlError, read_toml
+from npu_assay.conformance.common.toml import TomlBombError, TomlError, read_toml
+from npu_assay.conformance.predicates.own import Own, read_own
+from npu_assay.conformance.table.constraints import Constraint, parse_constraint
+from npu_assay.conformance.table.operator_names import nearest_operators
 
 
 class TableBombError(TableError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
-from npu_assay.conformance.constraints import shown
 from npu_assay.conformance.table import Row, Table
+from npu_assay.conformance.table.constraints import shown
 
 NONE = "none"
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from npu_assay.conformance.cases import every_operator
 from npu_assay.conformance.cases.limits import LimitError
 from npu_assay.conformance.coverage import coverage, failures
-from npu_assay.conformance.operator_names import nearest_operators
-from npu_assay.conformance.selection import SelectionError, all_cases
+from npu_assay.conformance.run.selection import SelectionError, all_cases
 from npu_assay.conformance.table import Row, Table
+from npu_assay.conformance.table.operator_names import nearest_operators
 
 
 def findings(table: Table) -> Iterator[str]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from npu_assay.conformance.cases import every_operator, has_cases
-from npu_assay.conformance.errors import UsageError
-from npu_assay.conformance.operator_names import called
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.table.operator_names import called
 from npu_assay.reference.golden.aten import canonical, parameters
 
 HEADINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(

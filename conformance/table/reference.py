@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from npu_assay.conformance.graph import Case
 from npu_assay.conformance.predicates.own import Definition
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Row, Table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.table import SCHEMAS, read_table
 from npu_assay.files import write_whole
 

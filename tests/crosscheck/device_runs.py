@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from crosscheck.litert import run_litert
 
-from npu_assay.conformance.graph import Graph
-from npu_assay.conformance.programs import build, model_inputs
+from npu_assay.conformance.programs.build import build, model_inputs
+from npu_assay.conformance.programs.graph import Graph
 from npu_assay.partitioners.exir import CompileSpec, run_program, to_backend, transform_program
 from npu_assay.partitioners.neutron import NeutronRuntime, backend
 from npu_assay.partitioners.neutron.runtime import Program

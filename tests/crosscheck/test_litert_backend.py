@@ -10,7 +10,7 @@ import pytest
 from delegated import compiled, delegated
 from lowering_graphs import GRAPHS
 
-from npu_assay.conformance.programs import build, materialise
+from npu_assay.conformance.programs.build import build, materialise
 from npu_assay.partitioners.exir import transform_program
 from npu_assay.partitioners.neutron import NeutronRuntime, backend
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from interchange_runs import Array, run_all
 
-from npu_assay.conformance.backends import load_backend
-from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.interchange.export import Request, export
 from npu_assay.conformance.interchange.judging import Request as JudgeRequest
 from npu_assay.conformance.interchange.judging import judge_folder
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 
 onnxruntime = pytest.importorskip("onnxruntime")

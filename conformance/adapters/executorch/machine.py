@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import torch
 
-from npu_assay.conformance.packed import Packed, pack, unpack
+from npu_assay.conformance.record.tensor_text import Packed, pack, unpack
 
 TIMEOUT = 120.0
 START = 600.0

@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from npu_assay.conformance.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError
 
 if TYPE_CHECKING:
     from npu_assay.partitioners.exir.backend import Backend

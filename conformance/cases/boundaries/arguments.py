@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from npu_assay.conformance.cases.boundaries.knob import Knob, is_order, near, operands, subject, with_subject
-from npu_assay.conformance.graph import Graph
 from npu_assay.conformance.predicates.features import DIMENSIONS
+from npu_assay.conformance.programs.graph import Graph
 from npu_assay.reference.golden.aten import canonical, parameters
 
 ORDERS = 24  # of dimensions that are tried

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from npu_assay.conformance.cases.make import SUBJECT
-from npu_assay.conformance.graph import Graph, Step, Value, references
 from npu_assay.conformance.predicates.applications import NoProgram, application
+from npu_assay.conformance.programs.graph import Graph, Step, Value, references
 
 LARGEST = 2**20
 LEAST = -8  # of an argument

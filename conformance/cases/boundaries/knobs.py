@@ -13,7 +13,7 @@ from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.ranks import constants, directions, ranks
 from npu_assay.conformance.cases.boundaries.sizes import sizes
 from npu_assay.conformance.cases.boundaries.types import types
-from npu_assay.conformance.graph import Graph
+from npu_assay.conformance.programs.graph import Graph
 
 
 def knobs(graph: Graph, told: Sequence[int]) -> tuple[Knob, ...]:

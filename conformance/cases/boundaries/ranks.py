@@ -10,8 +10,8 @@ from typing import Any
 from npu_assay.conformance.cases.boundaries.knob import Knob, is_order, operands, subject, with_subject
 from npu_assay.conformance.cases.boundaries.sizes import filled
 from npu_assay.conformance.cases.make import f32
-from npu_assay.conformance.graph import Graph, Ref, Value
 from npu_assay.conformance.predicates.features import DIMENSIONS
+from npu_assay.conformance.programs.graph import Graph, Ref, Value
 from npu_assay.reference.golden.aten import canonical, parameters
 
 

@@ -13,11 +13,11 @@ from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.knobs import knobs
 from npu_assay.conformance.cases.boundaries.sizes import opened
 from npu_assay.conformance.cases.make import SUBJECT
-from npu_assay.conformance.graph import Graph
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.evaluation import holds
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.predicates.grammar import Predicate
+from npu_assay.conformance.programs.graph import Graph
 
 Find = Callable[[str], object]
 Turns = tuple[tuple[int, object], ...]  # knobs by number, and where they are turned to

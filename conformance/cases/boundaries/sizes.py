@@ -11,7 +11,7 @@ from typing import Any
 
 from npu_assay.conformance.cases.boundaries.knob import Knob, Slot, exists, near
 from npu_assay.conformance.cases.make import spread
-from npu_assay.conformance.graph import Graph, Quant, Value
+from npu_assay.conformance.programs.graph import Graph, Quant, Value
 
 
 def sizes(graph: Graph, told: Sequence[int]) -> Iterator[Knob]:

@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 
 from npu_assay.conformance.cases.boundaries.knob import Knob, operands
-from npu_assay.conformance.graph import Graph, Quant
+from npu_assay.conformance.programs.graph import Graph, Quant
 
 CODES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"int8": (-128, 127), "uint8": (0, 255), "int16": (-(2**15), 2**15 - 1)}

@@ -25,7 +25,7 @@ from npu_assay.conformance.cases.make import (
     valued,
 )
 from npu_assay.conformance.cases.shared import SCATTERED, named
-from npu_assay.conformance.graph import Fill, Quant, Ref
+from npu_assay.conformance.programs.graph import Fill, Quant, Ref
 
 Y = Ref("y")
 IMAGE = (1, 3, 4, 5)

@@ -40,8 +40,8 @@ from npu_assay.conformance.cases.make import (
 from npu_assay.conformance.cases.permitted import inner_ranks, sizes_of_rank
 from npu_assay.conformance.cases.shared import FILLS, RESCALED, float_neighbours, more_contexts
 from npu_assay.conformance.cases.typed.spelling import opened
-from npu_assay.conformance.checks import Refuses
-from npu_assay.conformance.graph import Fill, Graph, Quant, Value
+from npu_assay.conformance.programs.checks import Refuses
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Value
 
 Family = Callable[[str, Limits], list[Draft]]
 """Makes a row's cases in one precision, with what the table says of its limits."""

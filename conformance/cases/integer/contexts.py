@@ -20,7 +20,7 @@ from npu_assay.conformance.cases.make import (
     weight_quant,
 )
 from npu_assay.conformance.cases.shared import input_shared, used_twice
-from npu_assay.conformance.graph import Fill, Graph, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Step, Value
 
 INPUTS = 4
 WEIGHT_SCALE = 0.01

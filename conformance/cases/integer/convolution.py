@@ -34,7 +34,7 @@ from npu_assay.conformance.cases.make import (
     outside,
     weight_quant,
 )
-from npu_assay.conformance.graph import Fill, Graph
+from npu_assay.conformance.programs.graph import Fill, Graph
 
 FLAT = (1, 3, 6, 7)
 

@@ -26,7 +26,7 @@ from npu_assay.conformance.cases.make import (
     valued,
 )
 from npu_assay.conformance.cases.shared import FILLS, SCATTERED, named
-from npu_assay.conformance.graph import Fill, Quant, Ref, Value
+from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
 
 INFINITY = math.inf
 UNIT = quant(1 / 120)

@@ -25,7 +25,7 @@ from npu_assay.conformance.cases.make import (
     valued,
 )
 from npu_assay.conformance.cases.shared import one_hots
-from npu_assay.conformance.graph import Fill, Graph, Ref
+from npu_assay.conformance.programs.graph import Fill, Graph, Ref
 
 IMAGE = (1, 3, 6, 8)
 LARGE = 65536

@@ -31,7 +31,7 @@ from npu_assay.conformance.cases.make import (
     valued,
 )
 from npu_assay.conformance.cases.shared import one_hots
-from npu_assay.conformance.graph import Fill, Ref
+from npu_assay.conformance.programs.graph import Fill, Ref
 
 Shape = tuple[int, ...]
 At = Callable[[Shape], Use]

@@ -25,7 +25,7 @@ from npu_assay.conformance.cases.make import (
     quant,
     use,
 )
-from npu_assay.conformance.graph import Quant, Ref
+from npu_assay.conformance.programs.graph import Quant, Ref
 
 INFINITY = float("inf")
 

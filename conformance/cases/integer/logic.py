@@ -14,7 +14,7 @@ from npu_assay.conformance.cases.integer.spelling import IMAGE, INTEGERS, flags,
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import Draft, Q, Use, X, accepted, inside, limit, model, outside, use, valued
 from npu_assay.conformance.cases.shared import SCATTERED
-from npu_assay.conformance.graph import Ref, Value
+from npu_assay.conformance.programs.graph import Ref, Value
 
 CAST = "dim_order_ops._to_dim_order_copy.default"
 Y = Ref("y")

@@ -35,7 +35,7 @@ from npu_assay.conformance.cases.make import (
     valued,
     weight_quant,
 )
-from npu_assay.conformance.graph import Fill, Ref
+from npu_assay.conformance.programs.graph import Fill, Ref
 
 
 def _linear(shape: tuple[int, ...], outputs: int = 4, bias: bool = True) -> Use:

@@ -43,7 +43,7 @@ from npu_assay.conformance.cases.make import (
     use,
     valued,
 )
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step
 
 CAST = "dim_order_ops._to_dim_order_copy.default"
 LARGE = 65536

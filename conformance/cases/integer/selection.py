@@ -37,7 +37,7 @@ from npu_assay.conformance.cases.make import (
     use,
     valued,
 )
-from npu_assay.conformance.graph import Graph, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value
 
 I = Ref("i")  # noqa: E741
 OTHER = quant(0.03125, -7)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from npu_assay.conformance.cases.make import Q, Use, bias_quant, spread, weight_quant
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
 INT8, INT16, INTEGERS = "int8", "int16", "integers"
 PER_CHANNEL = "_per_channel"

@@ -27,7 +27,7 @@ from npu_assay.conformance.cases.make import (
     weight_quant,
 )
 from npu_assay.conformance.cases.typed.contexts import fused, with_activation
-from npu_assay.conformance.graph import Fill, Quant, Ref, Value
+from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
 
 W, B = Ref("w"), Ref("b")
 POSITIVE = quant(0.0234375, -128)

@@ -10,7 +10,7 @@ from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import SUBJECT, Draft, limit, outside
 from npu_assay.conformance.cases.typed import binary, convert, convolution, elementwise, image, layout, products
 from npu_assay.conformance.cases.typed.common import Family
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import Row
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(

@@ -27,7 +27,7 @@ from npu_assay.conformance.cases.typed.common import FLOAT, FLOAT_STATIC, Family
 from npu_assay.conformance.cases.typed.contexts import then_hardtanh, then_relu, with_activation
 from npu_assay.conformance.cases.typed.elementwise import POSITIVE, TELLING
 from npu_assay.conformance.cases.typed.spelling import IMAGE, is_static, real, result
-from npu_assay.conformance.graph import Fill, Quant, Ref, Value
+from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
 
 Y = Ref("y")
 LARGEST_RATIO = 256.0

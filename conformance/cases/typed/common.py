@@ -29,7 +29,7 @@ from npu_assay.conformance.cases.permitted import inner_ranks, sizes_of_rank
 from npu_assay.conformance.cases.shared import float_neighbours
 from npu_assay.conformance.cases.typed import contexts as surroundings
 from npu_assay.conformance.cases.typed.spelling import FLOATS, IMAGE, activations, is_static, opened, retyped, with_x
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step
 
 Family = Callable[[str, Limits], list[Draft]]
 """Makes a row's cases in one precision, with what the table says of its limits."""

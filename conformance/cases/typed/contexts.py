@@ -20,7 +20,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.shared import input_shared, more_contexts, used_twice
 from npu_assay.conformance.cases.typed.spelling import floats, is_static, real, run_time, weights
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
 CAST = "dim_order_ops._to_dim_order_copy.default"
 

@@ -27,7 +27,7 @@ from npu_assay.conformance.cases.shared import SCATTERED
 from npu_assay.conformance.cases.typed.common import Family, Subject, alone, with_options
 from npu_assay.conformance.cases.typed.elementwise import TELLING
 from npu_assay.conformance.cases.typed.spelling import real
-from npu_assay.conformance.graph import Fill, Graph, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Step, Value
 
 QUANTIZE = "quantized_decomposed.quantize_per_tensor.default"
 DEQUANTIZE = "quantized_decomposed.dequantize_per_tensor.default"

@@ -24,7 +24,7 @@ from npu_assay.conformance.cases.make import (
 from npu_assay.conformance.cases.typed.common import PRECISIONS, Family, Subject
 from npu_assay.conformance.cases.typed.products import B, W, shared, with_weights
 from npu_assay.conformance.cases.typed.spelling import FLOATS, floats, is_static, real, result, run_time, weights
-from npu_assay.conformance.graph import Fill, Graph, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Step, Value
 
 CONVOLUTION = "aten.convolution.default"
 

@@ -23,7 +23,7 @@ from npu_assay.conformance.cases.make import (
 from npu_assay.conformance.cases.shared import SCATTERED, ZERO_POINTS, named
 from npu_assay.conformance.cases.typed.common import FLOAT, FLOAT_STATIC, Family, Subject, everywhere, option_spellings
 from npu_assay.conformance.cases.typed.spelling import IMAGE, is_static, real, use, with_x
-from npu_assay.conformance.graph import Fill, Quant, Ref, Step
+from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Step
 
 SHAPES = ((), (7,), (2, 3, 2, 3, 2), (3, 65))
 INFINITY = float("inf")

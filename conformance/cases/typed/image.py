@@ -25,7 +25,7 @@ from npu_assay.conformance.cases.shared import SCATTERED, named
 from npu_assay.conformance.cases.typed.common import FLOAT_STATIC, Family, Subject, everywhere
 from npu_assay.conformance.cases.typed.layout import moved, same_qparams
 from npu_assay.conformance.cases.typed.spelling import IMAGE, is_static, opened, real, result, use, with_x
-from npu_assay.conformance.graph import Fill, Ref
+from npu_assay.conformance.programs.graph import Fill, Ref
 
 AVG_POOL, MAX_POOL = "aten.avg_pool2d.default", "aten.max_pool2d.default"
 MEAN, UPSAMPLE = "aten.mean.dim", "aten.upsample_bilinear2d.vec"

@@ -27,7 +27,7 @@ from npu_assay.conformance.cases.make import (
 from npu_assay.conformance.cases.shared import ZERO_POINTS, one_hots
 from npu_assay.conformance.cases.typed.common import FLOAT_STATIC, Family, Subject, everywhere
 from npu_assay.conformance.cases.typed.spelling import IMAGE, is_static, opened, real, result, use
-from npu_assay.conformance.graph import Fill, Quant, Ref, Value
+from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
 
 TO_COPY = "dim_order_ops._to_dim_order_copy.default"
 PAD = "aten.constant_pad_nd.default"

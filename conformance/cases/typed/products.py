@@ -46,7 +46,7 @@ from npu_assay.conformance.cases.typed.spelling import (
     run_time,
     weights,
 )
-from npu_assay.conformance.graph import Fill, Graph, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Step, Value
 
 LINEAR = "aten.linear.default"
 W, B = Ref("w"), Ref("b")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from npu_assay.conformance.cases.make import Q, Use, X, seeded, spread, weight_quant
-from npu_assay.conformance.graph import Fill, Quant, Value
+from npu_assay.conformance.programs.graph import Fill, Quant, Value
 
 STATIC = ("static_int8", "static_int8_per_channel")
 DYNAMIC = ("dynamic_int8", "dynamic_int4")

@@ -8,10 +8,10 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from npu_assay.conformance.common.escaped import counted, visible
 from npu_assay.conformance.explain.page.drawing import HEIGHT, WIDTH, drawing_of
 from npu_assay.conformance.explain.record import Explained, Explanation, Operator
 from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
-from npu_assay.conformance.plain import counted, visible
 
 COLOURS = 6
 """Of backends, in explain.css; more backends have them again."""

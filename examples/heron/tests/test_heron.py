@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.graph import Case
 from npu_assay.conformance.plugin import Target, tags_text
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.tagging import prepare, tag
 from npu_assay.conformance.table import Row
-from npu_assay.conformance.tagging import prepare, tag
 
 
 def test_case(assay_case: Case, assay_target: Target) -> None:

@@ -16,7 +16,7 @@ from crosscheck.executorch.peer import peer_accepts, peer_tags
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.partitioning import tags_of
+from npu_assay.conformance.run.partitioning import tags_of
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.nodes import argument, operand, shape
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_TENSOR, target_name

@@ -16,7 +16,7 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from npu_assay.conformance.partitioning import tags_of
+from npu_assay.conformance.run.partitioning import tags_of
 from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
 from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
 from npu_assay.partitioners.ethosu.support.common import dtype_of, is_qdq

@@ -20,11 +20,11 @@ from torch._higher_order_ops.executorch_call_delegate import executorch_call_del
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.partitioning import tags_of
-from npu_assay.conformance.programs import model_inputs
+from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.run.partitioning import tags_of
+from npu_assay.conformance.run.tagging import prepare
 from npu_assay.conformance.table import Table, load_table
-from npu_assay.conformance.tagging import prepare
 from npu_assay.partitioners.exir import (
     Backend,
     BackendDetails,

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.quiet import quiet
 from npu_assay.conformance.adapters.executorch.xnn import partitioner as peer_partitioner
-from npu_assay.conformance.partitioning import tags_of
+from npu_assay.conformance.run.partitioning import tags_of
 from npu_assay.partitioners.exir.interop import executorch_program as peer_program
 
 with quiet():

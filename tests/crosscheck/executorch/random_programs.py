@@ -16,8 +16,8 @@ from random_graphs import LARGEST, Draw, Node, Shape, returned
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases.make import quant, spread, weight_quant
-from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Value
-from npu_assay.conformance.programs import build
+from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Value
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS,

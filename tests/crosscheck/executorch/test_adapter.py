@@ -14,14 +14,14 @@ pytest.importorskip("torchao", reason="ExecuTorch's XNNPACK backend needs it")
 
 from click.testing import CliRunner
 
-from npu_assay.conformance.backends import load_backend
-from npu_assay.conformance.certify import run_case
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.results import CaseResult
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
-from npu_assay.conformance.verification import verify
+from npu_assay.conformance.verify.verification import verify
 
 XNNPACK = {
     "aten.add.Tensor/static_int8/operator/accept/baseline": "",

@@ -22,8 +22,8 @@ from torch import Tensor
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.graph import Case, Graph, Value
-from npu_assay.conformance.programs import build, model_inputs
+from npu_assay.conformance.programs.build import build, model_inputs
+from npu_assay.conformance.programs.graph import Case, Graph, Value
 from npu_assay.conformance.table import Row, load_table
 from npu_assay.partitioners.exir import CompileSpec, run_program, to_backend
 from npu_assay.partitioners.xnnpack import XnnpackRuntime, backend

@@ -19,7 +19,7 @@ from torch.export.graph_signature import InputKind
 from torch.nn import functional
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners import exir
 from npu_assay.partitioners.exir import EdgeCompileConfig, EdgeError, to_edge

@@ -17,8 +17,8 @@ from ethosu_graphs import U55, U85
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.programs import build
+from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.ethosu.support import rules
 from npu_assay.partitioners.ethosu.support.common import EVERY_NODE

@@ -13,11 +13,11 @@ import torch
 from interchange_runs import Array, run_all
 
 from npu_assay.conformance.adapters.executorch.machine import Machine
-from npu_assay.conformance.inspect_run import Request as RunRequest
-from npu_assay.conformance.inspect_run import run
 from npu_assay.conformance.interchange.export import Request, export
 from npu_assay.conformance.interchange.judging import Request as JudgeRequest
 from npu_assay.conformance.interchange.judging import judge_folder
+from npu_assay.conformance.pte.run import Request as RunRequest
+from npu_assay.conformance.pte.run import run
 
 REAL = Machine("npu_assay.conformance.adapters.executorch.xnn:execute")
 BACKEND = "npu_assay.partitioners.xnnpack:backend"

@@ -24,8 +24,8 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from npu_assay.conformance.graph import Graph, Ref
-from npu_assay.conformance.programs import build, model_inputs
+from npu_assay.conformance.programs.build import build, model_inputs
+from npu_assay.conformance.programs.graph import Graph, Ref
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import EdgeError, EdgeProgramManager, delegates, to_backend
 from npu_assay.partitioners.exir.pte.run import load

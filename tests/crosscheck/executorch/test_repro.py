@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from npu_assay.conformance.backends import load_backend
-from npu_assay.conformance.certify import run_case
-from npu_assay.conformance.drift import Drift, drift
+from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.compare.drift import Drift, drift
+from npu_assay.conformance.record.results import CaseResult, Failure, tag_failures
 from npu_assay.conformance.repro import script_of
-from npu_assay.conformance.results import CaseResult, Failure, tag_failures
-from npu_assay.conformance.selection import all_cases
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 
 TABLE = load_table("xnnpack@1.5")

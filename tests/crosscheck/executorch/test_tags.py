@@ -21,8 +21,8 @@ from torch import fx
 from torch.export import ExportedProgram, export
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.programs import build, model_inputs, module
+from npu_assay.conformance.programs.build import build, model_inputs, module
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import Row, load_table
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import edge_op, target_name

@@ -13,10 +13,10 @@ from crosscheck.tosa.model import run_reference
 from crosscheck.tosa.validator import refusals
 from tosa_building import Array
 
-from npu_assay.conformance.graph import Case
-from npu_assay.conformance.programs import model_inputs
+from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.run.tagging import prepare
 from npu_assay.conformance.table import Table
-from npu_assay.conformance.tagging import prepare
 from npu_assay.partitioners.ethosu.vela import refusal
 from npu_assay.partitioners.exir import Backend, CompileSpec, run_program, to_backend
 from npu_assay.partitioners.exir.backend import Runtime

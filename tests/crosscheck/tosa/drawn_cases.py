@@ -8,7 +8,7 @@ from random import Random
 
 from npu_assay.conformance.fuzz.programs import SIZES
 from npu_assay.conformance.fuzz.sketch import can_resize, kinds, resized
-from npu_assay.conformance.graph import Case, Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step, Value
 
 PRODUCTS = ("aten.convolution.default", "aten.linear.default")
 FILLS = ("random", "random", "random", "random", "ramp", "alternating", "min", "max")

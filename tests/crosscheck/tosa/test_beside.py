@@ -9,7 +9,7 @@ from environments import Environment, copy_checkout
 
 BOTH = """
 import conformance.tosa_profiles
-import npu_assay.conformance.backends
+import npu_assay.conformance.backend.loading
 import conformance.model_files
 
 print(*(name for name in ("cli", "backends", "tables") if hasattr(conformance, name)), "theirs")

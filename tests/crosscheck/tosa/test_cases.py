@@ -22,8 +22,8 @@ from crosscheck.tosa.validator import refusals
 from tosa_building import Building
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.graph import Case
 from npu_assay.conformance.isolation.forking import fork
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85, tosa_format
 from npu_assay.partitioners.ethosu.runtime import EthosURuntime, Program

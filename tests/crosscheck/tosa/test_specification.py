@@ -20,13 +20,13 @@ from crosscheck.tosa.model import run_reference
 from torch import Tensor
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.exact import TOSA, affine, exact_values
-from npu_assay.conformance.graph import Case, Graph
-from npu_assay.conformance.outline import on_integers, outline
-from npu_assay.conformance.partitioning import Recorder
-from npu_assay.conformance.programs import model_inputs
+from npu_assay.conformance.judge.integer_golden import TOSA, affine, exact_values
+from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.programs.graph import Case, Graph
+from npu_assay.conformance.run.outline import on_integers, outline
+from npu_assay.conformance.run.partitioning import Recorder
+from npu_assay.conformance.run.tagging import prepare
 from npu_assay.conformance.table import Table, load_table
-from npu_assay.conformance.tagging import prepare
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu.runtime import UnpredictableError
 from npu_assay.partitioners.exir import Backend, CompileSpec, run_program, to_backend

@@ -1,0 +1,44 @@
+"""What a run must know of a backend, told by the process that has loaded it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npu_assay.conformance.backend.environment import file_digest
+from npu_assay.conformance.backend.loading import BackendSpecError, installed_tools, load_backend, needed_path, target
+from npu_assay.conformance.backend.sources import backend_files
+
+
+@dataclass(frozen=True)
+class About:
+    """Plain data. table: the backend's own. tools: versions by distribution. path: the PYTHONPATH that finds it."""
+
+    name: str
+    table: str
+    tools: dict[str, str]
+    sources: dict[str, str]
+    path: str
+
+
+def about(spec: str, tools: Sequence[str]) -> About:
+    """Load a backend and say what it is. Raises UsageError for one that does not load, or lacks a tool."""
+    backend = load_backend(spec)
+    versions = installed_tools(backend, tools)
+    return About(backend.name, backend.table, versions, backend_sources(spec), needed_path(spec))
+
+
+def backend_sources(spec: str) -> dict[str, str]:
+    """sha256 of each file that a loaded backend is made of, by its path from a folder of Python's path.
+
+    Raises BackendSpecError for a file that cannot be read.
+    """
+    digests = dict[str, str]()
+    for name, file in sorted(backend_files(target(spec).partition(":")[0]).items()):
+        try:
+            digests[name] = file_digest(file)
+        except OSError as error:
+            raise BackendSpecError(
+                f"backend {spec!r}: cannot read {file}, one of its files: {error.strerror}"
+            ) from None
+    return digests

@@ -1,0 +1,178 @@
+"""Finding the backend under test: an entry point's name, an adapter and a name, or `module:attribute`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npu_assay.conformance.adapters import adapted
+from npu_assay.conformance.backend.environment import installed_version
+from npu_assay.conformance.backend.importing import import_regular
+from npu_assay.conformance.common.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from npu_assay.partitioners.exir.backend import Backend
+
+GROUP = "npu_assay.backends"
+
+
+class BackendSpecError(UsageError):
+    """A backend that cannot be loaded; the message says what was asked for and what is wrong."""
+
+
+def registered() -> dict[str, EntryPoint]:
+    """Installed backends by name, sorted. Loads none of them."""
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+
+
+def load_backend(spec: str) -> Backend:
+    """Load a backend by entry-point name, `adapter:name` or `module:attribute`.
+
+    An installed module comes before one in the current directory that has its name. Raises BackendSpecError, or
+    UsageError for an adapter that lacks what it adapts.
+    """
+    module, _, attribute = target(spec).partition(":")
+    where = f"backend {spec!r}"
+    found = _attribute(where, _module(where, module), attribute)
+    from npu_assay.partitioners.exir.backend import Backend
+
+    if not isinstance(found, Backend):
+        raise BackendSpecError(f"backend {spec!r}: {attribute} is a {type(found).__name__}, expected a Backend")
+    _check_fields(where, found)
+    return found
+
+
+def _check_fields(where: str, backend: Backend) -> None:
+    """The parts of a backend are what they must be; a program that is not type-checked may put anything there."""
+    for name in ("name", "table"):
+        text = getattr(backend, name)
+        if not isinstance(text, str) or not text.strip() or not text.isprintable():
+            raise BackendSpecError(f"{where}: its {name} is {text!r}, expected some text")
+    processes = backend.processes
+    if type(processes) is not int or processes < 0:
+        raise BackendSpecError(f"{where}: its processes is {processes!r}, expected a whole number from 0")
+    if not isinstance(backend.details, type):
+        raise BackendSpecError(f"{where}: its details is {backend.details!r}, expected a class with preprocess")
+
+
+def load_object(what: str, spec: str) -> object:
+    """What `module:attribute` names. Raises BackendSpecError, which begins with `what`, when there is nothing."""
+    module, _, attribute = spec.partition(":")
+    where = f"{what} {spec!r}"
+    return _attribute(where, _module(where, module), attribute)
+
+
+def by_delegate(specs: Sequence[str] = ()) -> dict[str, Backend]:
+    """Backends by the id of their delegates: those named, then the installed ones that can be loaded.
+
+    Raises BackendSpecError for a named one that cannot be loaded.
+    """
+    found: dict[str, Backend] = {}
+    for spec in specs:
+        backend = load_backend(spec)
+        found.setdefault(backend.details.__name__, backend)
+    for name in registered():
+        try:
+            backend = load_backend(name)
+        except BackendSpecError:
+            continue  # somebody else's; only a delegate of its own needs it
+        found.setdefault(backend.details.__name__, backend)
+    return found
+
+
+def installed_tools(backend: Backend, names: Sequence[str]) -> dict[str, str]:
+    """The versions of what the backend stands on and its blob checks of these names need, by distribution.
+
+    Raises BackendSpecError for a check that the backend does not have, or that is not installed.
+    """
+    versions = {name: installed_version(name) for name in backend.distributions}
+    for name in names:
+        if name not in backend.blob_checks:
+            raise BackendSpecError(f"backend {backend.name!r}: --with-{name}: it has no such check")
+        distribution = backend.blob_checks[name].distribution
+        try:
+            versions[distribution] = version(distribution)
+        except PackageNotFoundError:
+            raise BackendSpecError(f"--with-{name}: {distribution} is not installed (pip install it)") from None
+    return versions
+
+
+def target(spec: str) -> str:
+    """`module:attribute` of a backend's name or spec. Raises BackendSpecError for an unknown name."""
+    if ":" in spec:
+        return adapted(spec) or spec
+    known = registered()
+    if spec not in known:
+        raise BackendSpecError(f"no backend {spec!r}{nearest(spec, known)} (or give module:attribute)")
+    return known[spec].value
+
+
+def needed_path(spec: str) -> str:
+    """The PYTHONPATH that a loaded backend was found by, or "" for one that is found without."""
+    if ":" not in spec or adapted(spec):
+        return ""
+    package = sys.modules[spec.partition(":")[0].partition(".")[0]]
+    places = getattr(package, "__path__", None) or [str(package.__file__)]
+    path = os.environ.get("PYTHONPATH", "")
+    entries = {Path(entry).resolve() for entry in path.split(os.pathsep) if entry}
+    return path if entries & {Path(place).resolve().parent for place in places} else ""
+
+
+def _module(where: str, name: str) -> object:
+    """Import a module: an installed one, else one on the path or beside the current directory."""
+    if not name:
+        raise BackendSpecError(f"{where}: expected module:attribute")
+    with _loading(where, name):
+        import_regular(name.partition(".")[0])
+        return importlib.import_module(name)
+
+
+def _attribute(where: str, module: object, name: str) -> object:
+    if not name:
+        raise BackendSpecError(f"{where}: expected module:attribute, found no attribute")
+    with _loading(where, getattr(module, "__name__", "")):
+        missing = not hasattr(module, name)  # a module's own __getattr__ may import, and raise anything
+    if missing:
+        public = [key for key in dir(module) if not key.startswith("_")]
+        raise BackendSpecError(f"{where}: its module has no {name!r}{nearest(name, public)}{_folder_hint(module)}")
+    found: object = getattr(module, name)
+    return found
+
+
+def _folder_hint(module: object) -> str:
+    """What to do about a folder without `__init__.py`, such as that of a project that is not installed; or ""."""
+    if getattr(module, "__file__", None) is not None:
+        return ""
+    folder = next(iter(getattr(module, "__path__", ())), "")
+    return (
+        f"; it is the folder {folder} without __init__.py, expected a package "
+        f"(a project is installed with 'pip install -e', or put on PYTHONPATH)"
+    )
+
+
+@contextmanager
+def _loading(where: str, name: str) -> Iterator[None]:
+    """Whatever a module raises as one error that says what and where."""
+    try:
+        yield
+    except UsageError:
+        raise  # an adapter that says itself what it needs
+    except ImportError as error:
+        raise BackendSpecError(f"{where}: cannot import {name}: {error}") from error
+    except SyntaxError as error:
+        place = f"{Path(str(error.filename)).name}, line {error.lineno}"
+        raise BackendSpecError(f"{where}: cannot import {name}: {error.msg} ({place})") from error
+    except SystemExit as error:
+        raise BackendSpecError(f"{where}: importing {name} ends the process (exit code {error.code})") from error
+    except Exception as error:  # a module may raise anything; the message says what and where
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        found = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        place = f"{Path(frame.filename).name}, line {frame.lineno}"
+        raise BackendSpecError(f"{where}: cannot import {name}: {found} ({place})") from error

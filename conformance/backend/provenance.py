@@ -1,0 +1,48 @@
+"""What results are made with. Two processes whose statements are equal give the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from npu_assay.conformance.backend.environment import digest_of, environment, suite_sources
+from npu_assay.conformance.backend.info import About
+from npu_assay.conformance.table import Table
+
+Statement = Mapping[str, str]
+
+
+def statement(backend: About, table: Table, suite: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:
+    """Sources, table and versions, in words that an error can show."""
+    return {
+        **{f"backend's file {name}": digest for name, digest in backend.sources.items()},
+        "table": f"{table.name}@{table.version} {table.sha256}",
+        **_common(suite, versions),
+        **{f"version of {name}": found for name, found in backend.tools.items()},
+    }
+
+
+def made_with() -> dict[str, str]:
+    """The part of it that no backend bears on, of this process."""
+    return _common(suite_sources(), environment())
+
+
+def _common(suite: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "sources of the suite": digest_of(suite),
+        **{f"version of {name}": found for name, found in versions.items()},
+    }
+
+
+def differences(found: Statement, expected: Statement) -> str:
+    """Where a statement differs from another, "" when it does not."""
+    keys = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
+    return "; ".join(
+        f"{key}: found {_short(found.get(key, 'nothing'))}, expected {_short(expected.get(key, 'nothing'))}"
+        for key in keys
+    )
+
+
+def _short(text: str) -> str:
+    """A digest by its beginning; anything else as it is."""
+    words = text.split()
+    return " ".join(word[:12] if len(word) == 64 else word for word in words)

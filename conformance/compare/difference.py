@@ -1,0 +1,223 @@
+"""What changed between two runs: the verdicts, what they were made with, and each case's tags, reasons and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.record.certificate import Certificate, CertificateError, Fuzz, read_certificate, verdict_text
+from npu_assay.conformance.record.folder import sha256
+from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
+from npu_assay.conformance.record.read import read_contents
+from npu_assay.conformance.record.results import CaseResult, Number, ResultError, read_results
+from npu_assay.conformance.record.waivers import Waiver
+
+KINDS = ("cases", "promises", "tags", "reasons", "failures", "numbers", "delegates", "bytes")
+Side = str | None  # what one run has, in words; None: no such case
+
+
+@dataclass(frozen=True)
+class Run:
+    """One side of the comparison: where it was read, what it states, its results by case."""
+
+    name: str
+    certificate: Certificate
+    results: Mapping[str, CaseResult]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that differs of one case. what: the metric of a change of numbers, else ""."""
+
+    row: str
+    kind: str
+    case: str
+    before: Side
+    after: Side
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """stated: what the certificates say, made_with: versions and sources, each as (what, before, after).
+
+    changes: of the cases, by row and kind. What the runs were made with does not make them different.
+    """
+
+    a: Run
+    b: Run
+    stated: tuple[tuple[str, str, str], ...]
+    made_with: tuple[tuple[str, str, str], ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def same(self) -> bool:
+        return not self.stated and not self.changes
+
+    def by_row_and_kind(self) -> Iterator[tuple[str, list[tuple[str, list[Change]]]]]:
+        """The changes of each row, of each kind."""
+        for row, of_row in groupby(self.changes, key=lambda change: change.row):
+            yield row, [(kind, list(of_kind)) for kind, of_kind in groupby(of_row, key=lambda change: change.kind)]
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain data; what a certificate states that is long is left to the certificates."""
+        rows: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        for row, kinds in self.by_row_and_kind():
+            rows[row] = {kind: [_plain(change) for change in changes] for kind, changes in kinds}
+        return {
+            "same": self.same,
+            "a": _summary(self.a),
+            "b": _summary(self.b),
+            "stated": [dict(zip(("what", "a", "b"), entry, strict=True)) for entry in self.stated],
+            "made_with": [dict(zip(("what", "a", "b"), entry, strict=True)) for entry in self.made_with],
+            "rows": rows,
+        }
+
+
+def _plain(change: Change) -> dict[str, Any]:
+    data = asdict(change)
+    return {"case": data["case"], "a": data["before"], "b": data["after"]} | (
+        {"metric": change.what} if change.what else {}
+    )
+
+
+def _summary(run: Run) -> dict[str, Any]:
+    certificate = run.certificate
+    return {
+        "name": run.name,
+        "certified": certificate.certified,
+        "counts": dict(certificate.counts),
+        "made": certificate.made,
+        "backend": certificate.backend["name"],
+        "table": f"{certificate.table['name']}@{certificate.table['version']}",
+    }
+
+
+def read_run(path: Path) -> Run:
+    """Read a folder or an archive. Raises UsageError for one without a certificate, or whose files do not fit it."""
+    contents = read_contents(path)
+    for problem in contents.problems:
+        raise UsageError(f"{path}: {problem}")
+    try:
+        certificate = read_certificate(contents.text(CERTIFICATE))
+    except (CertificateError, UsageError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    text = contents.text(RESULTS)
+    if sha256(text) != certificate.results_sha256:
+        raise UsageError(f"{path}: {RESULTS} is not the file that {CERTIFICATE} was made of; see 'assay verify'")
+    try:
+        results = read_results(text, RESULTS)
+    except ResultError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return Run(str(path), certificate, results)
+
+
+def compare(a: Run, b: Run) -> Difference:
+    """Everything that differs, rows and cases in order of their names."""
+    changes = [change for case in sorted({*a.results, *b.results}) for change in _changes(case, a, b)]
+    ranked = sorted(changes, key=lambda change: (change.row, KINDS.index(change.kind), change.case, change.what))
+    stated = _pairs(_stated(a.certificate), _stated(b.certificate))
+    return Difference(a, b, stated, _pairs(_made_with(a.certificate), _made_with(b.certificate)), tuple(ranked))
+
+
+def _changes(case: str, a: Run, b: Run) -> Iterator[Change]:
+    before, after = a.results.get(case), b.results.get(case)
+    known = before or after
+    assert known is not None
+    if before is None or after is None:
+        yield Change(known.row, "cases", case, _status(before), _status(after))
+        return
+    for kind, words in WORDS.items():
+        one, other = words(before), words(after)
+        if one != other:
+            yield Change(known.row, kind, case, one, other)
+    for metric in sorted({*before.metrics, *after.metrics}):
+        x, y = before.metrics.get(metric), after.metrics.get(metric)
+        if x != y:
+            yield Change(known.row, "numbers", case, number(x), number(y), metric)
+
+
+def number(value: Number) -> str:
+    """A metric as text; "none" for one that was not measured."""
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _status(result: CaseResult | None) -> Side:
+    return None if result is None else f"{result.verdict}, {result.status}"
+
+
+def _promise(result: CaseResult) -> str:
+    promise = result.expect if result.reason is None else f"{result.expect} for {result.reason}"
+    return f"{promise}, program {result.program[:12]}"
+
+
+def _reasons(result: CaseResult) -> str:
+    reasons: Sequence[str] = [f"{reason.code} ({reason.found})" for reason in result.reasons or ()]
+    return "not given" if result.reasons is None else "; ".join(reasons) or "none"
+
+
+def _failures(result: CaseResult) -> str:
+    return "; ".join(f"[{failure.check}] {failure.message}" for failure in result.failures) or "none"
+
+
+WORDS: Mapping[str, Callable[[CaseResult], str]] = {
+    "promises": _promise,
+    "tags": lambda result: result.verdict,
+    "reasons": _reasons,
+    "failures": _failures,
+    "delegates": lambda result: str(result.partitions),
+    "bytes": lambda result: ", ".join(blob[:12] for blob in result.blobs) or "none",
+}
+
+
+# ------------------------------------------------------------------------------------ certificates
+
+
+def _stated(certificate: Certificate) -> dict[str, str]:
+    waivers = {f"waiver of {w.case}": _waiver_text(w) for w in certificate.waivers}
+    counts = ", ".join(f"{count} {name}" for name, count in certificate.counts.items())
+    return {
+        "verdict": verdict_text(certificate.certified, certificate.counts),
+        "counts": counts,
+        "table": f"{certificate.table['name']}@{certificate.table['version']} {certificate.table['sha256'][:12]}",
+        "selection": str(certificate.selection) or "all cases",
+        "seed": str(certificate.selection.seed),
+        "random programs": _programs(certificate.fuzz),
+        **waivers,
+    }
+
+
+def _waiver_text(waiver: Waiver) -> str:
+    most = "" if waiver.max_lsb is None else f" up to {waiver.max_lsb} LSB"
+    return f"{', '.join(waiver.checks)}{most} until {waiver.expires}, {waiver.owner}: {waiver.reason}"
+
+
+def _programs(fuzz: Fuzz | None) -> str:
+    """What the certificates say of them; equal digests are equal results."""
+    return "none" if fuzz is None else f"{fuzz.programs}, {fuzz.fail} fail, {fuzz.sha256[:12]}"
+
+
+def _made_with(certificate: Certificate) -> dict[str, str]:
+    sources = {
+        f"{name} {path}": digest[:12]
+        for name, part in (("suite", certificate.suite), ("backend", certificate.backend))
+        for path, digest in part["sources"].items()
+    }
+    return {
+        "made on": certificate.made,
+        "suite": str(certificate.suite["version"]),
+        "backend": f"{certificate.backend['name']} ({certificate.backend['spec']})",
+        "further compilers": ", ".join(certificate.backend["tools"]) or "none",
+        **certificate.environment,
+        **sources,
+    }
+
+
+def _pairs(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
+    names = dict.fromkeys([*a, *b])
+    pairs = ((name, a.get(name, "none"), b.get(name, "none")) for name in names)
+    return tuple(entry for entry in pairs if entry[1] != entry[2])

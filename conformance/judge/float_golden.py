@@ -1,0 +1,319 @@
+"""The float golden of a whole graph: float64 with bounds, along two paths.
+
+The chain path keeps a step's real result, saturated to its range, and lets bounds grow from step to step.
+The code path starts every step from codes and keeps all codes that are legal under the step's slack. It
+starts from the integer golden's codes where there are any, and then tells at which step those are not legal;
+else from the nearest codes, and then what is ambiguous in one step makes more so in the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from npu_assay.conformance.common.memory import remember
+from npu_assay.conformance.judge.integer_golden import (
+    TFLITE,
+    TOSA,
+    XNNPACK,
+    Exact,
+    affine,
+    operands,
+    step_quants,
+    substitute,
+    with_moved_quants,
+)
+from npu_assay.conformance.programs.build import materialise
+from npu_assay.conformance.programs.edge_form import NUMBER_TYPES
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, references
+from npu_assay.conformance.record.results import NOISE
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE
+from npu_assay.reference import golden, integer
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.arithmetic.xnnpack import is_matrix_product
+from npu_assay.reference.golden import Bounded, Codes, accuracy_xnnpack
+from npu_assay.reference.integer import QTensor
+
+CODES_END = 127
+"""The largest code of 8 bits."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The float golden of every graph output: chain bounds, legal codes and their quantisation, dtype.
+
+    own: the same outputs along the code path, which has the roundings that really happened on the way.
+    last: where a step's operands are known exactly, the float golden of that step alone; None where they are not, or
+    where that is the chain's.
+    contradictions: the steps at which the exact golden is not legal, in words.
+    """
+
+    bounded: tuple[Bounded, ...]
+    own: tuple[Bounded, ...]
+    last: tuple[Bounded | None, ...]
+    codes: tuple[Codes | None, ...]
+    quants: tuple[Quant | None, ...]
+    dtypes: tuple[torch.dtype, ...]
+    contradictions: tuple[str, ...]
+
+
+# ------------------------------------------------------------------------------------ float64
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A value or a step's output on both paths; `quant` None when it is a real number.
+
+    step: what the code path computed from operands that are known exactly; None where some are not, or where both paths
+    are one.
+    """
+
+    chain: Bounded
+    code: Bounded
+    codes: Codes | None = None
+    quant: Quant | None = None
+    dtype: torch.dtype = torch.float32
+    contradiction: str = ""
+    step: _Result | None = None
+
+
+NOTHING = Exact({}, {})
+
+
+def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHING) -> Walk:
+    """The float golden of a graph, with the slack of `scheme` and, unless delegated, of float arithmetic besides.
+
+    exact: the exact golden, empty where its scheme is not the one that ran.
+    """
+    graph = with_moved_quants(graph)
+    named = TFLITE if scheme is None else scheme
+    quants = step_quants(graph, named)
+    nodes: dict[Ref, _Node] = {Ref(value.name): _value_node(value) for value in graph.values}
+    for step in graph.steps:
+        quant = quants[step.name]
+        integers = (
+            quant is not None
+            and step.op in integer.SCHEMES[named]
+            and all(nodes[ref].quant is not None for ref in operands(step, named))
+        )
+        y = None if quant is None else affine(quant)
+        dtype = result_type(step, [nodes[ref].dtype for ref in references(step.args)])
+        floats = not (delegated and integers) or (scheme == TOSA and step.op in golden.TABLES)
+        arithmetic = _Arithmetic(scheme, integers, floats, y, dtype, delegated)
+        nodes.update(_float_step(step, arithmetic, nodes, exact))
+    outputs = [nodes[ref] for ref in graph.outputs]
+    return Walk(
+        tuple(x.chain for x in outputs),
+        tuple(x.code for x in outputs),
+        tuple(_last(x) for x in outputs),
+        tuple(x.codes for x in outputs),
+        tuple(x.quant for x in outputs),
+        tuple(x.dtype for x in outputs),
+        tuple(x.contradiction for x in nodes.values() if x.contradiction),
+    )
+
+
+def _last(node: _Node) -> Bounded | None:
+    """What a step's output may be, from exact operands."""
+    result = node.step
+    if result is None or node.quant is None:
+        return None if result is None else result.real
+    return golden.quantised(result.real, affine(node.quant), result.slack, on_grid=result.on_grid)
+
+
+_CONVERTS = frozenset(
+    f"aten.{name}" for name in ("constant_pad_nd.default", "hardtanh.default", "masked_fill.Scalar", "pad.default")
+)
+"""Operators that take their numbers to the type of the tensor, where others take the tensor to that of the numbers."""
+
+
+_TOTALS = frozenset({"aten.cumsum.default", "aten.sum.default", "aten.sum.dim_IntList"})
+"""Operators that add whole numbers up in 64 bits, whatever they have."""
+
+
+def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
+    """The number type that a step computes in and returns, unless its result is quantised."""
+    options = dict(step.kwargs)
+    named = options.get("dtype") or options.get("out_dtype")
+    if step.op in QUANTIZE:
+        named = step.args[-1]
+    kind = golden.result_kind(step.op)
+    if kind != "reals":
+        return torch.bool if kind == "truths" else torch.int64
+    if named is not None:
+        return NUMBER_TYPES[named] if isinstance(named, str) else named
+    if step.op in DEQUANTIZE or not given:
+        return torch.float32
+    if step.op in _TOTALS and not given[0].is_floating_point:
+        return torch.int64
+    joined = given[0] if step.op in golden.LOOKED_UP else reduce(torch.promote_types, given)
+    real = step.op not in _CONVERTS and any(isinstance(argument, float) for argument in step.args)
+    return torch.promote_types(joined, torch.float32) if real and not joined.is_floating_point else joined
+
+
+def real_value(value: Value) -> Bounded:
+    """The real numbers that a model input or constant stands for."""
+    return _value_node(value).chain
+
+
+@remember(512)
+def _value_node(value: Value) -> _Node:
+    """A model input or constant. Shared between walks: nothing writes to it."""
+    numbers, quant = materialise(value), value.quant
+    if quant is None:
+        real = Bounded(numbers.to(torch.float64))
+        return _Node(real, real, dtype=numbers.dtype)
+    if quant.group is not None and isinstance(quant.scale, tuple):
+        real = golden.groupwise(numbers.to(torch.int16) - quant.zero_point, quant.scale, quant.group)
+        return _Node(real, real)
+    real = golden.dequantised(numbers, quant.scale, quant.zero_point, quant.axis)
+    codes = numbers.to(torch.float64)
+    return _Node(real, real, Codes(codes, codes, codes), quant)
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A step's real result with the slack, in steps of its output, of the arithmetic that computed it."""
+
+    real: Bounded
+    slack: golden.Slack
+    on_grid: bool
+
+
+@dataclass(frozen=True)
+class _Arithmetic:
+    """Which roundings a step's result may have seen: the device's, a float type's, or either."""
+
+    scheme: str | None
+    device: bool
+    floats: bool
+    y: Affine | None
+    dtype: torch.dtype
+    delegated: bool
+
+    def results(self, step: Step, operands: Mapping[Ref, Bounded], exact: bool = False) -> list[_Result]:
+        """A step's outputs. exact: an operand that is quantised at run time is known, and so are its codes."""
+        if step.dynamic is not None:
+            operands = self._chosen(step, operands, exact)
+        args, kwargs = substitute(step.args, operands), dict(step.kwargs)
+        if self.delegated and self.scheme == TOSA and self.y is None:
+            args = golden.rounded_operands(step.op, args)
+        if not self.floats:
+            return [self._result(step, args, kwargs, real) for real in golden.run(step.op, args, kwargs)]
+        computed = self.dtype if self.dtype in golden.FORMATS else torch.float32
+        reals = golden.run_float(step.op, args, kwargs, computed)
+        if self.delegated and self.scheme == XNNPACK:
+            reals = tuple(accuracy_xnnpack.allowed(step.op, real, computed) for real in reals)
+        return [self._result(step, args, kwargs, real) for real in reals]
+
+    def _chosen(self, step: Step, operands: Mapping[Ref, Bounded], exact: bool) -> Mapping[Ref, Bounded]:
+        """The first operand quantised at run time: by rows on the device, else as the program says."""
+        first = references(step.args)[0]
+        x = operands[first]
+        everywhere, rank = tuple(range(x.value.dim())), x.value.dim()
+        rows = _quantised_rows(step, operands)
+        axes = rows if self.delegated else everywhere if step.dynamic == "per_tensor" else everywhere[rank - 1 :]
+        chosen = golden.codes_at_run_time if exact else golden.chosen_at_run_time
+        return {**operands, first: chosen(x, axes)}
+
+    def _result(self, step: Step, args: Any, kwargs: dict[str, Any], real: Bounded) -> _Result:
+        if self.y is None:
+            return _Result(real, 0.0, False)
+        unit = self.y.scale32
+        slack: golden.Slack = 0.0
+        if self.device:
+            wide = self.y.qmax > CODES_END
+            slack = golden.device(step.op, args, kwargs, real, unit, self.scheme, wide=wide)
+        if self.floats:
+            slack = slack + golden.quantise_float32(real, unit)
+        if step.quant is None:  # fused: its rounding is the activation's; the slack goes through that one
+            return _Result(Bounded(real.value, real.error + slack * unit), 0.0, False)
+        return _Result(real, slack, self.device and golden.on_grid(step.op, args, kwargs, unit))
+
+
+def _quantised_rows(step: Step, operands: Mapping[Ref, Bounded]) -> tuple[int, ...]:
+    """The axes of the first operand that share a scale on the device: the channels of an element, or an image."""
+    x, weight, *_ = (operands[ref].value for ref in references(step.args))
+    everywhere = tuple(range(x.dim()))
+    if step.op != "aten.convolution.default":
+        return everywhere[-1:]
+    stride, padding, _, transposed, _, groups = step.args[3:9]
+    pads = [(size,) for size in padding]
+    single = not transposed and is_matrix_product(weight.shape[2:], stride, pads, groups)
+    return everywhere[1:2] if single else everywhere[1:]
+
+
+def _float_step(step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node], exact: Exact) -> dict[Ref, _Node]:
+    """Both paths through a step; one computation serves both while their operands are the same."""
+    refs = references(step.args)
+    chain = arithmetic.results(step, {ref: nodes[ref].chain for ref in refs})
+    codes = step.dynamic is not None and any(Ref(step.name) in known for known in (exact.codes, exact.reals))
+    same = not codes and all(nodes[ref].chain is nodes[ref].code for ref in refs)
+    code = chain if same else arithmetic.results(step, {ref: nodes[ref].code for ref in refs}, exact=codes)
+    outputs = [Ref(step.name, index) for index in range(min(step.outputs, len(chain)))]
+    found = {ref: _output(step, ref, chain[ref.index], code[ref.index], arithmetic.dtype, exact) for ref in outputs}
+    if same or not all(ref in exact.codes or ref in exact.reals for ref in refs):
+        return found
+    return {ref: replace(node, step=code[ref.index]) for ref, node in found.items()}
+
+
+def _output(step: Step, ref: Ref, chain: _Result, code: _Result, dtype: torch.dtype, exact: Exact) -> _Node:
+    if step.op == "aten.max_pool2d_with_indices.default" and ref.index == 1:
+        return _Node(chain.real, code.real, dtype=torch.int64)
+    if step.quant is None:
+        return _real_node(ref, chain, code, exact.reals.get(ref), dtype)
+    return _node(step, ref, chain, code, exact.codes.get(ref))
+
+
+def _real_node(ref: Ref, chain: _Result, code: _Result, exact: Tensor | None, dtype: torch.dtype) -> _Node:
+    """A result that is not quantised; the code path goes on from the exact one, where there is one."""
+    if exact is None:
+        return _Node(chain.real, code.real, dtype=dtype)
+    found = exact.to(torch.float64)
+    distance = (found - code.real.value).abs()
+    wrong = distance > code.real.error + code.real.magnitude * NOISE
+    contradiction = ""
+    if bool(wrong.any()):
+        at = int(torch.where(wrong, distance, -1.0).argmax())
+        legal = f"{float(code.real.value.flatten()[at]):.9g} +- {float(code.real.spread().flatten()[at]):.3g}"
+        contradiction = _contradicts(ref, at, float(found.flatten()[at]), legal, wrong)
+    return _Node(chain.real, Bounded(found), dtype=dtype, contradiction=contradiction)
+
+
+def _node(step: Step, ref: Ref, chain: _Result, code: _Result, exact: QTensor | None) -> _Node:
+    y = affine(step.quant)
+    codes = golden.legal_codes(code.real, y, code.slack, on_grid=code.on_grid)
+    bounded = golden.quantised(chain.real, y, chain.slack, on_grid=chain.on_grid)
+    if exact is None:
+        next_code, contradiction = codes.real(y), ""
+    else:
+        next_code, contradiction = (
+            golden.dequantised(exact.codes, y.scale, y.zero_point),
+            _contradiction(ref, exact, codes),
+        )
+    if bounded.exact and next_code.exact and not contradiction:
+        bounded = next_code
+    return _Node(bounded, next_code, codes, step.quant, contradiction=contradiction)
+
+
+def _contradiction(ref: Ref, exact: QTensor, codes: Codes) -> str:
+    """Which exact code the float golden rules out, from the very same operands; "" when all are legal."""
+    wrong = (exact.codes < codes.low) | (exact.codes > codes.high)
+    if not bool(wrong.any()):
+        return ""
+    found = exact.codes.to(torch.float64)
+    at = int(torch.maximum(found - codes.high, codes.low - found).argmax())
+    code, low, high = (float(t.flatten()[at]) for t in (found, codes.low, codes.high))
+    legal = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return _contradicts(ref, at, code, legal, wrong)
+
+
+def _contradicts(ref: Ref, at: int, found: float, legal: str, wrong: Tensor) -> str:
+    where = f"{ref.name} output {ref.index}, element {at}"
+    text = f"exact golden contradicts the float golden: step {where} is {found:.9g}, expected {legal}"
+    return f"{text}; {int(wrong.sum())} of {wrong.numel()} elements"

@@ -1,0 +1,329 @@
+"""Guards and gates: what is asked of one output. `numerics.judge` puts the output beside its goldens first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from npu_assay.conformance.judge.float_golden import Walk
+from npu_assay.conformance.judge.integer_golden import affine
+from npu_assay.conformance.programs.graph import Quant
+from npu_assay.conformance.record.results import NOISE
+from npu_assay.reference.golden import Bounded, Codes
+
+
+@dataclass(frozen=True)
+class Coded:
+    """The codes of a quantised output; float64 whole numbers in the output's shape.
+
+    expected: what gate 1 compares with, allowed: by how many LSB it may differ. ambiguous: by how many LSB
+    a correct code may differ from the nearest one.
+    """
+
+    quant: Quant
+    actual: Tensor
+    expected: Tensor
+    allowed: Tensor
+    legal: Codes
+    ambiguous: Tensor
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output beside its goldens, in float64 and the output's shape.
+
+    name: as messages print it, such as "out" or "out1". real: what the backend computed; a quantised
+    output counts as its code times the scale, for its float32 rounding is not the backend's. distance: to
+    the float golden. codes: None for a float output. unit: of errors, one LSB, or 1 for a float output.
+    own, last: see `Walk`. exact: what a float output must be to the last bit, None where that is not known.
+    """
+
+    name: str
+    real: Tensor
+    bounded: Bounded
+    distance: Tensor
+    codes: Coded | None
+    unit: float
+    own: Bounded
+    exact: Tensor | None = None
+    last: Bounded | None = None
+
+
+# A message, or "" when passed, and what was measured; `excess` is by how much the limit is passed, if it is.
+Check = Callable[[Output], tuple[str, dict[str, float]]]
+
+
+# ------------------------------------------------------------------------------------ well formed
+
+Fault = Callable[[Walk, int, Tensor], str]  # "" or what follows the output's name
+
+
+def shape(run: Walk, index: int, output: Tensor) -> str:
+    """Guard: the golden's shape."""
+    expected = tuple(run.bounded[index].value.shape)
+    return "" if tuple(output.shape) == expected else f": shape {list(output.shape)}, expected {list(expected)}"
+
+
+def dtype(run: Walk, index: int, output: Tensor) -> str:
+    """Guard: the type that the operator returns: float32 for a quantised output, int64 for indices."""
+    expected = run.dtypes[index]
+    return "" if output.dtype == expected else f": dtype {output.dtype}, expected {expected}"
+
+
+def finite(run: Walk, index: int, output: Tensor) -> str:
+    """Guard: neither NaN nor infinite."""
+    wrong = ~torch.isfinite(output)
+    if not bool(wrong.any()):
+        return ""
+    at = _first(wrong)
+    return f"{_subscript(wrong, at)} = {_at(output, at)}, expected a finite number{_count(wrong)}"
+
+
+def on_grid(run: Walk, index: int, output: Tensor) -> str:
+    """Guard: a quantised output holds the reals of codes: whole steps, but for float32's rounding (2**-23)."""
+    quant = run.quants[index]
+    if quant is None:
+        return ""
+    steps = output.to(torch.float64) / _scale(quant)
+    whole = steps.round()
+    off = (steps - whole).abs() > steps.abs() * 2.0**-22
+    off |= (whole < quant.qmin - quant.zero_point) | (whole > quant.qmax - quant.zero_point)
+    if not bool(off.any()):
+        return ""
+    at = _first(off)
+    limits = f"codes {quant.qmin}..{quant.qmax} of scale {_scale(quant):g}, zero point {quant.zero_point}"
+    return f"{_subscript(off, at)} = {_at(output, at):g}, expected one of {limits}{_count(off)}"
+
+
+FORM: Mapping[str, Fault] = MappingProxyType({"shape": shape, "dtype": dtype, "finite": finite, "on_grid": on_grid})
+
+
+# ------------------------------------------------------------------------------------ guards
+
+
+def not_constant(output: Output) -> tuple[str, dict[str, float]]:
+    """Guard: one and the same number everywhere, where no single number is legal everywhere."""
+    if output.real.numel() < 2 or bool(output.real.min() < output.real.max()):
+        return "", {}
+    low, high = _legal_range(output)
+    if bool(low.max() <= high.min()):
+        return "", {}
+    found = output.real if output.codes is None else output.codes.actual
+    return f"{output.name} is {float(found.flatten()[0]):g} everywhere, the golden is not constant", {}
+
+
+def _legal_range(output: Output) -> tuple[Tensor, Tensor]:
+    if output.codes is not None:
+        return output.codes.legal.low, output.codes.legal.high
+    return output.bounded.value - output.bounded.error, output.bounded.value + output.bounded.error
+
+
+def not_saturated(output: Output) -> tuple[str, dict[str, float]]:
+    """Guard: nothing but qmin and qmax, where some element may be neither."""
+    codes = output.codes
+    if codes is None or codes.actual.numel() == 0:
+        return "", {}
+    quant = codes.quant
+    if bool(((codes.actual > quant.qmin) & (codes.actual < quant.qmax)).any()):
+        return "", {}
+    inside = (codes.legal.low > quant.qmin) & (codes.legal.high < quant.qmax)
+    if not bool(inside.any()):
+        return "", {}
+    return f"{output.name} holds only {quant.qmin} and {quant.qmax}, the golden does not{_count(inside)}", {}
+
+
+# ------------------------------------------------------------------------------------ gates
+
+
+def gate1(output: Output) -> tuple[str, dict[str, float]]:
+    """Codes, element by element; reals to the last bit, where that is known."""
+    codes = output.codes
+    if output.real.numel() == 0:
+        return "", {}
+    if codes is None:
+        return ("", {"allowed_lsb": math.inf}) if output.exact is None else _same_reals(output, output.exact)
+    distance = (codes.actual - codes.expected).abs()
+    metrics = {"max_lsb": float(distance.max()), "allowed_lsb": float(codes.allowed.max())}
+    wrong = distance > codes.allowed
+    if not bool(wrong.any()):
+        return "", metrics
+    at = int((distance - codes.allowed).argmax())
+    allowed = _at(codes.allowed.expand_as(distance), at)
+    metrics["excess"] = _at(distance, at) - allowed
+    how = "exact" if allowed == 0 else f"+- {allowed:g} LSB"
+    return f"{_found(output, at)}, expected {_at(codes.expected, at):g} ({how}){_count(wrong)}", metrics
+
+
+def _same_reals(output: Output, exact: Tensor) -> tuple[str, dict[str, float]]:
+    metrics = {"allowed_lsb": 0.0}
+    wrong = output.real != exact
+    if not bool(wrong.any()):
+        return "", metrics
+    distance = torch.where(wrong, (output.real - exact).abs(), -1.0)
+    at = int(distance.argmax())
+    found, expected = (f"{_at(tensor, at):.9g}" for tensor in (output.real, exact))
+    message = f"{output.name}{_subscript(wrong, at)} = {found}, expected {expected} (exact){_count(wrong)}"
+    return message, metrics | {"excess": _at(distance, at)}
+
+
+def gate2(output: Output) -> tuple[str, dict[str, float]]:
+    """Share of codes that are not the nearest, and their signed mean, against the share that may differ."""
+    codes = output.codes
+    if codes is None or codes.actual.numel() == 0:
+        return "", {}
+    error, count = codes.actual - codes.legal.nearest, codes.actual.numel()
+    rate, rate_limit = (int(t.count_nonzero()) / count for t in (error, codes.ambiguous))
+    bias, bias_limit = (float(t.sum()) / count for t in (error, codes.ambiguous))
+    metrics = {"off_by_one_rate": rate, "rate_limit": rate_limit, "bias": bias, "bias_limit": bias_limit}
+    if rate <= rate_limit and abs(bias) <= bias_limit:
+        return "", metrics
+    metrics["excess"] = max(rate - rate_limit, abs(bias) - bias_limit)
+    at = int((error.abs() - codes.ambiguous).argmax())
+    text = (
+        f"{output.name}: {rate:.2%} of codes are not the nearest (limit {rate_limit:.2%}), mean error {bias:+.4f} LSB"
+    )
+    return f"{text} (limit {bias_limit:.4f}); {_found(output, at)}, nearest {_at(codes.legal.nearest, at):g}", metrics
+
+
+def gate3(output: Output) -> tuple[str, dict[str, float]]:
+    """Distance to the float golden over its bound, element by element: that of the whole chain and of the last step.
+
+    The bound that is measured is the largest of any element, of the two the smaller: nothing may be further off.
+    """
+    if output.distance.numel() == 0:
+        return "", {}
+    message, metrics = _within(output, output.bounded, output.distance)
+    if output.last is None:
+        return message, metrics
+    text, others = _within(output, output.last, (output.real - output.last.value).abs())
+    smaller = {key: min(metrics[key], others[key]) for key in ("bound_lsb", "bound_share") if key in metrics}
+    worst = {key: max(found.get(key, 0.0) for found in (metrics, others)) for key in metrics | others}
+    return message or text, worst | smaller
+
+
+def _within(output: Output, golden: Bounded, distance: Tensor) -> tuple[str, dict[str, float]]:
+    """The distance to one float golden over its bound.
+
+    A ratio of float64's own rounding counts as none: it is that of the processor that computed the golden.
+    """
+    bound = (golden.error + golden.magnitude * NOISE).expand_as(distance)
+    ratio = float((distance / bound).nan_to_num_(0.0).max())
+    metrics = {"worst_ratio_to_bound": ratio if ratio > NOISE else 0.0} | _widest(output, bound)
+    wrong = distance > bound
+    if not bool(wrong.any()):
+        return "", metrics
+    at = int(torch.where(wrong, distance - bound, -torch.inf).argmax())
+    metrics["excess"] = _at(distance, at) - _at(bound, at)
+    found = f"{output.name}{_subscript(distance, at)} = {_at(output.real, at):.6g}"
+    lsb = "" if output.codes is None else f", {_at(bound, at) / output.unit:.3g} LSB"
+    expected = f"{_at(golden.value, at):.6g} +- {_at(bound, at):.3g}{lsb} (float)"
+    return f"{found}, expected {expected}{_count(wrong)}", metrics
+
+
+def _widest(output: Output, bound: Tensor) -> dict[str, float]:
+    """The largest bound of an output: in LSB, or of reals as a share of the golden's range, which holds zero."""
+    widest = float(bound.nan_to_num(nan=math.inf, posinf=math.inf).max())
+    if output.codes is not None:
+        return {"bound_lsb": widest / output.unit}
+    value = output.bounded.value
+    extent = max(float(value.max()), 0.0) - min(float(value.min()), 0.0)
+    return {"bound_share": widest / (extent or 1.0) if math.isfinite(extent) else math.inf}
+
+
+def gate4(output: Output) -> tuple[str, dict[str, float]]:
+    """SQNR in dB against its floor.
+
+    Errors spread evenly over +-E have the root mean square E / sqrt(3); the floor is 3 dB under that. Few
+    or tied elements are not spread evenly, so the floor never asks for more than what the float golden's own
+    codes, off by what is ambiguous, reach themselves. Unbounded elements do not count, nor does the golden's
+    own rounding, so noise no larger than that has no SQNR.
+    """
+    error = output.bounded.spread()
+    parts = [output.bounded.value, output.distance, error]
+    finite = torch.isfinite(error)
+    if not bool(finite.all()):
+        parts = [torch.where(finite, part, 0.0) for part in parts]
+    signal, noise, bound = map(_norm, parts)
+    allowed = max(bound / math.sqrt(3) * 10 ** (3 / 20), _own_noise(output))
+    metrics = {}
+    if noise > signal * NOISE > 0:
+        metrics["sqnr_db"] = 20 * math.log10(signal / noise)
+    if signal > 0 and allowed > 0:
+        metrics["sqnr_floor_db"] = 20 * math.log10(signal / allowed)
+    if noise <= allowed + signal * NOISE:
+        return "", metrics
+    metrics["excess"] = noise - (allowed + signal * NOISE)
+    if "sqnr_floor_db" not in metrics:
+        return f"{output.name}: noise of root sum square {noise:.3g}, expected at most {allowed:.3g}", metrics
+    return (
+        f"{output.name}: SQNR {metrics['sqnr_db']:.1f} dB, expected at least {metrics['sqnr_floor_db']:.1f} dB",
+        metrics,
+    )
+
+
+def _own_noise(output: Output) -> float:
+    """The noise of the float golden's own nearest codes, each off by what is ambiguous.
+
+    A float output has that of its code path: a single rounded code may stand behind all of it.
+    """
+    codes = output.codes
+    if codes is None:
+        return _norm((output.own.value - output.bounded.value).abs_().add_(output.own.error))
+    nearest = (codes.legal.nearest - codes.quant.zero_point) * output.unit
+    return _norm((nearest - output.bounded.value).abs_().add_(codes.ambiguous, alpha=output.unit))
+
+
+def _norm(values: Tensor) -> float:
+    return float(torch.linalg.vector_norm(values))
+
+
+CHECKS: Mapping[str, Check] = MappingProxyType(
+    {
+        "not_constant": not_constant,
+        "not_saturated": not_saturated,
+        "gate1": gate1,
+        "gate2": gate2,
+        "gate3": gate3,
+        "gate4": gate4,
+    }
+)
+
+
+# ------------------------------------------------------------------------------------ wording
+
+
+def _scale(quant: Quant) -> float:
+    """An activation's scale as file formats keep it."""
+    return affine(quant).scale32
+
+
+def _subscript(tensor: Tensor, at: int) -> str:
+    """`[0,3]` for a flat index."""
+    place = []
+    for size in reversed(tensor.shape):
+        place.append(at % size)
+        at //= size
+    return f"[{','.join(map(str, reversed(place)))}]"
+
+
+def _first(flags: Tensor) -> int:
+    return int(flags.flatten().to(torch.uint8).argmax())
+
+
+def _found(output: Output, at: int) -> str:
+    actual = output.real if output.codes is None else output.codes.actual
+    return f"{output.name}{_subscript(actual, at)} = {_at(actual, at):g}"
+
+
+def _at(tensor: Tensor, at: int) -> float:
+    """The element at a flat index."""
+    return float(tensor.flatten()[at])
+
+
+def _count(flags: Tensor) -> str:
+    return f"; {int(flags.sum())} of {flags.numel()} elements"

@@ -1,0 +1,199 @@
+"""The integer golden of a whole graph, and what both goldens need of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from torch import Tensor
+
+from npu_assay.conformance.programs.build import materialise
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, references
+from npu_assay.reference import integer
+from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden.bounded import GoldenError
+from npu_assay.reference.golden.weighted import MOVEMENT
+from npu_assay.reference.integer import QTensor, tosa
+
+# Behind an operator without a quantisation of its own these run on its codes (their own output's steps).
+_FUSED = (
+    frozenset({"aten.relu.default", "aten.relu6.default", "aten.hardtanh.default", "aten.clamp.default"})
+    | {"aten.sigmoid.default", "aten.tanh.default"}
+    | (MOVEMENT - {"aten.cat.default"})
+)
+TFLITE, TOSA, XNNPACK = "tflite_double_round", "tosa_single_round", "xnnpack_fp32"
+_FUSED_BY = {XNNPACK: integer.FUSED, TOSA: tosa.FUSED}
+
+
+# Which operands are codes, of operators that also take booleans or indices.
+_CHOICES = {
+    "aten.embedding.default": (True, False),
+    "aten.gather.default": (True, False),
+    "aten.index.Tensor": (True,),
+    "aten.index_put.default": (True, False, True),
+    "aten.index_select.default": (True, False),
+    "aten.masked_fill.Scalar": (True, False),
+    "aten.where.self": (False, True, True),
+}
+
+
+@lru_cache(maxsize=1024)
+def affine(quant: Quant) -> Affine:
+    """A per-tensor quantisation as `reference` spells it. Raises GoldenError for any other."""
+    if isinstance(quant.scale, tuple):
+        raise GoldenError(f"quantisation of an output: found {len(quant.scale)} scales, expected 1")
+    try:
+        return Affine(quant.scale, quant.zero_point, quant.qmin, quant.qmax)
+    except ValueError as error:
+        raise GoldenError(f"quantisation of an output: {error}") from error
+
+
+def substitute(argument: Any, found: Mapping[Ref, Any]) -> Any:
+    """A step's argument with its references replaced."""
+    if isinstance(argument, Ref):
+        return found[argument]
+    if isinstance(argument, tuple):
+        return tuple(substitute(item, found) for item in argument)
+    return argument
+
+
+def operands(step: Step, scheme: str = TFLITE) -> tuple[Ref, ...]:
+    """The operands that must be codes for the step to be one on integers: a divisor, or XNNPACK's bias, need not be."""
+    refs = references(step.args)
+    if step.op == "aten.div.Tensor":
+        return refs[:1]
+    if scheme == TOSA and step.op in _CHOICES:
+        return tuple(ref for ref, takes in zip(refs, _CHOICES[step.op], strict=False) if takes)
+    return refs[:2] if scheme == XNNPACK and step.op in integer.PRODUCTS else refs
+
+
+def _fuses(step: Step, behind: Step, scheme: str) -> bool:
+    """Whether the device computes both at once, with the quantisation of the second."""
+    if scheme in _FUSED_BY:
+        return behind.op in _FUSED_BY[scheme].get(step.op, ())
+    return behind.op in _FUSED
+
+
+def step_quants(graph: Graph, scheme: str = TFLITE) -> dict[str, Quant | None]:
+    """The quantisation that each step's result has as integers; None for a step that works on reals.
+
+    A step without its own takes that of the activation or reshape behind it, when nothing else uses its result.
+    """
+    users: dict[str, list[Step]] = {}
+    for step in graph.steps:
+        for name in {ref.name for ref in references(step.args)}:
+            users.setdefault(name, []).append(step)
+    returned = {ref.name for ref in graph.outputs}
+    found: dict[str, Quant | None] = {}
+    for step in reversed(graph.steps):
+        found[step.name] = step.quant
+        behind = users.get(step.name, [])
+        if step.quant is None and len(behind) == 1 and step.name not in returned and _fuses(step, behind[0], scheme):
+            found[step.name] = found[behind[0].name]
+    return found
+
+
+def with_moved_quants(graph: Graph) -> Graph:
+    """The graph with a quantisation for every step that only moves codes and has none: its operand's.
+
+    Between dequantize and an operator, a transposed weight is still codes.
+    """
+    if all(step.quant is not None for step in graph.steps):
+        return graph
+    known = {value.name: value.quant for value in graph.values}
+    steps = []
+    for step in graph.steps:
+        quants = {known[ref.name] for ref in references(step.args)}
+        if step.quant is None and step.op in MOVEMENT and len(quants) == 1:
+            (quant,) = quants
+            if quant is not None and quant.axis is None and quant.dtype == "int8":
+                step = replace(step, quant=quant)
+        known[step.name] = step.quant
+        steps.append(step)
+    return replace(graph, steps=tuple(steps))
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What is known to the last bit: the codes of quantised values and outputs, and real ones in their own type."""
+
+    codes: dict[Ref, QTensor]
+    reals: dict[Ref, Tensor]
+
+
+def exact_codes(graph: Graph, scheme: str = TFLITE) -> dict[Ref, QTensor]:
+    """The codes of `exact_values`."""
+    return exact_values(graph, scheme).codes
+
+
+def exact_values(graph: Graph, scheme: str = TFLITE) -> Exact:
+    """The exact golden of every value and every step's output; none where it cannot be known to the last bit.
+
+    Integer steps are exact in any scheme's arithmetic; with XNNPACK's also products that quantise their operand at
+    run time, and what IEEE floats compute in one rounding. Raises IntegerError for an operator or operands
+    without integer semantics.
+    """
+    graph = with_moved_quants(graph)
+    quants = step_quants(graph, scheme)
+    found = Exact({}, {})
+    for value in graph.values:
+        numbers, q = materialise(value), value.quant
+        if q is None:
+            found.reals[Ref(value.name)] = numbers
+        elif value.constant or q.axis is None:  # no integer arithmetic takes inputs with several scales
+            found.codes[Ref(value.name)] = QTensor(numbers, q.scale, q.zero_point, q.axis, q.group)
+    for step in graph.steps:
+        codes = _integer_step(step, quants[step.name], found, scheme)
+        found.codes.update(codes)
+        if not codes and scheme == XNNPACK:
+            _real_step(step, found)
+        if not codes and scheme == TOSA and step.quant is None:
+            found.reals.update(_plain_step(step, found))
+    return found
+
+
+def _integer_step(step: Step, quant: Quant | None, found: Exact, scheme: str) -> dict[Ref, QTensor]:
+    """The outputs' codes; nothing for a step on reals, or with an operator that no NPU computes on integers.
+
+    A divisor, or XNNPACK's bias, alone may be real: it is made into codes.
+    """
+    refs, needed = references(step.args), operands(step, scheme)
+    if step.op not in integer.SCHEMES[scheme] or quant is None or any(ref not in found.codes for ref in needed):
+        return {}
+    known: Mapping[Ref, Any] = {**found.codes, **found.reals} if len(needed) < len(refs) else found.codes
+    if any(ref not in known for ref in refs):
+        return {}
+    y = affine(quant)
+    codes = integer.run(step.op, substitute(step.args, known), dict(step.kwargs), y, scheme)
+    return {Ref(step.name, index): QTensor(c, y.scale, y.zero_point) for index, c in enumerate(codes)}
+
+
+def _plain_step(step: Step, found: Exact) -> dict[Ref, Tensor]:
+    """The outputs of a step whose results are booleans or integers."""
+    known: Mapping[Ref, Any] = {**found.codes, **found.reals}
+    if any(ref not in known for ref in references(step.args)):
+        return {}
+    outputs = tosa.run_plain(step.op, substitute(step.args, known), dict(step.kwargs))
+    return {Ref(step.name, index): numbers for index, numbers in enumerate(outputs)}
+
+
+def _real_step(step: Step, found: Exact) -> None:
+    """Add the outputs of a step on reals that is exact all the same, as codes when they are quantised."""
+    refs = references(step.args)
+    if any(ref not in found.reals and ref not in found.codes for ref in refs):
+        return
+    if step.dynamic is not None:
+        known: Mapping[Ref, Any] = {**found.codes, **found.reals}
+        outputs = integer.run_dynamic(step.op, substitute(step.args, known), dict(step.kwargs))
+    else:
+        reals = {ref: found.reals[ref] if ref in found.reals else integer.reals(found.codes[ref]) for ref in refs}
+        outputs = integer.run_reals(step.op, substitute(step.args, reals), dict(step.kwargs))
+    for index, real in enumerate(outputs):
+        ref = Ref(step.name, index)
+        if step.quant is None:
+            found.reals[ref] = real
+        else:
+            y = affine(step.quant)
+            found.codes[ref] = QTensor(integer.quantize(real, y), y.scale, y.zero_point)

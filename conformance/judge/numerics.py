@@ -1,0 +1,193 @@
+"""Judges a backend's outputs: guards first, then four gates, none with a tolerance that anyone chose.
+
+gate1: codes against the exact-integer golden, 0 LSB, where the vendor names its rescale scheme and the model
+    was delegated; else against the float golden's nearest codes, 1 LSB. Reals that the scheme computes in one
+    known way: to the last bit.
+gate2: over the case, how many codes are not the float golden's nearest ones, and their signed mean. Only
+    elements whose rounding is ambiguous under the scheme's own slack may differ, so their share is the limit.
+gate3: each element against the float golden of the whole chain, within its bound, and where the operands of the last
+    step are known exactly, against that of this step; and every step of the integer golden against the float golden
+    of that step alone.
+gate4: SQNR over each output against the floor that gate 3's bounds give.
+
+Any other float output has no codes: gates 3 and 4 only. The numbers come from two independent
+computations, `npu_assay.reference.integer` and `npu_assay.reference.golden`. The simulated devices share no arithmetic
+with the first where it computes on integers, and none with the second. Real numbers that XNNPACK computes in one known
+way (activations quantised at run time) are its device's own kernels in both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from npu_assay.conformance.judge.float_golden import NOTHING, Walk, walk
+from npu_assay.conformance.judge.gates import CHECKS, FORM, Check, Coded, Output
+from npu_assay.conformance.judge.integer_golden import TFLITE, Exact, affine, exact_values
+from npu_assay.conformance.programs.graph import Graph
+from npu_assay.reference.integer import SCHEMES
+
+EXACT_SCHEMES = frozenset(SCHEMES)
+"""The rescale schemes that `npu_assay.reference.integer` computes."""
+
+
+@dataclass(frozen=True)
+class Golden:
+    """What a graph's outputs must be. Everything is computed on first use and kept."""
+
+    graph: Graph
+    _exact: dict[str, Exact] = field(default_factory=dict, repr=False, compare=False)
+    _walks: dict[tuple[str | None, bool], Walk] = field(default_factory=dict, repr=False, compare=False)
+
+    def exact(self, scheme: str = TFLITE) -> Exact:
+        """What is known to the last bit of every value and step, in the arithmetic of a scheme."""
+        if scheme not in self._exact:
+            self._exact[scheme] = exact_values(self.graph, scheme)
+        return self._exact[scheme]
+
+    def codes(self, scheme: str = TFLITE) -> tuple[Tensor | None, ...]:
+        """Exact codes of every graph output; None for an output that is not known exactly, or not quantised."""
+        found = (self.exact(scheme).codes.get(ref) for ref in self.graph.outputs)
+        return tuple(None if x is None else x.codes for x in found)
+
+    def reals(self, scheme: str = TFLITE) -> tuple[Tensor | None, ...]:
+        """The same of outputs that are not quantised, in float64."""
+        found = (self.exact(scheme).reals.get(ref) for ref in self.graph.outputs)
+        return tuple(None if x is None else x.to(torch.float64) for x in found)
+
+    def walk(self, scheme: str | None, delegated: bool) -> Walk:
+        """The float golden with the slack of a scheme (None: the largest) and, unless delegated, of floats."""
+        key = (scheme, delegated)
+        if key not in self._walks:
+            exact = self.exact(scheme) if delegated and scheme is not None else NOTHING
+            self._walks[key] = walk(self.graph, scheme, delegated, exact)
+        return self._walks[key]
+
+
+def golden(graph: Graph) -> Golden:
+    """The golden of a case's graph. Raises GoldenError (on first use) for an operator without one."""
+    return Golden(graph)
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """The verdict of one guard or gate over all outputs of a case.
+
+    messages: one per output that failed, naming its worst element; empty when passed.
+    metrics: what was measured, and the limit where there is one.
+    excess: by how much the worst output passes the limit, in the gate's own unit (for a guard, how many
+    outputs are at fault); infinite when the goldens contradict each other; 0 exactly when passed.
+    """
+
+    gate: str
+    messages: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    excess: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return not self.messages
+
+
+def judge(
+    golden: Golden,
+    outputs: Sequence[Tensor],
+    scheme: str | None,
+    *,
+    delegated: bool = True,
+    without: Collection[str] = (),
+) -> tuple[GateResult, ...]:
+    """The guards and gates on a model's outputs (float tensors, one per graph output).
+
+    scheme: the vendor's rescale scheme, None when it names none. delegated: whether the backend took the
+    subject; a model that runs by fallback computes in float32, so gate 1 is not exact for it. without:
+    names of `FORM` and `CHECKS` to leave out, to show what only they catch.
+    Outputs that are not well formed (`FORM`) are the only results then: nothing else can be measured.
+    Raises ValueError for a scheme without an exact golden.
+    """
+    if scheme is not None and scheme not in EXACT_SCHEMES:
+        raise ValueError(f"rescale scheme: found {scheme!r}, expected one of {sorted(EXACT_SCHEMES)}, or None")
+    run = golden.walk(scheme, delegated)
+    form = tuple(_well_formed(run, outputs, without))
+    if not all(result.passed for result in form):
+        return form
+    unknown = (None,) * len(outputs)
+    known = delegated and scheme is not None
+    codes, reals = (golden.codes(scheme), golden.reals(scheme)) if known and scheme else (unknown, unknown)
+    beside = [_beside(run, index, output, codes[index], reals[index]) for index, output in enumerate(outputs)]
+    chosen = [(name, check) for name, check in CHECKS.items() if name not in without]
+    return (*form, *(_over_outputs(name, check, beside, run) for name, check in chosen))
+
+
+def _over_outputs(name: str, check: Check, outputs: Sequence[Output], run: Walk) -> GateResult:
+    """One check over all outputs; each metric is the worst: the largest, or the smallest for `sqnr_*`.
+
+    Gate 3 also holds for every step of the integer golden itself.
+    """
+    messages = list(run.contradictions) if name == "gate3" else []
+    excess = math.inf if messages else 0.0
+    metrics = dict[str, float]()
+    for output in outputs:
+        message, measured = check(output)
+        messages += [message] if message else []
+        excess = max(excess, measured.pop("excess", 1.0 if message else 0.0))
+        for key, value in measured.items():
+            worse = min if key.startswith("sqnr") else _larger
+            metrics[key] = worse(metrics[key], value) if key in metrics else value
+    return GateResult(name, tuple(messages), MappingProxyType(metrics), excess)
+
+
+def _larger(a: float, b: float) -> float:
+    """The one of larger size; a bias keeps its sign."""
+    return max(a, b, key=abs)
+
+
+def _well_formed(run: Walk, outputs: Sequence[Tensor], without: Collection[str]) -> Iterator[GateResult]:
+    """The number of outputs, then the guards of `FORM`, up to the first that fails."""
+    if len(outputs) != len(run.bounded):
+        message = f"found {len(outputs)} outputs, expected {len(run.bounded)}"
+        yield GateResult("count", (message,), excess=abs(len(outputs) - len(run.bounded)))
+        return
+    for guard, fault in FORM.items():
+        if guard in without:
+            continue
+        found = [(_name(index, len(outputs)), fault(run, index, output)) for index, output in enumerate(outputs)]
+        messages = tuple(f"{name}{text}" for name, text in found if text)
+        yield GateResult(guard, messages, excess=len(messages))
+        if messages:
+            return
+
+
+def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None, real_exact: Tensor | None) -> Output:
+    """An output with its goldens; without exact codes gate 1 takes the nearest ones and 1 LSB."""
+    name, quant, legal, bounded = (
+        _name(index, len(run.bounded)),
+        run.quants[index],
+        run.codes[index],
+        run.bounded[index],
+    )
+    real = output.to(torch.float64)
+    if quant is None or legal is None:
+        distance, own, last = (real - bounded.value).abs(), run.own[index], run.last[index]
+        return Output(name, real, bounded, distance, None, 1.0, own, real_exact, last)
+    unit = affine(quant).scale32
+    steps = (real / unit).round()
+    real, ambiguous = steps * unit, legal.ambiguous()
+    if exact is not None:
+        coded = Coded(quant, steps + quant.zero_point, exact.to(torch.float64), _NONE, legal, ambiguous)
+    else:
+        coded = Coded(quant, steps + quant.zero_point, legal.nearest, ambiguous.clamp(min=1), legal, ambiguous)
+    distance, own, last = (real - bounded.value).abs(), run.own[index], run.last[index]
+    return Output(name, real, bounded, distance, coded, unit, own, last=last)
+
+
+_NONE = torch.zeros((), dtype=torch.float64)
+
+
+def _name(index: int, count: int) -> str:
+    return "out" if count == 1 else f"out{index}"

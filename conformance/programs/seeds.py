@@ -1,0 +1,67 @@
+"""The same cases with other random numbers, and programs that run on several: a right backend passes them all."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from npu_assay.conformance.programs.graph import Case, Fill, Graph, Value
+
+APART = 1_000_003
+"""The seeds of one case are letters summed up and small numbers: far less than this."""
+FURTHER = 999_983
+"""The same for further inputs of one program."""
+
+
+def reseeded(case: Case, seed: int) -> Case:
+    """The case with its random inputs and constants drawn anew; seed 0 is the case as it is.
+
+    Values that shared their numbers still do. What is not random, such as ties and extremes, stays.
+    """
+    if seed == 0:
+        return case
+    values = tuple(_reseeded(value, seed) for value in case.graph.values)
+    return replace(case, graph=replace(case.graph, values=values))
+
+
+def _reseeded(value: Value, seed: int) -> Value:
+    if value.fill.kind != "random":
+        return value
+    return replace(value, fill=replace(value.fill, seed=value.fill.seed + APART * seed))
+
+
+def redrawn(graph: Graph, number: int) -> Graph:
+    """The program with other inputs, its constants as they are; number 0 is the program as it is.
+
+    Codes are drawn at random whatever they were. Other inputs are drawn anew where they are random: indices and
+    special numbers stay.
+    """
+    if number == 0:
+        return graph
+    return replace(graph, values=tuple(v if v.constant else _redrawn(v, number) for v in graph.values))
+
+
+def _redrawn(value: Value, number: int) -> Value:
+    fill = value.fill
+    if fill.kind != "random" and value.quant is None:
+        return value
+    return replace(value, fill=Fill(seed=fill.seed + FURTHER * number))
+
+
+ONE_IN = 8
+
+
+def is_first(name: str, side: str) -> bool:
+    """Whether the case of this id is the first one of its row (and precision).
+
+    Its blobs also run where nothing was compiled, and its program takes turns with another one of the row.
+    """
+    return side == "accept" and name.endswith("/baseline")
+
+
+def is_thorough(name: str, side: str) -> bool:
+    """Whether further inputs also run on the program as it is loaded anew, which costs two loads.
+
+    That is the first case of a row, and of others one in `ONE_IN`: the digest of its id says which.
+    """
+    return is_first(name, side) or hashlib.sha256(name.encode()).digest()[0] % ONE_IN == 0

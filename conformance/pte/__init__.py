@@ -1,0 +1,1 @@
+"""ExecuTorch program files from anybody: what they hold, and running them."""

@@ -1,0 +1,1 @@
+"""What a run leaves behind: results, journal, certificate, folder and archive."""

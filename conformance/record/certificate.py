@@ -1,0 +1,280 @@
+"""The verdict over all cases, and the certificate that states it."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
+from npu_assay.conformance.fuzz.names import is_program
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.seeds import reseeded
+from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.record.waivers import Waiver, WaiverError, waived_cases, waiver_of, waiver_problems
+from npu_assay.conformance.run.selection import random_program, select, smoke
+
+SCHEMA = 4
+PATH = "PYTHONPATH"  # in `environment`: the one without which the backend is not found, if there is one
+DISAGREE = "the goldens disagree"
+NOTHING_PROMISED = "the table promises nothing of these operators"
+TRUST = "self-declared"  # the most that a certificate can say of itself, see docs/reading-a-certificate.md
+SEAL = "sha256"  # the key of the certificate's own digest
+COUNTS = ("cases", "pass", "unspecified", "fail", "waived")
+UNDECIDED = "undecided"  # a count that is there only when it is not 0
+DIGESTS = {OF_ANY_KEY: str}
+SHAPE = {
+    "schema": int,
+    "suite": {"name": str, "version": str, "sources": DIGESTS},
+    "backend": {"name": str, "spec": str, "sources": DIGESTS, "tools": [str]},
+    "table": {"name": str, "version": str, "path": (str, None), "sha256": str},
+    "environment": {OF_ANY_KEY: str},
+    "made": str,
+    "selection": {"expression": (str, None), "smoke": bool, "seed": int},
+    "waivers": [
+        {"case": str, "checks": [str], "reason": str, "owner": str, "expires": str, "max_lsb": (int, None)},
+    ],
+    "results_sha256": str,
+    "reports": DIGESTS,
+    SEAL: str,
+    "trust": str,
+    "certified": bool,
+    "counts": dict.fromkeys(COUNTS, int),
+    "objections": [str],
+}
+SHAPE_OF_FUZZ = {"programs": int, "seed": int, "fail": int, "sha256": str}
+
+
+class CertificateError(ValueError):
+    """A certificate that is not what a run writes."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which of a table's cases were asked for: `-k` expression and `--smoke`, or all of them.
+
+    seed: of their random numbers, see `reseeded`. Other numbers are no selection: the cases are all there.
+    """
+
+    expression: str | None = None
+    smoke: bool = False
+    seed: int = 0
+
+    def of(self, cases: Sequence[Case]) -> tuple[Case, ...]:
+        """The selected cases, sorted by id, or the random program of that name.
+
+        Raises SelectionError for an unreadable expression.
+        """
+        if self.is_program:
+            return (random_program(cases, str(self.expression)),)
+        chosen = tuple(cases) if self.expression is None else select(cases, self.expression)
+        chosen = smoke(chosen) if self.smoke else chosen
+        return tuple(sorted((reseeded(case, self.seed) for case in chosen), key=lambda case: case.id))
+
+    @property
+    def is_program(self) -> bool:
+        """Whether one random program was asked for, which need not hold anything that the table promises."""
+        return self.expression is not None and is_program(self.expression)
+
+    @property
+    def everything(self) -> bool:
+        return self.expression is None and not self.smoke
+
+    @property
+    def objection(self) -> str:
+        """What speaks against a certificate for a selection."""
+        return f"only a selection of the table's cases was run ({self})"
+
+    def __str__(self) -> str:
+        parts = ["--smoke"] if self.smoke else []
+        return " ".join(parts + ([] if self.expression is None else [f"-k {self.expression!r}"]))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """certified or not; `objections` are the reasons against, in sentences."""
+
+    certified: bool
+    counts: Mapping[str, int]
+    objections: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fuzz:
+    """The random programs of a run: how many, of which seed, how many fail, and the digest of the file with them.
+
+    undecided: on how many the goldens disagree.
+    """
+
+    programs: int
+    seed: int
+    fail: int
+    sha256: str
+    undecided: int = 0
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """What speaks against a certificate."""
+        failing = (f"{self.fail} of {self.programs} random programs fail",) if self.fail else ()
+        return failing + disagreeing(self.undecided, f"{self.programs} random programs")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a finished run states. Digests are sha256 in hexadecimal.
+
+    suite, backend: name, version or spec, and `sources`, the digest of each source file by path.
+    The backend's `tools` are those of its blob checks that took part; their versions are in `environment`.
+    table: name, version, path (None: the backend's own), sha256.
+    made: date of the run (UTC), with which the waivers' expiry is compared.
+    reports: the digest of each report, by file. trust: always that it is self-declared; a signature, or a run of its
+    cases again, is for others to look at. fuzz: of the run's random programs, if there were any.
+    """
+
+    schema: int
+    suite: Mapping[str, Any]
+    backend: Mapping[str, Any]
+    table: Mapping[str, Any]
+    environment: Mapping[str, str]
+    made: str
+    selection: Selection
+    waivers: tuple[Waiver, ...]
+    results_sha256: str
+    certified: bool
+    counts: Mapping[str, int]
+    objections: tuple[str, ...]
+    reports: Mapping[str, str] = field(default_factory=dict)
+    trust: str = TRUST
+    fuzz: Fuzz | None = None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether nothing speaks against the backend, but the goldens disagree."""
+        found = set(self.objections) - {self.selection.objection}
+        return bool(found) and all(text.startswith(DISAGREE) for text in found)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all that was asked for is right; only of everything does that certify."""
+        return self.certified or self.objections == (self.selection.objection,)
+
+
+def disagreeing(undecided: int, known: str) -> tuple[str, ...]:
+    """The objection to so many cases of the known ones on which the goldens disagree."""
+    if not undecided:
+        return ()
+    return (f"{DISAGREE} on {undecided} of {known}: a fault of the suite, not of the backend",)
+
+
+def verdict_text(certified: bool, counts: Mapping[str, int]) -> str:
+    """The verdict in words, which say how many of its cases fail and are waived."""
+    if not certified:
+        return "not certified"
+    return "certified" + (
+        f" with {counts['waived']} of {counts['cases']} cases failing and waived" if counts["waived"] else ""
+    )
+
+
+def conclude(
+    results: Sequence[CaseResult],
+    expected: Sequence[Case],
+    selection: Selection,
+    waivers: Sequence[Waiver],
+    today: datetime.date,
+    fuzz: Fuzz | None = None,
+    known: Collection[str] = (),
+) -> Verdict:
+    """The verdict on results, given the selected cases. Nothing that did not run counts for anything.
+
+    known: every case of the table, if only some were selected.
+    """
+    by_name = {result.case: result for result in results}
+    waived = waived_cases(waivers, results, today)
+    failing = [r.case for r in results if r.status == "fail"]
+    open_failures = [name for name in failing if name not in waived]
+    counts = {
+        "cases": len(results),
+        **{status: sum(r.status == status for r in results) for status in ("pass", "unspecified")},
+        "fail": len(open_failures),
+        "waived": len(failing) - len(open_failures),
+    }
+    if undecided := sum(r.status == UNDECIDED for r in results):
+        counts[UNDECIDED] = undecided
+    silent = bool(results) and all(case.expect == "unspecified" for case in expected)
+    objections = [
+        *([] if results else ["no case was run"]),
+        *([NOTHING_PROMISED] if silent and not selection.is_program else []),
+        *([] if selection.everything else [selection.objection]),
+        *([] if {c.id for c in expected} == set(by_name) else ["the results are not those of the selected cases"]),
+        *([f"{len(open_failures)} of {len(results)} cases fail"] if open_failures else []),
+        *disagreeing(undecided, f"{len(results)} cases"),
+        *(fuzz.objections if fuzz else ()),
+        *waiver_problems(waivers, by_name, {*known, *by_name}, today),
+    ]
+    return Verdict(not objections, counts, tuple(objections))
+
+
+# ------------------------------------------------------------------------------------ JSON
+
+
+def certificate_text(certificate: Certificate) -> str:
+    """The certificate as JSON, keys sorted, with its own digest and a final newline."""
+    data = asdict(certificate)
+    if certificate.fuzz is None:
+        del data["fuzz"]
+    elif not certificate.fuzz.undecided:
+        del data["fuzz"][UNDECIDED]
+    for waiver in data["waivers"]:
+        waiver["expires"] = waiver["expires"].isoformat()
+    return _json(data | {SEAL: hashlib.sha256(_json(data).encode()).hexdigest()})
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, indent=2, sort_keys=True) + "\n"
+
+
+def read_certificate(text: str) -> Certificate:
+    """Read what `certificate_text` wrote; its digest is not compared. Raises CertificateError."""
+    try:
+        return _certificate(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise CertificateError(f"certificate.json is not a certificate: {error}") from error
+
+
+def _certificate(data: Any) -> Certificate:
+    check_shape(data, _shape(data))
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"schema {data['schema']!r}, expected {SCHEMA}")
+    if data["trust"] != TRUST:
+        raise ValueError(f"trust {data['trust']!r:.40}, expected {TRUST!r}: no certificate says more of itself")
+    changed = {
+        "selection": Selection(**data["selection"]),
+        "waivers": tuple(_waiver(waiver, number) for number, waiver in enumerate(data["waivers"], 1)),
+        "objections": tuple(data["objections"]),
+        "fuzz": Fuzz(**data["fuzz"]) if "fuzz" in data else None,
+    }
+    return Certificate(**{key: value for key, value in (data | changed).items() if key != SEAL})
+
+
+def _shape(data: Any) -> Mapping[str, Any]:
+    """With what is there only in some certificates."""
+    optional = dict[str, Any]()
+    if isinstance(data, dict) and "fuzz" in data:
+        optional |= {"fuzz": SHAPE_OF_FUZZ | _counted(data["fuzz"])}
+    if isinstance(data, dict) and _counted(data.get("counts")):
+        optional |= {"counts": dict.fromkeys((*COUNTS, UNDECIDED), int)}
+    return SHAPE | optional
+
+
+def _counted(data: Any) -> dict[str, type[int]]:
+    return {UNDECIDED: int} if isinstance(data, dict) and UNDECIDED in data else {}
+
+
+def _waiver(data: Mapping[str, Any], number: int) -> Waiver:
+    try:
+        return waiver_of({**data, "expires": datetime.date.fromisoformat(data["expires"])}, f"waiver {number}")
+    except WaiverError as error:
+        raise ValueError(str(error)) from error

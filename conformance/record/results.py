@@ -1,0 +1,253 @@
+"""What was observed for one case, its verdict, and the one line of JSON that records it.
+
+The line is the same for the same observation: keys sorted, numbers rounded to six significant
+digits. This module knows neither torch nor a backend, so a record can be checked without both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
+from npu_assay.conformance.programs.graph import Case, Graph
+
+METRICS = (
+    "max_lsb",
+    "allowed_lsb",
+    "bias",
+    "off_by_one_rate",
+    "sqnr_db",
+    "sqnr_floor_db",
+    "worst_ratio_to_bound",
+    "bound_lsb",
+    "bound_share",
+)
+VERDICTS = ("accept", "reject", "partial", "absent", "error")
+STATUSES = ("pass", "fail", "unspecified", "undecided")
+NOT_PASSED = frozenset({"fail", "undecided"})
+GOLDEN = "golden"
+CHECKS = {
+    "tag": "delegated or not, against the table",
+    "reason": "the reason of a rejection",
+    "crash": "an error, or a process that died",
+    "not_run": "something here can run what was compiled",
+    "hang": "an answer in time (--timeout)",
+    "memory": "no more memory than allowed (--memory)",
+    "state": "settings of the process are left as they were",
+    "leak": "no process or thread is left running",
+    "noise": "nothing is printed",
+    "determinism": "the same input gives the same tags and bytes, the same bytes the same outputs, wherever they run",
+    "empty": "a partition that computes nothing",
+    "tool": "a further compiler takes what was compiled (--with-vela)",
+    "mutation": "inputs are left as they were",
+    "outputs": "count, shape, dtype and grid of the outputs",
+    "not_constant": "outputs vary where the golden does",
+    "not_saturated": "outputs are not all at the ends of the range",
+    "gate1": "exact integers, in LSB",
+    "gate2": "bias and share of codes that are not the nearest",
+    "gate3": "float golden within its bound, element by element",
+    "gate4": "signal to quantisation noise ratio (SQNR)",
+    GOLDEN: "two float goldens, which must agree: where they do not, the suite is at fault, not the backend",
+}
+"""What a failure can be noticed by, and what each of them looks at."""
+COMPARED = frozenset(
+    {GOLDEN, "count", "shape", "dtype", "finite", "on_grid", "not_constant", "not_saturated"}
+    | {f"gate{number}" for number in range(1, 5)}
+)
+"""The checks of numbers against goldens, and of these against each other."""
+DIGITS = 6
+NOISE = 2.0**-30
+"""Relative float64 noise of a bound: sums of 2**20 terms, each with a relative error of 2**-53, stay below."""
+SEAL = "sha256"  # the key of a line's own digest
+SEAL_DIGITS = 16
+
+Number = float | int | str | None
+
+SHAPE = {
+    **dict.fromkeys(("case", "row", "constraint", "side", "expect", "program", "verdict", "status"), str),
+    "reason": (str, None),
+    "reasons": [{"code": str, "found": str, "sentence": str}],
+    "failures": [{"check": str, "message": str}],
+    "metrics": dict.fromkeys(METRICS, (float, int, str, None)),
+    "partitions": int,
+    "blobs": [str],
+    "checks": {OF_ANY_KEY: (float, int, str)},
+    SEAL: str,
+}
+
+
+class ResultError(ValueError):
+    """A recorded result that cannot be what a run wrote."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why the subject was left out: the constraint's code, what was found, the rule in words."""
+
+    code: str
+    found: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One broken promise. `check` is what noticed it: tag, reason, crash, gate1, ..., see docs."""
+
+    check: str
+    message: str
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What one case showed.
+
+    program: sha256 of the case's graph, so that a record also pins what was asked.
+    verdict: accept or reject; partial when only some nodes of the subject were tagged, absent when
+    the passes removed it, error when the partitioner did not answer.
+    reasons: of the rejection, as the partitioner gave them; None when it never gives any. metrics: see
+    METRICS, None where a gate did not apply, and of a passing case that torch computed (in part).
+    partitions: delegates in the lowered program. blobs: sha256 of each.
+    checks: those that ran to their end, and by how much each one's limit was passed, or how often it failed:
+    0 for a check that found nothing. The verdict on the case follows from them and from the tags.
+    """
+
+    case: str
+    row: str
+    constraint: str
+    side: str
+    expect: str
+    reason: str | None
+    program: str
+    verdict: str
+    reasons: tuple[Reason, ...] | None
+    status: str
+    failures: tuple[Failure, ...]
+    metrics: Mapping[str, Number]
+    partitions: int
+    blobs: tuple[str, ...]
+    checks: Mapping[str, Number] = field(default_factory=dict)
+
+    @property
+    def precision(self) -> str:
+        """The number type in the case's id, which stands behind the row; "" where the row names none."""
+        _, second, *rest = self.case.split("/")
+        return second if len(rest) > 2 else ""
+
+
+def rounded(value: float | int | None) -> Number:
+    """A metric as it is recorded: six significant digits; "inf", "-inf" or "nan" as text."""
+    if value is None or isinstance(value, int):
+        return value
+    if not math.isfinite(value):
+        return str(value)
+    return float(f"{value:.{DIGITS}g}")
+
+
+def program_sha256(graph: Graph) -> str:
+    """Digest of a case's graph: values, fills, steps, outputs."""
+    return hashlib.sha256(repr(graph).encode()).hexdigest()
+
+
+def status_of(expect: str, failures: tuple[Failure, ...]) -> str:
+    """A failure always fails; without one, a case on which the table is silent stays unspecified.
+
+    Where the goldens disagree, nothing follows from what was compared with them: the case is undecided, unless it fails
+    in something else.
+    """
+    checks = {failure.check for failure in failures}
+    if failures:
+        return "undecided" if GOLDEN in checks and checks <= COMPARED else "fail"
+    return "unspecified" if expect == "unspecified" else "pass"
+
+
+def tag_failures(case: Case, verdict: str, reasons: tuple[Reason, ...] | None) -> tuple[Failure, ...]:
+    """Compare a verdict with what the table promises. `reasons` None: the partitioner gives none."""
+    if case.expect == "unspecified":
+        return ()
+    if verdict != case.expect:
+        return (Failure("tag", f"{verdict}, expected {_promise(case)}{_because(reasons or ())}"),)
+    if verdict == "reject" and reasons is not None and case.reason not in [r.code for r in reasons]:
+        found = ", ".join(r.code for r in reasons) if reasons else "no reason"
+        return (Failure("reason", f"rejected for {found}, expected {case.reason}{_because(reasons)}"),)
+    return ()
+
+
+def _promise(case: Case) -> str:
+    return case.expect if case.reason is None else f"{case.expect} for {case.reason}"
+
+
+def _because(reasons: tuple[Reason, ...]) -> str:
+    return "".join(f"; {r.code}: found {r.found}, but {r.sentence}" for r in reasons)
+
+
+def to_line(result: CaseResult) -> str:
+    """One line of results.jsonl, without the newline. It holds its own digest, so that a change shows in its line."""
+    data = asdict(result)
+    return _json(data | {SEAL: hashlib.sha256(_json(data).encode()).hexdigest()[:SEAL_DIGITS]})
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def from_line(line: str) -> CaseResult:
+    """Read a line that `to_line` wrote. Raises ResultError for any other text."""
+    result, edited = read_line(line)
+    if edited:
+        raise ResultError(edited)
+    return result
+
+
+def read_results(text: str, file: str) -> dict[str, CaseResult]:
+    """The records of a file that a run wrote, by case. Raises ResultError, which names the file and the line."""
+    results = dict[str, CaseResult]()
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
+        try:
+            result = from_line(line)
+        except ResultError as error:
+            raise ResultError(f"{file} line {number}: {error}") from error
+        if result.case in results:
+            raise ResultError(f"{file} line {number}: {result.case} stands there twice; see 'assay verify'")
+        results[result.case] = result
+    return results
+
+
+def read_line(line: str) -> tuple[CaseResult, str]:
+    """A record, and how its line differs from the one that a run wrote ("": not at all).
+
+    Raises ResultError for a text that is no record.
+    """
+    try:
+        data = json.loads(line)
+        result = _result(data)
+        written = to_line(result)
+    except (ValueError, RecursionError) as error:
+        raise ResultError(f"not a result record ({error})") from error
+    if written == line:
+        return result, ""
+    if json.loads(written) != data:
+        return result, f"edited (its {SEAL} does not fit the rest)"
+    return result, "not written as a run writes it (keys, order or spacing differ)"
+
+
+def _result(data: Any) -> CaseResult:
+    without = isinstance(data, dict) and data.get("reasons", ()) is None
+    check_shape(data, SHAPE | {"reasons": None} if without else SHAPE)
+    data = {key: value for key, value in data.items() if key != SEAL}
+    if data["verdict"] not in VERDICTS or data["status"] not in STATUSES:
+        raise ValueError(f"verdict {data['verdict']!r} or status {data['status']!r} does not exist")
+    if data["partitions"] != len(data["blobs"]):
+        raise ValueError(f"{data['partitions']} partitions, but {len(data['blobs'])} blobs")
+    return CaseResult(
+        **data
+        | {
+            "reasons": None if without else tuple(Reason(**reason) for reason in data["reasons"]),
+            "failures": tuple(Failure(**failure) for failure in data["failures"]),
+            "blobs": tuple(data["blobs"]),
+        }
+    )

@@ -1,0 +1,139 @@
+"""Known failures that someone answers for, until a date: each of one case, and of the checks that it fails."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from npu_assay.conformance.common.errors import UsageError, nearest
+from npu_assay.conformance.common.toml import TomlError, read_toml
+from npu_assay.conformance.record.results import CHECKS, GOLDEN, CaseResult
+
+OPTIONAL = frozenset({"max_lsb"})
+EXAMPLE = 'such as checks = ["gate1", "gate3"], the names in front of the failures of the case'
+
+
+class WaiverError(UsageError):
+    """A file of waivers that cannot be read; the message names file, entry and key."""
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """Checks that one case may fail: why, who answers for it, and the last day on which it counts.
+
+    max_lsb: how far codes may be off, in LSB; None: as far as they like.
+    """
+
+    case: str
+    checks: tuple[str, ...]
+    reason: str
+    owner: str
+    expires: datetime.date
+    max_lsb: int | None = None
+
+    def not_covered(self, result: CaseResult) -> str:
+        """What fails of the case, and is not waived; "" for nothing."""
+        failed = dict.fromkeys(failure.check for failure in result.failures)
+        others = [check for check in failed if check not in self.checks]
+        if others:
+            return f"the case also fails {', '.join(others)}"
+        lsb = result.metrics["max_lsb"]
+        if self.max_lsb is not None and not (isinstance(lsb, int | float) and lsb <= self.max_lsb):
+            return f"max_lsb is {lsb}, expected at most {self.max_lsb}"
+        return ""
+
+
+def load_waivers(path: Path) -> tuple[Waiver, ...]:
+    """Read `[[waiver]]` entries with case, checks, reason, owner, expires (a date) and perhaps max_lsb.
+
+    Raises WaiverError.
+    """
+    try:
+        data = read_toml(path.read_text())
+    except (OSError, UnicodeDecodeError, TomlError) as error:
+        raise WaiverError(f"{path}: cannot read the waivers: {error}") from error
+    entries = data.pop("waiver", [])
+    if data or not isinstance(entries, list):
+        raise WaiverError(f"{path}: expected [[waiver]] entries only, found {sorted(data) or 'another value'}")
+    return tuple(waiver_of(entry, f"{path}: waiver {number}") for number, entry in enumerate(entries, 1))
+
+
+def waiver_of(entry: Any, where: str) -> Waiver:
+    """Check one entry. Raises WaiverError."""
+    known = {field.name for field in fields(Waiver)}
+    if isinstance(entry, Mapping) and set(entry) | OPTIONAL == known - {"checks"} | OPTIONAL:
+        raise WaiverError(f"{where}: key 'checks' is missing: a waiver names the checks that may fail, {EXAMPLE}")
+    if not isinstance(entry, Mapping) or set(entry) | OPTIONAL != known:
+        found = sorted(entry) if isinstance(entry, Mapping) else entry
+        raise WaiverError(f"{where}: expected the keys {sorted(known - OPTIONAL)}, found {found}")
+    if type(entry["expires"]) is not datetime.date:
+        raise WaiverError(f"{where}: expires: expected a date such as 2030-01-31, found {entry['expires']!r}")
+    for key in ("case", "reason", "owner"):
+        if not isinstance(entry[key], str) or not entry[key].strip():
+            raise WaiverError(f"{where}: {key}: expected some text, found {entry[key]!r}")
+    most = entry.get("max_lsb")
+    if most is not None and (type(most) is not int or most < 1):
+        raise WaiverError(f"{where}: max_lsb: expected a whole number from 1, found {most!r}")
+    return Waiver(**{**entry, "checks": _checks(entry["checks"], where)})
+
+
+def _checks(names: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise WaiverError(f"{where}: checks: expected a list of names, {EXAMPLE}, found {names!r}")
+    for name in names:
+        if name == GOLDEN:
+            raise WaiverError(f"{where}: checks: {name!r} is the suite's failure, which no backend's waiver is for")
+        if name not in CHECKS:
+            raise WaiverError(f"{where}: checks: unknown check {name!r}{nearest(name, CHECKS)}")
+    if len(set(names)) != len(names):
+        raise WaiverError(f"{where}: checks: a name stands twice in {names!r}")
+    return tuple(names)
+
+
+def waived_cases(waivers: Iterable[Waiver], results: Iterable[CaseResult], today: datetime.date) -> set[str]:
+    """The failing cases all of whose failures are waived on that day."""
+    valid = {waiver.case: waiver for waiver in waivers if waiver.expires >= today}
+    failing = (result for result in results if result.status == "fail" and result.case in valid)
+    return {result.case for result in failing if not valid[result.case].not_covered(result)}
+
+
+def waiver_problems(
+    waivers: Sequence[Waiver], results: Mapping[str, CaseResult], known: Collection[str], today: datetime.date
+) -> tuple[str, ...]:
+    """What is wrong with waivers: expired, for a case or a check that does not fail, or fewer than the case needs.
+
+    known: every case of the table. Nothing is said of those that did not run.
+    """
+    found = (_problem(waiver, results, known, today) for waiver in waivers)
+    return (*_twice(waivers), *filter(None, found))
+
+
+def _twice(waivers: Iterable[Waiver]) -> Iterator[str]:
+    seen = set[str]()
+    for waiver in waivers:
+        if waiver.case in seen:
+            yield f"the waiver of {waiver.owner} for {waiver.case} is not the first one for it"
+        seen.add(waiver.case)
+
+
+def _problem(
+    waiver: Waiver, results: Mapping[str, CaseResult], known: Collection[str], today: datetime.date
+) -> str | None:
+    where = f"the waiver of {waiver.owner} for {waiver.case}"
+    if waiver.case not in results:
+        return None if waiver.case in known else f"{where} matches no case{nearest(waiver.case, known, most=0)}"
+    result = results[waiver.case]
+    if result.status == "undecided":
+        return None
+    if result.status != "fail":
+        return f"{where} is not needed: the case does not fail"
+    if waiver.expires < today:
+        return f"{where} expired on {waiver.expires}"
+    stale = [check for check in waiver.checks if check not in {failure.check for failure in result.failures}]
+    if stale:
+        return f"{where} names {', '.join(stale)}, which does not fail"
+    rest = waiver.not_covered(result)
+    return f"{where} is not enough: {rest}" if rest else None

@@ -1,0 +1,166 @@
+"""Which cases to run: `-k` expressions over operators and case ids, and the smoke subset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from npu_assay.conformance.cases import cases_for, every_operator, operators
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.table import Table
+from npu_assay.conformance.table.operator_names import called, nearest_operators
+
+Predicate = Callable[[str], bool]
+
+_TOKEN = re.compile(r"[()]|[^\s()]+")
+MOST_NESTED = 100  # of 'not' and '(' within each other
+_WORDS = {"and", "or", "not", "(", ")"}
+
+
+class SelectionError(UsageError):
+    """A `-k` expression that cannot be read, or a table without cases; the message says what was expected."""
+
+
+def all_cases(table: Table) -> tuple[Case, ...]:
+    """Every case of a table.
+
+    Raises SelectionError for an operator that the suite does not know or has no cases for, LimitError for a
+    constraint or a value.
+    """
+    try:
+        cases = cases_for(table)
+    except KeyError as error:
+        name = error.args[0]
+        row = table.row(name)
+        kinds = f" in {', '.join(row.precisions)}" if row.precisions else ""
+        raise SelectionError(
+            f"{table.file}: the suite has no cases for {name!r}{kinds}{nearest_operators(name, operators(row))}"
+        ) from error
+    _check_spellings(table, cases)
+    return cases
+
+
+def _check_spellings(table: Table, cases: Iterable[Case]) -> None:
+    """What a row calls its operator in programs is a name that the suite has: else no node would be found by it."""
+    spelled = [
+        (row.name, key, name)
+        for row in table.rows
+        for key, name in (("operator", row.operator), ("rewritten_to", row.rewritten_to))
+        if name not in (None, row.name)
+    ]
+    if not spelled:
+        return
+    known = every_operator() | {step.op for case in cases for step in case.graph.steps}
+    for row, key, name in spelled:
+        if name not in known:
+            like = nearest_operators(str(name), known)
+            raise SelectionError(f"{table.file}: {row}: {key}: unknown operator {name!r}{like}")
+
+
+def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:
+    """The cases whose id matches. An expression that is a case's whole id selects that case alone.
+
+    A word that is the name of an operator in the cases, as `called` knows them, stands for that operator's cases.
+    """
+    cases = tuple(cases)
+    exact = tuple(case for case in cases if case.id == expression)
+    if exact:
+        return exact
+    matches = compile_expression(expression, dict.fromkeys(case.row for case in cases))
+    return tuple(case for case in cases if matches(case.id))
+
+
+def random_program(cases: Sequence[Case], name: str) -> Case:
+    """The random program of a name, drawn from a table's cases. Raises SelectionError when there is none."""
+    from npu_assay.conformance.fuzz.programs import Programs
+
+    try:
+        return Programs(cases).case(name)
+    except ValueError as error:
+        raise SelectionError(f"-k {error}") from error
+
+
+def smoke(cases: Iterable[Case]) -> tuple[Case, ...]:
+    """The first cases of every operator and of every constraint, one for each expectation: certifies nothing."""
+    cases = tuple(cases)
+    first: dict[tuple[str, str, str], str] = {}
+    for case in cases:
+        first.setdefault(("operator", case.row, case.expect), case.id)
+        first.setdefault(("constraint", case.constraint, case.expect), case.id)
+    chosen = set(first.values())
+    return tuple(case for case in cases if case.id in chosen)
+
+
+def compile_expression(expression: str, operators: Iterable[str] = ()) -> Predicate:
+    """`and`, `or`, `not`, parentheses, names of `operators`, and parts of ids, without regard to case."""
+    parser = _Parser(expression, _TOKEN.findall(expression), tuple(operators))
+    predicate = parser.alternatives()
+    if parser.peek() is not None:
+        raise parser.error("'and', 'or' or the end")
+    return predicate
+
+
+class _Parser:
+    """Recursive descent; each method reads one rule of the grammar and returns its predicate."""
+
+    def __init__(self, text: str, tokens: Sequence[str], operators: Sequence[str]) -> None:
+        self._text = text
+        self._operators = operators
+        self._tokens: Iterator[str] = iter(tokens)
+        self._next = next(self._tokens, None)
+        self._nested = 0
+
+    def peek(self) -> str | None:
+        return self._next
+
+    def error(self, expected: str) -> SelectionError:
+        found = "the end" if self._next is None else repr(self._next)
+        return SelectionError(f"-k {self._text!r}: found {found}, expected {expected}")
+
+    def _take(self, token: str) -> bool:
+        if self._next != token:
+            return False
+        self._next = next(self._tokens, None)
+        return True
+
+    def alternatives(self) -> Predicate:
+        parts = [self._conjunction()]
+        while self._take("or"):
+            parts.append(self._conjunction())
+        return lambda text: any(part(text) for part in parts)
+
+    def _conjunction(self) -> Predicate:
+        parts = [self._negation()]
+        while self._take("and"):
+            parts.append(self._negation())
+        return lambda text: all(part(text) for part in parts)
+
+    def _negation(self) -> Predicate:
+        self._nested += 1
+        if self._nested > MOST_NESTED:
+            raise SelectionError(
+                f"-k {self._text[:40]!r}...: found more than {MOST_NESTED} 'not' and '(' inside others"
+            )
+        predicate = self._operand()
+        self._nested -= 1
+        return predicate
+
+    def _operand(self) -> Predicate:
+        if self._take("not"):
+            inner = self._negation()
+            return lambda text: not inner(text)
+        if self._take("("):
+            group = self.alternatives()
+            if not self._take(")"):
+                raise self.error("')'")
+            return group
+        return self._word()
+
+    def _word(self) -> Predicate:
+        word = self._next
+        if word is None or word in _WORDS:
+            raise self.error("part of a case id, 'not' or '('")
+        self._next = next(self._tokens, None)
+        rows = called(word, self._operators)
+        return lambda text: text.partition("/")[0] in rows if rows else word.lower() in text.lower()

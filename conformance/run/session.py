@@ -1,0 +1,222 @@
+"""One whole run: choose cases, run them, keep a journal, conclude, write the folder."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from npu_assay import __version__
+from npu_assay.conformance.backend.environment import environment, suite_sources
+from npu_assay.conformance.backend.info import About
+from npu_assay.conformance.backend.offering import offers
+from npu_assay.conformance.backend.outside import check_apart
+from npu_assay.conformance.backend.provenance import Statement, made_with, statement
+from npu_assay.conformance.fuzz.programs import Known
+from npu_assay.conformance.fuzz.record import Record
+from npu_assay.conformance.fuzz.shrink import Run
+from npu_assay.conformance.fuzz.stream import fuzz
+from npu_assay.conformance.isolation.crew import Crew
+from npu_assay.conformance.isolation.limits import LIMITS, Limits
+from npu_assay.conformance.isolation.nursery import Subject
+from npu_assay.conformance.judge.agreements import Agreements
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.preserved import check_preserved
+from npu_assay.conformance.record.certificate import PATH, SCHEMA, Certificate, Fuzz, Selection, conclude
+from npu_assay.conformance.record.folder import results_text, sha256, write_package
+from npu_assay.conformance.record.journal import Identity, journal
+from npu_assay.conformance.record.names import RESULTS, TABLE
+from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.record.waivers import Waiver
+from npu_assay.conformance.report.data import Report, make_report
+from npu_assay.conformance.report.render import reports
+from npu_assay.conformance.run.execution import Job, Pool, known_cases, run_on
+from npu_assay.conformance.run.selection import SelectionError, all_cases
+from npu_assay.conformance.table import Table, held, load_table
+
+DISTRIBUTION = "npu-assay"
+
+
+class Progress(Protocol):
+    """Is told about the run as it goes."""
+
+    def started(self, cases: int) -> None: ...
+
+    def finished(self, result: CaseResult) -> None: ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `assay certify` was asked for. table: name or path, None for the backend's own. tools: its blob checks.
+
+    pool: where cases run; None for isolated processes of this machine. resume: go on with an interrupted run.
+    fuzz: how many random programs besides, of the seed that the selection has for random numbers.
+    offer: instead of the table, everything that it does not list.
+    """
+
+    backend: str
+    table: str | None
+    selection: Selection
+    workers: int
+    folder: Path
+    waivers: tuple[Waiver, ...] = ()
+    pool: Pool | None = None
+    tools: tuple[str, ...] = ()
+    limits: Limits = LIMITS
+    resume: bool = False
+    fuzz: int = 0
+    offer: bool = False
+
+
+def assay(request: Request, progress: Progress, today: Callable[[], datetime.date]) -> Report:
+    """Run the cases and write the folder; returns what the reports show.
+
+    Raises BackendSpecError, TableError, SelectionError or PackageError before any case runs.
+    """
+    with ExitStack() as stack:
+        if request.table is not None:  # before a process is forked that reads it
+            stack.enter_context(held(request.table))
+        crew = stack.enter_context(Crew(_subject(request)))
+        known = crew.about
+        check_apart(known.sources)
+        path = request.table or known.table
+        if request.offer:
+            path = stack.enter_context(offers(load_table(path)))
+        crew.judge_by(path)
+        table_file = stack.enter_context(held(path))
+        table = load_table(path)
+        check_preserved(table)
+        cases = _cases(request.selection, table)
+        made = _Made(request, known, table, suite_sources(), environment())
+        agreements = _agreements(made)
+        run = _runner(crew, made, path, stack, agreements.known)
+        written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume))
+        results = list(written.finished)
+        rest = _without(cases, results)
+        record = Record(request.folder, made.identity, request.fuzz, request.selection.seed) if request.fuzz else None
+        progress.started(len(rest) + (record.left() if record else 0))
+        for result in run([case.id for case in rest]):
+            written.add(result)
+            results.append(result)
+            progress.finished(result)
+        agreements.add(results)
+        fuzzed = None
+        if record is not None:
+            asked = request.fuzz, request.selection.seed
+            fuzzed = fuzz(record, asked, request.folder, _known(request, path).programs, run, progress.finished)
+    results.sort(key=lambda result: result.case)
+    certificate = made.certificate(cases, results, today(), fuzzed.fuzz if fuzzed else None)
+    report = make_report(certificate, table, results, cases, fuzzed.failures if fuzzed else ())
+    texts = {RESULTS: results_text(results), TABLE: table_file.decode(), **reports(report)}
+    write_package(request.folder, texts, certificate)
+    return report
+
+
+def _subject(request: Request) -> Subject:
+    return Subject(request.backend, request.tools, request.limits)
+
+
+def _agreements(made: _Made) -> Agreements:
+    """Those of this table, with this suite; of no table when its cases have other random numbers than usual."""
+    table, seed = made.table, made.request.selection.seed
+    return Agreements(None if seed else f"{table.name}@{table.version}", {"table": table.sha256, **made_with()})
+
+
+def _runner(crew: Crew, made: _Made, table: str, stack: ExitStack, agreed: frozenset[str]) -> Run:
+    """What runs cases: the processes of this machine, or workers elsewhere that are made with the same."""
+    request, pool = made.request, made.request.pool
+    if pool is None:
+        return lambda names: crew.run_named(names, _known(request, table).case, request.workers, agreed)
+    crew.close()
+    expected = tuple(sorted(made.statement.items()))
+    run, seed = secrets.token_hex(8), request.selection.seed
+    job = Job(request.backend, table, request.tools, request.limits, expected, run, seed)
+    executor = stack.enter_context(pool.open(job))
+    return lambda names: run_on(executor, pool, job, names)
+
+
+def _known(request: Request, table: str) -> Known:
+    return known_cases(table, request.selection.seed)
+
+
+def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
+    """The selected cases. Raises SelectionError when there is none."""
+    known = all_cases(table)
+    cases = selection.of(known)
+    if not cases:
+        raise SelectionError(f"{selection}: matches none of {len(known)} case ids, which look like {known[0].id}")
+    return cases
+
+
+def _without(cases: Sequence[Case], results: Sequence[CaseResult]) -> tuple[Case, ...]:
+    finished = {result.case for result in results}
+    return tuple(case for case in cases if case.id not in finished)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What a run is of and made with."""
+
+    request: Request
+    backend: About
+    table: Table
+    suite: dict[str, str]
+    environment: dict[str, str]
+
+    @property
+    def identity(self) -> Identity:
+        """What makes two runs the same run, but for when they ran and on how many processes."""
+        request = self.request
+        return {
+            "backend": self.request.backend,
+            **self.statement,
+            "selection": str(self.request.selection) or "all cases",
+            "further compilers": ", ".join(self.request.tools) or "none",
+            "limits": str(self.request.limits),
+            "seed": str(request.selection.seed),
+            **({"random programs": str(request.fuzz)} if request.fuzz else {}),
+        }
+
+    @property
+    def statement(self) -> Statement:
+        """What the results are made with, wherever that is."""
+        return statement(self.backend, self.table, self.suite, self.environment)
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        """Versions, limits and the path, if the backend needs one, in the order in which a reader finds them."""
+        path = {PATH: self.backend.path} if self.backend.path else {}
+        found = {**self.environment, **self.backend.tools, "limits": str(self.request.limits), **path}
+        return dict(sorted(found.items()))
+
+    def certificate(
+        self, cases: Sequence[Case], results: Sequence[CaseResult], today: datetime.date, fuzz: Fuzz | None
+    ) -> Certificate:
+        """The certificate of the finished run."""
+        request, table = self.request, self.table
+        known = {case.id for case in all_cases(table)} if request.waivers else ()
+        verdict = conclude(results, cases, request.selection, request.waivers, today, fuzz, known)
+        return Certificate(
+            schema=SCHEMA,
+            suite={"name": DISTRIBUTION, "version": __version__, "sources": self.suite},
+            backend={
+                "name": self.backend.name,
+                "spec": request.backend,
+                "sources": self.backend.sources,
+                "tools": list(request.tools),
+            },
+            table={"name": table.name, "version": table.version, "path": request.table, "sha256": table.sha256},
+            environment=self._environment,
+            made=today.isoformat(),
+            selection=request.selection,
+            waivers=request.waivers,
+            results_sha256=sha256(results_text(results)),
+            certified=verdict.certified,
+            counts=verdict.counts,
+            objections=verdict.objections,
+            fuzz=fuzz,
+        )

@@ -1,0 +1,137 @@
+"""What the metrics of a record prove: a gate that did not fail measured nothing beyond its limit.
+
+`metric_problems` needs nothing but the record. `limit_problem` computes the limits of gates 1 and 2 again from the
+case's goldens, for records that measured something against them; only that loads torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from npu_assay.conformance.programs.graph import Case, Graph
+from npu_assay.conformance.record.results import NOISE, CaseResult, Number, rounded
+
+GATE_OF: Mapping[str, str] = {
+    "max_lsb": "gate1",
+    "allowed_lsb": "gate1",
+    "bias": "gate2",
+    "off_by_one_rate": "gate2",
+    "worst_ratio_to_bound": "gate3",
+    "bound_lsb": "gate3",
+    "bound_share": "gate3",
+    "sqnr_db": "gate4",
+    "sqnr_floor_db": "gate4",
+}
+"""The gate that measures each metric."""
+NOT_FINITE = ("inf", "-inf", "nan")
+LIMITS = ("allowed_lsb", "bound_lsb", "bound_share")
+"""The metrics that are limits of their gates: infinite where a gate allows anything."""
+LARGEST = 1000.0  # dB of which the ratio is still a float
+HALF_DIGIT = 5e-6  # by which six significant digits are off, relatively
+
+
+def metric_problems(result: CaseResult) -> Iterator[str]:
+    """Where the metrics are not what a gate measures, or are beyond the limit of a gate that did not fail."""
+    failed = {failure.check for failure in result.failures}
+    for check, value in result.checks.items():
+        if not _is_excess(value):
+            yield f"the limit of {check} is passed by {value!r}, which is no distance"
+    for name, value in result.metrics.items():
+        limitless = (value in NOT_FINITE and GATE_OF[name] in failed) or (name in LIMITS and value == "inf")
+        if not (value is None or _is_real(value) or limitless):
+            yield f"{name} is {value!r}, which {GATE_OF[name]} does not measure"
+            return
+    if not failed and result.verdict != "accept" and any(value is not None for value in result.metrics.values()):
+        yield "what torch computed right is measured, which no run records"
+    numbers = {name: value for name, value in result.metrics.items() if _is_real(value) and GATE_OF[name] not in failed}
+    yield from _beyond(numbers)
+
+
+def _is_real(value: Number) -> bool:
+    return type(value) is float and math.isfinite(value)
+
+
+def _is_excess(value: Number) -> bool:
+    return value == "inf" if isinstance(value, str) else value is not None and 0 <= value < math.inf
+
+
+def _beyond(numbers: Mapping[str, Number]) -> Iterator[str]:
+    """The limits that are known without the goldens. numbers: finite, of gates that did not fail."""
+    found = {name: value for name, value in numbers.items() if isinstance(value, float)}
+    lsb, rate, ratio = (found.get(name, 0.0) for name in ("max_lsb", "off_by_one_rate", "worst_ratio_to_bound"))
+    for name in LIMITS:
+        if found.get(name, 0.0) < 0:
+            yield f"{name} is {found[name]:g}, expected at least 0"
+    if lsb < 0 or lsb != round(lsb):
+        yield f"max_lsb is {lsb:g}, expected a whole number"
+    if lsb > found.get("allowed_lsb", math.inf):
+        yield f"max_lsb is {lsb:g} and allowed_lsb {found['allowed_lsb']:g}, but no failure is recorded"
+    if not 0 <= rate <= 1:
+        yield f"off_by_one_rate is {rate:g}, expected a share from 0 to 1"
+    if not 0 <= ratio <= 1:
+        yield f"worst_ratio_to_bound is {ratio:g}, which gate3 excludes, but no failure is recorded"
+    if "sqnr_db" in found and found["sqnr_db"] < _lowest(found.get("sqnr_floor_db")):
+        floor = f"{found['sqnr_floor_db']:g}" if "sqnr_floor_db" in found else "none"
+        yield f"sqnr_db is {found['sqnr_db']:g} and its floor {floor}, which gate4 excludes, but no failure is recorded"
+
+
+def _lowest(floor: float | None) -> float:
+    """The smallest SQNR in dB that passes gate 4: its golden's own noise is added to what the floor allows."""
+    if floor is None:
+        return math.inf
+    if floor < -LARGEST:
+        return floor
+    return -20 * math.log10(10 ** (-floor / 20) + NOISE) - HALF_DIGIT * 2 * abs(floor)
+
+
+# ------------------------------------------------------------------------------------ with the goldens
+
+
+def limit_problem(result: CaseResult, case: Case, scheme: str | None) -> str | None:
+    """How the record of an accepted case passes what gates 1 and 2 allow it, although no check failed.
+
+    scheme: the table's rescale scheme, None when it names none. Records that a gate stopped, or that measured zero,
+    are right in themselves.
+    """
+    measured = [result.metrics[name] for name in ("max_lsb", "off_by_one_rate", "bias")]
+    lsb, rate, bias = (abs(value) if isinstance(value, float) else 0.0 for value in measured)
+    if result.failures or not any((lsb, rate, bias)):
+        return None
+    limits = _limits(case.graph, scheme)
+    if limits is None:
+        return "codes are measured, but no output of the case has codes that can be compared"
+    allowed = dict(zip(("max_lsb", "off_by_one_rate", "bias"), limits, strict=True))
+    for (name, limit), found in zip(allowed.items(), (lsb, rate, bias), strict=True):
+        if found > limit:
+            return f"{name} is {found:g}, {GATE_OF[name]} allows {limit:g}, but no failure is recorded"
+    return None
+
+
+@lru_cache(maxsize=256)
+def _limits(graph: Graph, scheme: str | None) -> tuple[float, ...] | None:
+    """The largest distance in LSB, share and mean that gates 1 and 2 allow a delegated case; None without codes."""
+    from npu_assay.conformance.judge.numerics import golden
+
+    right = golden(graph)
+    try:
+        legal = right.walk(scheme, True).codes
+        exact = right.codes(scheme) if scheme is not None else (None,) * len(legal)
+    except ValueError:  # then no run has judged it either
+        return None
+    found = []
+    for codes, known in zip(legal, exact, strict=True):
+        if codes is None or not (ambiguous := codes.ambiguous()).numel():
+            continue
+        count = ambiguous.numel()
+        lsb = 0.0 if known is not None else max(1.0, float(ambiguous.max()))
+        found.append((lsb, int(ambiguous.count_nonzero()) / count, float(ambiguous.sum()) / count))
+    return tuple(_recorded(max(column)) for column in zip(*found, strict=True)) or None
+
+
+def _recorded(value: float) -> float:
+    """A limit with the digits of what it is compared with."""
+    number = rounded(value)
+    assert isinstance(number, float)
+    return number

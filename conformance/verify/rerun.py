@@ -1,0 +1,239 @@
+"""Running the cases of a certificate again, and comparing what they show with what it records.
+
+Digests tell an edit; whoever writes the records can write the digests, too. Only the cases themselves tell records that
+were made up: run again with the same numbers, each gives the same line, byte for byte. With other random numbers it
+gives the same verdict: that also tells a backend that knows the numbers of the cases.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Protocol
+
+from npu_assay.conformance.backend.environment import environment
+from npu_assay.conformance.backend.info import About
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.fuzz.names import FIRST, is_program
+from npu_assay.conformance.isolation.crew import Crew
+from npu_assay.conformance.isolation.limits import LIMITS, Limits
+from npu_assay.conformance.isolation.nursery import Subject
+from npu_assay.conformance.programs.preserved import check_preserved
+from npu_assay.conformance.record.certificate import Certificate
+from npu_assay.conformance.record.names import FUZZ, RESULTS, TABLE
+from npu_assay.conformance.record.read import Contents
+from npu_assay.conformance.record.results import CaseResult, read_results
+from npu_assay.conformance.run.execution import Job, run_all
+from npu_assay.conformance.table import held, load_table, table_bytes
+from npu_assay.conformance.verify.rerun_compare import difference, verdict_difference
+from npu_assay.conformance.verify.rerun_sources import file_problems
+
+SHOWN = 3  # differing files or versions that are named
+LIMITS_TEXT = re.compile(r"(\d[\d.e+-]{0,19}) s and (\d{1,12}) MiB a case")
+
+
+class Progress(Protocol):
+    """Is told about the run as it goes."""
+
+    def started(self, cases: int) -> None: ...
+
+    def finished(self, result: CaseResult) -> None: ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `assay verify --rerun` was asked for; None takes what the certificate names.
+
+    backend: a spec. table: one that the certificate must be of. cases: how many, None for all; `draw` is the seed of
+    which. seed: of the cases' random numbers.
+    """
+
+    backend: str | None = None
+    table: str | None = None
+    cases: int | None = None
+    draw: int = 0
+    seed: int | None = None
+    workers: int = 1
+    limits: Limits = LIMITS
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A case that shows something else than what is recorded, and what: found, and what the record says."""
+
+    case: str
+    found: str
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What came of it. ran: cases and random programs that were run again, of `known` in the record.
+
+    seed: of the random numbers; `fresh` when they are not those of the record, which is then compared by verdict.
+    problems: why nothing was run. notes do not speak against the record.
+    """
+
+    backend: str
+    known: int
+    seed: int
+    fresh: bool
+    draw: int | None
+    ran: int = 0
+    differences: tuple[Difference, ...] = ()
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether something was run, and all of it showed what is recorded."""
+        return self.ran > 0 and not self.differences and not self.problems
+
+    def __str__(self) -> str:
+        """In words that say how much of the record, and compared how."""
+        how = f"by verdict with random numbers of seed {self.seed}" if self.fresh else "to the byte"
+        if not self.ran:
+            return "not run again"
+        part = "" if self.ran == self.known else " in part"
+        if self.reproduced:
+            return f"reproduced{part} ({self.ran} of {self.known} cases, {how})"
+        return f"not reproduced ({len(self.differences)} of {self.ran} cases that were run again differ, {how})"
+
+
+def rerun(contents: Contents, certificate: Certificate, request: Request, progress: Progress) -> Rerun:
+    """Run cases of a record again. The record is one in which `verify` finds no problem.
+
+    Raises UsageError for a backend or a table that cannot be loaded.
+    """
+    recorded = _recorded(contents)
+    names = chosen(recorded, request.cases, request.draw)
+    seed = certificate.selection.seed if request.seed is None else request.seed
+    spec = str(certificate.backend["spec"]) if request.backend is None else request.backend
+    base = Rerun(
+        backend=spec,
+        known=len(recorded),
+        seed=seed,
+        fresh=seed != certificate.selection.seed,
+        draw=request.draw if len(names) < len(recorded) else None,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder, TABLE)
+        table.write_bytes(contents.files[TABLE])
+        with held(str(table)):
+            check_preserved(load_table(str(table)))
+            tools = tuple(certificate.backend["tools"])
+            job = Job(spec, str(table), tools, request.limits, seed=seed)
+            known = _about(job, request.backend is None)
+            problems = (*_table_problems(request.table, certificate), *backend_problems(known, certificate))
+            if problems:
+                return replace(base, problems=problems)
+            progress.started(len(names))
+            differences = list(_differences(job, names, recorded, request.workers, base.fresh, progress))
+    notes = _notes(known, certificate)
+    differences.sort(key=lambda difference: difference.case)
+    return replace(base, ran=len(names), differences=tuple(differences), notes=notes)
+
+
+def chosen(recorded: Mapping[str, CaseResult], cases: int | None, draw: int) -> list[str]:
+    """Which cases to run again: all, or so many, spread over the rows.
+
+    Rows, and the cases of each, are ordered by the sha256 of the seed and their name. The first case of every row is
+    taken, then the second of every row, and so on. Random programs count as one row.
+    """
+    if cases is None or cases >= len(recorded):
+        return sorted(recorded)
+    rows = defaultdict[str, list[str]](list)
+    for name in sorted(recorded, key=lambda name: _rank(draw, name)):
+        rows[FIRST if is_program(name) else recorded[name].row].append(name)
+    ordered = [rows[row] for row in sorted(rows, key=lambda row: _rank(draw, row))]
+    return [name for turn in zip_longest(*ordered) for name in turn if name is not None][:cases]
+
+
+def _rank(draw: int, name: str) -> str:
+    return hashlib.sha256(f"{draw} {name}".encode()).hexdigest()
+
+
+def recorded_limits(certificate: Certificate) -> Limits:
+    """The limits of a run. Raises UsageError when the certificate does not say them as a run writes them."""
+    text = certificate.environment.get("limits", "")
+    found = LIMITS_TEXT.fullmatch(text)
+    try:
+        limits = Limits(float(found[1]), int(found[2])) if found else None
+    except ValueError:
+        limits = None
+    if limits is None or str(limits) != text:
+        raise UsageError(f"the certificate's limits are {text!r:.60}, which no run writes; give --timeout and --memory")
+    return limits
+
+
+def _recorded(contents: Contents) -> dict[str, CaseResult]:
+    """The records of cases and random programs by name."""
+    found = read_results(contents.text(RESULTS), RESULTS)
+    return found | (read_results(contents.text(FUZZ), FUZZ) if FUZZ in contents.files else {})
+
+
+def _about(job: Job, named_there: bool) -> About:
+    """What the process that has loaded the backend says of it."""
+    try:
+        with Crew(Subject(job.backend, job.tools, job.limits), job.table) as crew:
+            return crew.about
+    except UsageError as error:
+        where = "; the certificate names this backend, --backend names another" if named_there else ""
+        raise UsageError(f"{error}{where}") from error
+
+
+# ------------------------------------------------------------------------------------ the same backend and table
+
+
+def _table_problems(table: str | None, certificate: Certificate) -> Iterator[str]:
+    """A table that was given is the one that the cases were made from."""
+    if table is None:
+        return
+    found = hashlib.sha256(table_bytes(table)).hexdigest()
+    if found != certificate.table["sha256"]:
+        yield (
+            f"not run again: {TABLE} is another table than {table}: "
+            f"found sha256 {certificate.table['sha256'][:12]}, expected {found[:12]}"
+        )
+
+
+def backend_problems(backend: About, certificate: Certificate) -> Iterator[str]:
+    """The files of a backend, and the versions of what it stands on, are those that are recorded."""
+    files = file_problems(backend.sources, certificate)
+    stated = certificate.environment
+    versions = [
+        f"{name}: found {found}, recorded {stated.get(name, 'no version')}"
+        for name, found in sorted(backend.tools.items())
+        if stated.get(name) != found
+    ]
+    for what, found in (("files", files), ("versions", versions)):
+        if found:
+            rest = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+            yield f"not run again: other {what} than the certified backend's: {'; '.join(found[:SHOWN])}{rest}"
+
+
+def _notes(backend: About, certificate: Certificate) -> tuple[str, ...]:
+    """What else differs from the run that is recorded, of this machine."""
+    stated = certificate.environment
+    differing = [
+        f"{name} {stated.get(name, 'unknown')}, here {found}"
+        for name, found in environment().items()
+        if stated.get(name) != found
+    ]
+    return (f"the record was made with {'; '.join(differing)}",) if differing else ()
+
+
+def _differences(
+    job: Job, names: Sequence[str], recorded: Mapping[str, CaseResult], workers: int, fresh: bool, progress: Progress
+) -> Iterator[Difference]:
+    for result in run_all(job, names, workers):
+        by_verdict = fresh and not is_program(result.case)  # a random program's numbers follow from its name
+        found = (verdict_difference if by_verdict else difference)(result, recorded[result.case])
+        if found:
+            yield Difference(result.case, found)
+        progress.finished(result)

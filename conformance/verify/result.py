@@ -1,0 +1,107 @@
+"""What a recorded result proves: its status, derived again from what was observed and from what the case asks.
+
+Nothing that a record states about itself is believed. Tags and reasons are compared with the case's promise again,
+each gate's limit with what was measured, and a check that did not run to its end counts as none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import GOLDEN, CaseResult, Failure, program_sha256, status_of, tag_failures
+from npu_assay.conformance.verify.metrics import metric_problems
+
+TAGS = ("tag", "reason")  # follow from verdict and reasons
+FORM = ("count", "shape", "dtype", "finite", "on_grid")  # the first that fails is the last that runs
+GATES = ("not_constant", "not_saturated", "gate1", "gate2", "gate3", "gate4")
+LAST = ("delegates", "mutation", "determinism", "empty")  # noted when a case came to its end
+TOOL = "tool"
+NOTED = frozenset({*FORM, *GATES, *LAST, TOOL})
+
+
+def result_problem(result: CaseResult, case: Case, tools: Sequence[str] = ()) -> str | None:
+    """Why a recorded result cannot be what a run of this case recorded; None when it can.
+
+    tools: the further compilers that took part, see `Certificate`.
+    """
+    found = chain(_asked(result, case), _tags(result, case), _delegates(result, case), _checks(result, tools))
+    return next(chain(found, metric_problems(result), _status(result)), None)
+
+
+def _asked(result: CaseResult, case: Case) -> Iterator[str]:
+    """The record is about this case."""
+    asked = {
+        "row": case.row,
+        "constraint": case.constraint,
+        "side": case.side,
+        "expect": case.expect,
+        "reason": case.reason,
+        "program": program_sha256(case.graph),
+    }
+    for key, value in asked.items():
+        if getattr(result, key) != value:
+            yield f"{key} is {getattr(result, key)!r}, the table's case has {value!r}"
+
+
+def _tags(result: CaseResult, case: Case) -> Iterator[str]:
+    """The failures of tags and reasons are those that follow from what the partitioner answered."""
+    recorded = [failure for failure in result.failures if failure.check in TAGS]
+    if result.verdict == "error":
+        if not result.failures:
+            yield "the partitioner did not answer, but no failure is recorded"
+        if recorded or result.checks or result.reasons:
+            yield "the partitioner did not answer, but what it answered is recorded"
+        return
+    if result.verdict == "accept" and result.reasons:
+        yield "accepted, but reasons of a rejection are recorded"
+    derived = list[Failure](tag_failures(case, result.verdict, result.reasons))
+    if recorded == derived:
+        return
+    if not recorded:
+        yield f"verdict {result.verdict!r} contradicts the table, but no failure is recorded ({derived[0].message})"
+    elif not derived:
+        yield f"a failure of {recorded[0].check} is recorded, but verdict {result.verdict!r} keeps the promise"
+    else:
+        yield f"{recorded[0].check} {recorded[0].message!r} does not follow: expected {derived[0].message!r}"
+
+
+def _delegates(result: CaseResult, case: Case) -> Iterator[str]:
+    """The number of delegates is the promised one exactly when no failure says otherwise; a tag comes to one."""
+    if "delegates" not in result.checks:
+        return
+    wrong = case.delegates is not None and result.partitions != case.delegates
+    if wrong != bool(result.checks["delegates"]):
+        yield f"{result.partitions} delegates are recorded and {case.delegates} expected, but the check says otherwise"
+    if result.verdict == "accept" and not result.partitions:
+        yield "accepted, but there is no delegate"
+
+
+def _checks(result: CaseResult, tools: Sequence[str]) -> Iterator[str]:
+    """Failures are there exactly when a limit was passed, and every check ran unless something stopped the case."""
+    failed = {failure.check for failure in result.failures}
+    stopped = bool(failed - NOTED - {*TAGS, GOLDEN})
+    for check in sorted(NOTED & {*failed, *result.checks}):
+        found = result.checks.get(check)
+        if found is None and not stopped:
+            yield f"a failure of {check} is recorded, but the check did not run"
+        elif found is not None and bool(found) != (check in failed):
+            stated = "a" if check in failed else "no"
+            yield f"the limit of {check} is passed by {found}, but {stated} failure is recorded"
+    if not stopped:
+        yield from _missing(result, tools)
+
+
+def _missing(result: CaseResult, tools: Sequence[str]) -> Iterator[str]:
+    """A case that nothing stopped went through all checks, but not further than a malformed output."""
+    malformed = any(result.checks.get(check) for check in FORM)
+    required = [*LAST, *([TOOL] if tools else []), *(() if malformed else (*FORM[1:], *GATES))]
+    missing = [check for check in required if check not in result.checks]
+    if missing:
+        yield f"nothing stopped the case, but these checks did not run: {', '.join(missing)}"
+
+
+def _status(result: CaseResult) -> Iterator[str]:
+    if result.status != status_of(result.expect, result.failures):
+        yield f"status {result.status!r} does not follow from {len(result.failures)} failures"

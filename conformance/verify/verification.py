@@ -1,0 +1,279 @@
+"""Deriving the verdict of a run again, from its files alone, and finding what does not fit together in them.
+
+The list of cases comes from the table, each case's status from what its line records, the verdict from these. What
+certificate and lines state is only compared with that. Digests tell an edit that contradicts nothing; all of them can
+be made to fit by somebody who makes up a whole run, which only running it again shows.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npu_assay.conformance.backend.environment import suite_sources
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.certificate import (
+    Certificate,
+    CertificateError,
+    Verdict,
+    certificate_text,
+    conclude,
+    read_certificate,
+)
+from npu_assay.conformance.record.folder import PackageError, sha256
+from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE
+from npu_assay.conformance.record.read import Contents, read_contents
+from npu_assay.conformance.record.results import CaseResult, ResultError, read_line
+from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.table import FOLDER, Table, TableBombError, TableError, read_table
+from npu_assay.conformance.verify.metrics import limit_problem
+from npu_assay.conformance.verify.result import result_problem
+
+if TYPE_CHECKING:
+    from npu_assay.conformance.fuzz.stream import Small
+
+SHOWN = 10  # problems listed before the rest is only counted
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a run proves. `problems` speak against it; `notes` do not. verdict is None if there is none."""
+
+    problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    verdict: Verdict | None = None
+    certificate: Certificate | None = None
+
+    @property
+    def certified(self) -> bool:
+        return not self.problems and self.verdict is not None and self.verdict.certified
+
+
+def verify(path: Path, today: datetime.date) -> Verification:
+    """Derive the verdict of a folder, or of an archive of one, again.
+
+    Raises PackageError when there is none, or when it is not of a run.
+    """
+    return verify_contents(read_contents(path), today)
+
+
+def verify_contents(contents: Contents, today: datetime.date) -> Verification:
+    """The same of files that were read. Raises PackageError for a table that no run can have read."""
+    problems = list(contents.problems)
+    if CERTIFICATE not in contents.files:
+        return Verification((*problems, _incomplete(contents)), contents.notes)
+    try:
+        certificate_file = contents.text(CERTIFICATE)
+        certificate = read_certificate(certificate_file)
+        table = _table(contents, certificate)
+        known = all_cases(table)
+        cases = certificate.selection.of(known)
+        text = contents.text(RESULTS)
+    except TableBombError as error:
+        raise PackageError(f"{contents.name}: no run wrote {error}") from error
+    except (CertificateError, TableError, UsageError) as error:
+        return Verification((*problems, str(error)), contents.notes)
+    results, found = _results(text, cases, certificate.backend["tools"], table.rescale or None)
+    problems += found
+    problems += _programs(contents, certificate, table)
+    if sha256(text) != certificate.results_sha256:
+        problems.append(f"{RESULTS} is not the file that the certificate was made of (sha256 differs)")
+    problems += _reports(contents, certificate)
+    problems += _spelling(certificate_file, certificate)
+    names = {case.id for case in known}
+
+    def concluded(day: datetime.date) -> Verdict:
+        return conclude(results, cases, certificate.selection, certificate.waivers, day, certificate.fuzz, names)
+
+    problems += _contradictions(certificate, concluded, today)
+    verdict = concluded(today)
+    notes = [*contents.notes, *_notes(certificate, table)]
+    if not problems:
+        made_here = _changed_sources(certificate) == []
+        (problems if made_here else notes).extend(_rendered(contents, certificate, table, results, cases))
+    return Verification(_shortened(problems), tuple(notes), verdict, certificate)
+
+
+def _incomplete(contents: Contents) -> str:
+    partial = contents.files.get(JOURNAL)
+    if partial is None:
+        return f"incomplete: {contents.name} has no {CERTIFICATE}"
+    finished = max(0, partial.count(b"\n") - 1)  # its first line is no case
+    return f"incomplete: the run was interrupted after {finished} cases, so there is no {CERTIFICATE}"
+
+
+def _table(contents: Contents, certificate: Certificate) -> Table:
+    """The table that was packed, which must be the one that the certificate names."""
+    text = contents.text(TABLE)
+    digest = sha256(text)
+    if digest != certificate.table["sha256"]:
+        raise PackageError(f"{TABLE} is not the table that the certificate names (sha256 differs)")
+    table = read_table(text.encode(), TABLE)
+    stated = (certificate.table["name"], certificate.table["version"])
+    if stated != (table.name, table.version):
+        raise PackageError(f"{CERTIFICATE} names the table {'@'.join(stated)}, {TABLE} is {table.name}@{table.version}")
+    return table
+
+
+# ------------------------------------------------------------------------------------ results
+
+
+def _results(
+    text: str, cases: Sequence[Case], tools: Sequence[str], scheme: str | None
+) -> tuple[list[CaseResult], list[str]]:
+    """The results that can be read, and what is wrong with the file line by line."""
+    results, problems = list[CaseResult](), list[str]()
+    by_name = {case.id: case for case in cases}
+    if text and not text.endswith("\n"):
+        problems.append(f"{RESULTS} is truncated: its last line does not end")
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
+        try:
+            result, edited = read_line(line)
+        except ResultError as error:
+            problems.append(f"{RESULTS} line {number}: {error}")
+            continue
+        case = by_name.get(result.case)
+        contradiction = "the table has no such case" if case is None else _contradiction(result, case, tools, scheme)
+        found = "; ".join(filter(None, (contradiction, edited)))
+        if found:
+            problems.append(f"{RESULTS} line {number}: {result.case}: {found}")
+        results.append(result)
+    return results, problems + list(_order(results, by_name))
+
+
+def _contradiction(result: CaseResult, case: Case, tools: Sequence[str], scheme: str | None) -> str | None:
+    return result_problem(result, case, tools) or limit_problem(result, case, scheme)
+
+
+def _order(results: Sequence[CaseResult], by_name: Mapping[str, Case]) -> Iterator[str]:
+    names = [result.case for result in results]
+    for name in sorted(set(by_name) - set(names)):
+        yield f"{RESULTS}: {name}: the result is missing"
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield f"{RESULTS}: {name}: {count} results stand twice or more often"
+    later = next((b for a, b in pairwise(names) if a > b), None)
+    if later is not None:
+        yield f"{RESULTS}: {later}: the lines are not in the order of the case ids, from this one on"
+
+
+def _programs(contents: Contents, certificate: Certificate, table: Table) -> list[str]:
+    """What is wrong with the file of a run's random programs: each is drawn again from its name."""
+    fuzz = certificate.fuzz
+    if fuzz is None:
+        return [f"{FUZZ}: the certificate states no random programs"] if FUZZ in contents.files else []
+    from npu_assay.conformance.fuzz.verify import problems
+
+    return list(problems(contents.text(FUZZ), fuzz, all_cases(table)))
+
+
+# ------------------------------------------------------------------------------------ certificate
+
+
+def _reports(contents: Contents, certificate: Certificate) -> Iterator[str]:
+    """The reports are those of the run."""
+    for name in REPORTS:
+        stated = certificate.reports.get(name)
+        if name not in contents.files:
+            yield f"incomplete: {name} is missing"
+        elif hashlib.sha256(contents.files[name]).hexdigest() != stated:
+            yield f"{name} is not the report that the run wrote (sha256 differs)"
+    for name in sorted(set(certificate.reports) - set(REPORTS)):
+        yield f"{CERTIFICATE} names a report {name!r:.40}, which no run writes"
+
+
+def _rendered(
+    contents: Contents,
+    certificate: Certificate,
+    table: Table,
+    results: Sequence[CaseResult],
+    cases: Sequence[Case],
+) -> Iterator[str]:
+    """The reports are, byte for byte, what this suite makes of the results; digests can be made to fit."""
+    from npu_assay.conformance.report.data import make_report
+    from npu_assay.conformance.report.render import reports
+
+    programs: Sequence[Small] = ()
+    if certificate.fuzz is not None:
+        from npu_assay.conformance.fuzz.programs import Programs
+        from npu_assay.conformance.fuzz.stream import recorded
+
+        programs = recorded(contents.text(FUZZ), Programs(all_cases(table)))
+    report = make_report(replace(certificate, reports={}), table, results, cases, programs)
+    for name, text in reports(report).items():
+        if contents.files[name] != text.encode():
+            yield f"{name} is not the report that the results give{_place(contents.files[name], text.encode())}"
+
+
+def _place(found: bytes, expected: bytes) -> str:
+    """Where two texts begin to differ."""
+    pairs = zip_longest(found.split(b"\n"), expected.split(b"\n"))
+    return next((f" (from line {line} on)" for line, (a, b) in enumerate(pairs, 1) if a != b), "")
+
+
+def _spelling(text: str, certificate: Certificate) -> Iterator[str]:
+    """The certificate is, byte for byte, what a run writes."""
+    written = certificate_text(certificate)
+    if text == written:
+        return
+    pairs = zip(text.split("\n"), written.split("\n"), strict=False)
+    differing = [(number, found) for number, (found, expected) in enumerate(pairs, 1) if found != expected]
+    if text.count("\n") == written.count("\n") and len(differing) == 1 and '"sha256": "' in differing[0][1]:
+        yield f"{CERTIFICATE} was edited: its own sha256 (line {differing[0][0]}) does not fit the rest"
+    else:
+        line = differing[0][0] if differing else min(text.count("\n"), written.count("\n")) + 1
+        yield f"{CERTIFICATE} line {line}: not written as a run writes it (keys, order or spacing differ)"
+
+
+def _contradictions(
+    certificate: Certificate, concluded: Callable[[datetime.date], Verdict], today: datetime.date
+) -> Iterator[str]:
+    """Where the certificate states something else than what followed from the results when it was made."""
+    try:
+        made = datetime.date.fromisoformat(certificate.made)
+    except ValueError:
+        yield f"{CERTIFICATE} was made on {certificate.made!r:.40}, which is no date"
+        return
+    if made > today:
+        yield f"{CERTIFICATE} was made on {made}, which is still to come"
+    verdict = concluded(made)
+    if certificate.certified != verdict.certified:
+        stated, derived = (("not " * (not flag)) + "certified" for flag in (certificate.certified, verdict.certified))
+        yield f"{CERTIFICATE} says {stated}, the results say {derived}"
+    if dict(certificate.counts) != dict(verdict.counts):
+        yield f"{CERTIFICATE} counts {dict(certificate.counts)}, the results give {dict(verdict.counts)}"
+    for objection in sorted({*certificate.objections} ^ {*verdict.objections}):
+        stated = "states" if objection in certificate.objections else "does not state"
+        yield f"{CERTIFICATE} {stated} {objection!r:.120}, which the results {'do not' * (stated == 'states')} give"
+
+
+def _shortened(problems: Sequence[str]) -> tuple[str, ...]:
+    rest = len(problems) - SHOWN
+    return tuple(problems) if rest <= 0 else (*problems[:SHOWN], f"... and {rest} more problems")
+
+
+def _changed_sources(certificate: Certificate) -> list[str]:
+    """The suite's files that are not those that made the certificate."""
+    return sorted({name for name, _ in suite_sources().items() ^ dict(certificate.suite["sources"]).items()})
+
+
+def _notes(certificate: Certificate, table: Table) -> tuple[str, ...]:
+    """Differences between the suite that made the certificate and this one."""
+    notes = []
+    changed = _changed_sources(certificate)
+    if changed:
+        names = ", ".join(changed[:3])
+        notes.append(f"the suite's sources differ from those that made the certificate ({names}, ...)")
+    shipped = next((path for path in FOLDER.glob("*.toml") if path.stem == f"{table.name}@{table.version}"), None)
+    if shipped is None:
+        notes.append(f"the suite ships no table {table.name}@{table.version}: check where {TABLE} comes from")
+    elif hashlib.sha256(shipped.read_bytes()).hexdigest() != table.sha256:
+        notes.append(f"{TABLE} differs from the table {table.name}@{table.version} that ships with the suite")
+    return tuple(notes)
