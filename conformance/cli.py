@@ -228,7 +228,8 @@ def run(
 
     with usage_errors():
         from npu_assay.conformance.isolation.limits import Limits
-        from npu_assay.conformance.pte.run import Request, rows
+        from npu_assay.conformance.pte.asked import Request
+        from npu_assay.conformance.pte.run import rows
         from npu_assay.conformance.pte.run import run as run_model
         from npu_assay.conformance.pte.text import WIDTH, print_table
 

@@ -6,9 +6,10 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import grimp
 import pytest
 from environments import copy_checkout
 
@@ -57,6 +58,28 @@ def test_an_import_of_the_wrong_way_is_found(module: str, line: str, tmp_path: P
         file.write(f"{line}\n")
     run = linted(tmp_path / "copy")
     assert run.returncode == 1 and "BROKEN" in run.stdout, run.stdout + run.stderr
+
+
+def circles(imports: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
+    """The groups of modules that import each other, also inside of functions."""
+    reached: dict[str, set[str]] = {}
+    for module in imports:
+        found, waiting = set[str](), [module]
+        while waiting:
+            new = imports.get(waiting.pop(), set()) - found
+            found |= new
+            waiting += new
+        reached[module] = found
+    return sorted({tuple(sorted(m for m in reached[a] if a in reached.get(m, ()))) for a in reached if a in reached[a]})
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = grimp.build_graph("npu_assay", cache_dir=None)
+    assert circles({module: graph.find_modules_directly_imported_by(module) for module in graph.modules}) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [("b", "c")]
 
 
 def forbidden(name: str) -> set[str]:

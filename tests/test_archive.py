@@ -22,9 +22,8 @@ from npu_assay.conformance.record import archive
 from npu_assay.conformance.record.archive import MEMBERS as ALL
 from npu_assay.conformance.record.archive import archive_bytes, read_archive
 from npu_assay.conformance.record.certificate import Selection, certificate_text, read_certificate
-from npu_assay.conformance.record.folder import PackageError
-from npu_assay.conformance.record.names import ATTESTATION, CERTIFICATE, FUZZ, RESULTS, TABLE
-from npu_assay.conformance.record.read import Contents, read_folder
+from npu_assay.conformance.record.names import ATTESTATION, CERTIFICATE, FUZZ, RESULTS, TABLE, Contents, PackageError
+from npu_assay.conformance.record.read import read_folder
 from npu_assay.conformance.verify.verification import verify
 
 MEMBERS = tuple(name for name in ALL if name not in (FUZZ, ATTESTATION))  # of a run without random programs

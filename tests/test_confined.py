@@ -18,8 +18,8 @@ from pte_programs import added, delegated, plan
 
 from npu_assay.conformance.backend.loading import by_delegate
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.common.confined import confined
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.isolation.confined import confined
 from npu_assay.conformance.isolation.limits import Limits
 from npu_assay.partitioners.exir.pte import KernelCall, Operator, Program, write
 

@@ -22,8 +22,7 @@ from npu_assay.conformance.fuzz.reductions import reductions
 from npu_assay.conformance.fuzz.sketch import count, kinds
 from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.record.certificate import Selection
-from npu_assay.conformance.record.folder import PackageError
-from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, FUZZ_JOURNAL, JOURNAL, RESULTS
+from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, FUZZ_JOURNAL, JOURNAL, RESULTS, PackageError
 from npu_assay.conformance.record.results import CaseResult, to_line
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.run.selection import SelectionError, all_cases

@@ -20,10 +20,10 @@ from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.isolation import leaks
-from npu_assay.conformance.isolation.crew import Crew
+from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.leaks import left
 from npu_assay.conformance.isolation.limits import Limits
-from npu_assay.conformance.isolation.nursery import Subject
+from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.programs.seeds import is_thorough
 from npu_assay.conformance.record.results import Failure, from_line, to_line
 from npu_assay.conformance.run.one_case import run_case
@@ -42,8 +42,8 @@ Found = dict[str, list[str]]
 
 def results(spec: str, workers: int = 1, ids: tuple[str, ...] = IDS, limits: Limits = LIMITS) -> dict[str, str]:
     """The lines of all results by case."""
-    with Crew(Subject(spec, (), limits)) as crew:
-        found = [(result.case, to_line(result)) for result in crew.run([CASES[name] for name in ids], workers)]
+    with ProcessPool(Subject(spec, (), limits)) as processes:
+        found = [(result.case, to_line(result)) for result in processes.run([CASES[name] for name in ids], workers)]
     assert sorted(name for name, _ in found) == sorted(ids)
     return dict(found)
 
@@ -171,13 +171,13 @@ def test_too_few_open_files_are_one_clear_error() -> None:
     """In time for the run to go on otherwise, and with what to do."""
     used = len(list(Path("/dev/fd").iterdir()))
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with Crew(Subject("fake_backend:backend", (), LIMITS)) as crew:
+    with ProcessPool(Subject("fake_backend:backend", (), LIMITS)) as processes:
         resource.setrlimit(resource.RLIMIT_NOFILE, (used + 36, before[1]))
         try:
             with pytest.raises(
                 UsageError, match=r"^cannot start process [2-9] for cases: too few open files"
             ) as raised:
-                list(crew.run(list(CASES.values()), 16))
+                list(processes.run(list(CASES.values()), 16))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
     message = str(raised.value)
@@ -202,15 +202,17 @@ def test_a_backend_that_changes_settings_when_it_is_imported_is_refused(
     monkeypatch.syspath_prepend(tmp_path)
     rule = "importing it changes settings that bear on numbers, and must not"
     with pytest.raises(BackendSpecError) as raised:
-        Crew(Subject("meddler:backend", (), LIMITS))
+        ProcessPool(Subject("meddler:backend", (), LIMITS))
     assert str(raised.value) == f"backend 'meddler:backend': {rule}: {IMPORTS[statement]}"
 
 
 def test_a_copy_that_an_import_makes_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "twins.py").write_text("import ctypes\nctypes.CDLL(None).fork()\nfrom fake_backend import backend\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with Crew(Subject("twins:backend", (), LIMITS)) as crew:
-        twins = left(lambda: frozenset(pid for pid, parent in leaks.running() if parent == crew._nursery), frozenset())
+    with ProcessPool(Subject("twins:backend", (), LIMITS)) as processes:
+        twins = left(
+            lambda: frozenset(pid for pid, parent in leaks.running() if parent == processes._forkserver), frozenset()
+        )
     assert twins == frozenset()
 
 
@@ -249,7 +251,9 @@ def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     code = "import test_isolation as t; t.results('hostile_backends:leaves_daemons_and_waits', limits=t.PATIENT)"
     with subprocess.Popen([sys.executable, "-c", code], env=environment) as run:
         deadline = time.monotonic() + 60
-        while len(marked(mark)) < 10 and time.monotonic() < deadline:  # run, keeper, nursery, two of a runner, daemons
+        while (
+            len(marked(mark)) < 10 and time.monotonic() < deadline
+        ):  # run, keeper, forkserver, two of a runner, daemons
             time.sleep(0.05)
         assert len(marked(mark)) >= 10
         run.kill()

@@ -9,9 +9,9 @@ import any_backend
 import pytest
 from click.testing import CliRunner, Result
 
-from npu_assay.conformance.backend.offering import offers_text
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.run.offering import offers_text
 from npu_assay.conformance.table import load_table, read_table
 
 WRONG = """

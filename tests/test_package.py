@@ -25,9 +25,9 @@ from npu_assay.conformance.record.certificate import (
     read_certificate,
     verdict_text,
 )
-from npu_assay.conformance.record.folder import PackageError, sha256
+from npu_assay.conformance.record.folder import sha256
 from npu_assay.conformance.record.journal import journal
-from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS, TABLE
+from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS, TABLE, PackageError
 from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, to_line
 from npu_assay.conformance.record.waivers import Waiver, WaiverError, load_waivers
 from npu_assay.conformance.report.data import Report

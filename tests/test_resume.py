@@ -20,8 +20,7 @@ from npu_assay.conformance.backend.environment import suite_sources
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.limits import Limits
 from npu_assay.conformance.record.certificate import Selection
-from npu_assay.conformance.record.folder import PackageError
-from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS
+from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS, PackageError
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.session import Request, assay
 from npu_assay.conformance.verify.verification import verify

@@ -13,9 +13,8 @@ import pytest
 from test_cli import assay, child
 
 from npu_assay.conformance.isolation.forking import fork
-from npu_assay.conformance.record.folder import PackageError
 from npu_assay.conformance.record.journal import journal
-from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS
+from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS, PackageError
 
 IDENTITY = {"backend": "fake"}
 ASKED = ("certify", "fake_backend:slow", "-n", "1", "-k", "neg and accept", "--out")

@@ -26,7 +26,7 @@ from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, JOURNAL, RESULTS
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.cluster import Scheduler
-from npu_assay.conformance.run.cluster_worker import Deputy, as_data
+from npu_assay.conformance.run.cluster_worker import WorkerProcess, as_data
 from npu_assay.conformance.run.execution import Job
 from npu_assay.conformance.run.session import Request, assay
 
@@ -225,7 +225,7 @@ def test_a_worker_with_another_library_is_refused(tmp_path: Path) -> None:
 def test_a_worker_that_comes_later_is_compared_too() -> None:
     job = Job("fake_backend:backend", fake_backend.TABLE, made=(("version of torch", "1.0"),))
     with pytest.raises(UsageError, match=r"version of torch: found 2\S*, expected 1\.0"):
-        Deputy(as_data(job))
+        WorkerProcess(as_data(job))
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from npu_assay.conformance.programs.preserved import check_preserved
 from npu_assay.conformance.run.selection import SelectionError, all_cases
 from npu_assay.conformance.table import FOLDER, RESCALES, Table, TableError, held, load_table
 from npu_assay.conformance.table.constraints import Constraint, parse_constraint, shown
+from npu_assay.conformance.table.preserved import check_preserved
 
 NEUTRON = load_table("neutron@1.3")
 

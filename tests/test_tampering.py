@@ -23,8 +23,8 @@ from npu_assay.conformance.record.certificate import (
     read_certificate,
 )
 from npu_assay.conformance.record.folder import results_text, sha256
-from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
-from npu_assay.conformance.record.read import Contents, read_folder
+from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, Contents
+from npu_assay.conformance.record.read import read_folder
 from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, read_line, to_line
 from npu_assay.conformance.verify import verification
 from npu_assay.conformance.verify.result import NOTED, result_problem

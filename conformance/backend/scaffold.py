@@ -38,7 +38,7 @@ _LONGEST = 40
 _FOLDERS = frozenset({"build", "dist", "tests"})  # beside the package
 
 
-class KitError(UsageError):
+class ScaffoldError(UsageError):
     """A new backend that cannot be written; the message says what was asked for and what is wrong."""
 
 
@@ -60,19 +60,19 @@ def rendered(name: str) -> dict[str, str]:
 def write_kit(name: str, folder: Path) -> list[Path]:
     """Write a new backend's folder, whole or not at all; returns its files.
 
-    Raises KitError for a name that no package can have, or that something installed has, and for a folder that
+    Raises ScaffoldError for a name that no package can have, or that something installed has, and for a folder that
     exists or cannot be written.
     """
     check_name(name)
     if os.path.lexists(folder):
-        raise KitError(f"{folder}: it exists already, expected a new folder (--out names another)")
+        raise ScaffoldError(f"{folder}: it exists already, expected a new folder (--out names another)")
     if not folder.parent.is_dir():
-        raise KitError(f"{folder}: there is no folder {folder.parent}")
+        raise ScaffoldError(f"{folder}: there is no folder {folder.parent}")
     files = rendered(name)
     try:
         _write(files, folder)
     except OSError as error:
-        raise KitError(f"{folder}: cannot write it: {error.strerror}") from error
+        raise ScaffoldError(f"{folder}: cannot write it: {error.strerror}") from error
     return [folder / path for path in sorted(files)]
 
 
@@ -98,18 +98,18 @@ def _umask() -> int:
 
 
 def check_name(name: str) -> None:
-    """Raise KitError for a name that cannot be a new package's."""
+    """Raise ScaffoldError for a name that cannot be a new package's."""
     if not _NAME.fullmatch(name) or len(name) > _LONGEST:
         likely = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:_LONGEST]
         hint = f", such as {likely!r}" if _NAME.fullmatch(likely) else ""
-        raise KitError(
+        raise ScaffoldError(
             f"name {name!r}: expected a Python package's, of at most {_LONGEST} lower-case letters, digits and _{hint}"
         )
     if keyword.iskeyword(name) or keyword.issoftkeyword(name):
-        raise KitError(f"name {name!r}: it is a word of Python itself, expected one that a package can have")
+        raise ScaffoldError(f"name {name!r}: it is a word of Python itself, expected one that a package can have")
     taken = _taken(name)
     if taken:
-        raise KitError(f"name {name!r}: {taken} has it already, expected one that is free")
+        raise ScaffoldError(f"name {name!r}: {taken} has it already, expected one that is free")
 
 
 def _taken(name: str) -> str:

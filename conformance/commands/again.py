@@ -14,7 +14,7 @@ from npu_assay.conformance.commands.shared import cores, plain
 
 if TYPE_CHECKING:
     from npu_assay.conformance.record.certificate import Certificate
-    from npu_assay.conformance.record.read import Contents
+    from npu_assay.conformance.record.names import Contents
     from npu_assay.conformance.verify.rerun import Rerun
 
 INTERRUPTED = 1

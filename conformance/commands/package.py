@@ -22,7 +22,7 @@ def package(folder: Path, out: Path | None) -> None:
     """
     with usage_errors():
         from npu_assay.conformance.record.certificate import verdict_text
-        from npu_assay.conformance.record.packing import pack
+        from npu_assay.conformance.verify.packing import pack
 
         target = out if out is not None else Path(f"{folder.resolve().name}.zip")
         packed = pack(folder, target, datetime.datetime.now(datetime.UTC).date())

@@ -12,7 +12,7 @@ from npu_assay.conformance.commands.shared import plain
 
 if TYPE_CHECKING:
     from npu_assay.conformance.record.certificate import Certificate
-    from npu_assay.conformance.record.read import Contents
+    from npu_assay.conformance.record.names import Contents
     from npu_assay.conformance.verify.attestation import Checked
     from npu_assay.conformance.verify.signing import Verifier
     from npu_assay.conformance.verify.verification import Verification

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from npu_assay.conformance.compare.drift import Drift, drift
 from npu_assay.conformance.record.certificate import CertificateError, read_certificate
-from npu_assay.conformance.record.folder import PackageError
-from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, TABLE
+from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, TABLE, PackageError
 from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import ResultError, read_results
 from npu_assay.conformance.table import Table, TableError, read_table

@@ -13,9 +13,9 @@ from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
-from npu_assay.conformance.common.confined import Work, confined
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.record import SCHEMA, Explained, Explanation, nothing
+from npu_assay.conformance.isolation.confined import Work, confined
 from npu_assay.conformance.isolation.limits import Limits
 
 PT2E = "torchao.quantization.pt2e.quantize_pt2e"

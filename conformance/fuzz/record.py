@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from npu_assay.conformance.fuzz.names import Name, parse
-from npu_assay.conformance.record.folder import PackageError, writing
-from npu_assay.conformance.record.names import FUZZ, FUZZ_JOURNAL
+from npu_assay.conformance.record.folder import writing
+from npu_assay.conformance.record.names import FUZZ, FUZZ_JOURNAL, PackageError
 from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, to_line
 from npu_assay.files import replacing, write_whole
 

@@ -28,11 +28,11 @@ from npu_assay.conformance.interchange.onnx_writer import FormError
 from npu_assay.conformance.interchange.tensors import tensor_bytes
 from npu_assay.conformance.isolation.imports import unchanged
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.programs.preserved import check_preserved
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.results import program_sha256
 from npu_assay.conformance.run.selection import SelectionError, all_cases
 from npu_assay.conformance.table import Table, read_table, table_bytes, table_path
+from npu_assay.conformance.table.preserved import check_preserved
 from npu_assay.partitioners.exir import Backend
 
 Progress = Callable[[int, int, int], None]  # cases looked at, of how many, how many of them left out

@@ -19,10 +19,10 @@ import torch
 from npu_assay.conformance.fuzz import observe
 from npu_assay.conformance.fuzz.names import is_program
 from npu_assay.conformance.isolation import frames
+from npu_assay.conformance.isolation.clean_process import CleanProcess
 from npu_assay.conformance.isolation.forking import close_files
 from npu_assay.conformance.isolation.frames import GOOD, LAST, STAGE, FrameError
 from npu_assay.conformance.isolation.limits import die_with_parent
-from npu_assay.conformance.isolation.stranger import Stranger
 from npu_assay.conformance.isolation.text import encoded
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import CaseResult
@@ -54,16 +54,16 @@ class _RunnerEndedError(Exception):
     """There is nobody to ask."""
 
 
-def serve(orders: socket.socket, runner: socket.socket, stranger: socket.socket, stage: int, bench: Bench) -> None:
+def serve(orders: socket.socket, runner: socket.socket, clean: socket.socket, stage: int, bench: Bench) -> None:
     """Judge the cases whose names arrive, line by line, until the other end closes or the runner ends."""
     os.setsid()
     die_with_parent()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    close_files({end.fileno() for end in (orders, runner, stranger)} | {stage})
+    close_files({end.fileno() for end in (orders, runner, clean)} | {stage})
     torch.set_num_threads(1)
     gc.freeze()  # pages are shared with the run as long as nobody writes to them
-    judge = _Judge(runner, Stranger(stranger), stage, bench)
+    judge = _Judge(runner, CleanProcess(clean), stage, bench)
     with orders.makefile("r", encoding="utf-8", newline="\n") as names:
         for name in names:
             try:
@@ -81,7 +81,7 @@ def serve(orders: socket.socket, runner: socket.socket, stranger: socket.socket,
 @dataclass
 class _Judge:
     runner: socket.socket
-    stranger: Stranger
+    clean: CleanProcess
     stage: int
     bench: Bench
 
@@ -99,8 +99,8 @@ class _Judge:
             result = observe.judged(case, self.bench.table, answer)
         else:
             tools, second = self.bench.tools, case.id not in self.bench.agreed
-            result = one_case.judged(case, self.bench.table, answer, tools, self.stranger.run, second)
-        last = message[:1] == LAST.encode() or self.stranger.dead
+            result = one_case.judged(case, self.bench.table, answer, tools, self.clean.run, second)
+        last = message[:1] == LAST.encode() or self.clean.dead
         return LAST if last else GOOD, one_case.with_failures(result, behind)
 
     def _question(self, case: Case) -> Question:

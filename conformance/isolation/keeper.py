@@ -1,6 +1,7 @@
-"""A process above the nursery that runs nothing of the backend: it ends whatever the nursery leaves.
+"""A process above the forkserver that runs nothing of the backend: it ends whatever the forkserver leaves.
 
-Daemons of a backend would outlive a nursery that was killed, and a nursery that was stopped would outlive the run.
+Daemons of a backend would outlive a forkserver that was killed, and a forkserver that was stopped would outlive
+the run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from npu_assay.conformance.isolation.forking import close_files, fork
 from npu_assay.conformance.isolation.leaks import GRACE, end_children
 from npu_assay.conformance.isolation.limits import adopt_orphans, end
 
-LOOK = 0.2  # seconds between two looks at the nursery where the system does not tell of its end
+LOOK = 0.2  # seconds between two looks at the forkserver where the system does not tell of its end
 
 
 def keep(action: Callable[[], object], watched: int) -> None:
@@ -31,7 +32,7 @@ def keep(action: Callable[[], object], watched: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     kept = fork(action)
-    close_files(but={watched})  # the nursery's connection among them, which would not end otherwise
+    close_files(but={watched})  # the forkserver's connection among them, which would not end otherwise
     _end_like(_kept_until(kept, watched))
 
 

@@ -1,8 +1,8 @@
 """The process that nurseries are forked from: it has loaded torch and what answers questions, and nothing else.
 
-A nursery that was forked from the run would have the run's memory: tables, cases, goldens. So this process is made
+A forkserver that was forked from the run would have the run's memory: tables, cases, goldens. So this process is made
 before any of these is loaded, or started anew, once for each process that runs cases, and ends with it. It forks a
-nursery, with its keeper, for each request.
+forkserver, with its keeper, for each request.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ PATIENCE = 20.0  # seconds in which a keeper ends what is below it
 
 @dataclass
 class Kept:
-    """A nursery's keeper: closing `held` ends all, `status` tells how the nursery ended."""
+    """A forkserver's keeper: closing `held` ends all, `status` tells how the forkserver ended."""
 
     held: int
     status: int
 
     def end(self) -> int:
-        """End the nursery and all that came of it; returns how it ended, 0 when it was ended before."""
+        """End the forkserver and all that came of it; returns how it ended, 0 when it was ended before."""
         held, status, self.held, self.status = self.held, self.status, -1, -1
         if held < 0:
             return 0
@@ -97,7 +97,7 @@ def _is_clean() -> bool:
 
 def _as_it_is(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
     """What the copy does, with what is loaded."""
-    from npu_assay.conformance.isolation import nursery  # noqa: F401  (before the copy is made)
+    from npu_assay.conformance.isolation import forkserver  # noqa: F401  (before the copy is made)
 
     def action() -> None:
         _leave(ours, theirs)
@@ -155,7 +155,7 @@ def _running() -> _Origin | None:
 
 
 def start(subject: Any) -> tuple[Kept, Wire]:
-    """A nursery for a subject, and the connection to it. Raises UsageError when no process starts."""
+    """A forkserver for a subject, and the connection to it. Raises UsageError when no process starts."""
     ours, theirs = socket.socketpair()
     watched, held = os.pipe()
     status, telling = os.pipe()
@@ -185,10 +185,10 @@ def _send(message: bytes, files: list[int]) -> None:
 
 
 def main(number: int) -> None:
-    """Fork a nursery for each request, until the run ends."""
+    """Fork a forkserver for each request, until the run ends."""
     import torch
 
-    from npu_assay.conformance.isolation import nursery  # what all nurseries need is loaded here, once
+    from npu_assay.conformance.isolation import forkserver  # what all nurseries need is loaded here, once
 
     torch.set_num_threads(1)
     for stop in (signal.SIGINT, signal.SIGTERM):
@@ -200,7 +200,7 @@ def main(number: int) -> None:
             if not size or text is None:
                 break
             _reap(os.WNOHANG)
-            fork(partial(_between, json.loads(text), files, nursery.serve))
+            fork(partial(_between, json.loads(text), files, forkserver.serve))
             for file in files:
                 os.close(file)
     _reap(0)
@@ -214,7 +214,7 @@ def _reap(flags: int) -> None:
 
 
 def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.socket, Any], None]) -> None:
-    """Fork a keeper and its nursery, wait for the keeper, and tell how it ended."""
+    """Fork a keeper and its forkserver, wait for the keeper, and tell how it ended."""
     from npu_assay.conformance.isolation import keeper
 
     end, watched, telling = files
@@ -233,8 +233,8 @@ def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.
 
 
 def _subject(request: dict[str, Any]) -> Any:
-    """What the nursery is for, in the run's folder, environment and path."""
-    from npu_assay.conformance.isolation.nursery import Subject
+    """What the forkserver is for, in the run's folder, environment and path."""
+    from npu_assay.conformance.isolation.forkserver import Subject
 
     sys.path[:] = request["path"]
     os.environ.clear()

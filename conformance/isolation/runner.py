@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from npu_assay.conformance.common.describing import describe, without_addresses
 from npu_assay.conformance.fuzz import answering as random_answering
-from npu_assay.conformance.isolation import frames, leaks, stranger
+from npu_assay.conformance.isolation import clean_process, frames, leaks
 from npu_assay.conformance.isolation.bindings import Bindings
 from npu_assay.conformance.isolation.frames import GOOD, LAST, STAGE
 from npu_assay.conformance.isolation.limits import (
@@ -63,7 +63,7 @@ class Watch:
     board: int
     state: State
     out_of_memory: str
-    stranger: int
+    clean: int
     bindings: Bindings = field(default_factory=Bindings.now)
     process: int = field(default_factory=os.getpid)
 
@@ -92,10 +92,10 @@ class Watch:
         return self.out_of_memory if is_out_of_memory(error) else None
 
 
-def serve(judge: socket.socket, strangers_judge: socket.socket, descriptors: Descriptors, work: Work) -> None:
+def serve(judge: socket.socket, clean_judge: socket.socket, descriptors: Descriptors, work: Work) -> None:
     """Answer what the judge asks, until its end closes."""
     _settle(descriptors)
-    process = stranger.start(work.backend.runtime, strangers_judge)
+    process = clean_process.start(work.backend.runtime, clean_judge)
     watch = Watch(descriptors[0], State.now(), work.limits.too_much, process)
     while (text := frames.receive(judge)) is not None:
         question = crossing.read_question(text)
@@ -167,7 +167,7 @@ def _watched(question: Question, work: Work, watch: Watch, descriptors: Descript
 def _left(allowed: int, threads: frozenset[int], watch: Watch) -> list[Failure]:
     """Processes and threads that the case started and did not end, and copies of this process, however they ended."""
     found = []
-    processes = leaks.left(leaks.children, frozenset({watch.stranger}), allowed)
+    processes = leaks.left(leaks.children, frozenset({watch.clean}), allowed)
     if processes:
         found.append(Failure("leak", f"left child processes running: {len(processes)}, expected {allowed}"))
     if watch.copied:

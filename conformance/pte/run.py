@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from npu_assay.conformance.common.confined import Work, confined
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.isolation.limits import LIMITS, Limits
+from npu_assay.conformance.isolation.confined import Work, confined
+from npu_assay.conformance.pte.asked import Request
 from npu_assay.conformance.pte.values import Output, decode, saved
 from npu_assay.files import replacing
-
-
-@dataclass(frozen=True)
-class Request:
-    """What `assay run` was asked for. inputs: files of arrays; seed: of random inputs, None for none.
-
-    force: write over a file that is there. backends: specs of those whose delegates run, besides the installed ones.
-    """
-
-    model: Path
-    inputs: tuple[Path, ...]
-    method: str
-    seed: int | None
-    out: Path | None
-    force: bool = False
-    backends: tuple[str, ...] = ()
-    limits: Limits = LIMITS
 
 
 def run(request: Request) -> list[Output]:

@@ -4,39 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final
 
-from npu_assay.conformance.common.confined import Work, confined
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.shapes import check_shape
+from npu_assay.conformance.isolation.confined import Work, confined
 from npu_assay.conformance.isolation.limits import Limits
-
-Summary = dict[str, Any]
-
-_CALLS: Final = [{"operator": str, "calls": int}]
-_METHOD: Final = {
-    "name": str,
-    "inputs": [str],
-    "outputs": [str],
-    "instructions": int,
-    "operators": _CALLS,
-    "delegates": [{"backend": str, "bytes": int, "calls": int, "compile_specs": [str], "operators": (_CALLS, None)}],
-    "memory": {
-        "arenas": [{"id": int, "bytes": int}],
-        "arena_bytes": int,
-        "planned_tensors": int,
-        "bytes_without_reuse": int,
-        "reuse_ratio": (float, None),
-    },
-}
-SUMMARY: Final = {
-    "file": str,
-    "bytes": int,
-    "flatbuffer_bytes": int,
-    "segments": [{"content": str, "bytes": int}],
-    "methods": [_METHOD],
-}
-"""What a summary holds, as `check_shape` takes it."""
+from npu_assay.conformance.pte.asked import SUMMARY, Summary
 
 
 def summary_of(path: Path, backends: tuple[str, ...], limits: Limits) -> Summary:

@@ -15,9 +15,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from npu_assay.conformance.record.folder import PackageError
-from npu_assay.conformance.record.names import FILES, JOURNAL
-from npu_assay.conformance.record.read import LIMITS, Contents
+from npu_assay.conformance.record.names import FILES, JOURNAL, LIMITS, Contents, PackageError
 
 TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows
 MEMBERS = tuple(name for name in FILES if name != JOURNAL)

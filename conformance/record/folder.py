@@ -12,15 +12,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.certificate import Certificate, certificate_text
-from npu_assay.conformance.record.names import CERTIFICATE, FUZZ_JOURNAL, JOURNAL, REPORTS
+from npu_assay.conformance.record.names import CERTIFICATE, FUZZ_JOURNAL, JOURNAL, REPORTS, PackageError
 from npu_assay.conformance.record.results import CaseResult, to_line
 from npu_assay.files import replacing, write_synced
-
-
-class PackageError(UsageError):
-    """A folder or an archive that cannot be written or read at all."""
 
 
 def refuse_foreign(folder: Path) -> None:

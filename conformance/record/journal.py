@@ -16,8 +16,8 @@ from pathlib import Path
 from weakref import WeakSet
 
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.record.folder import PackageError, refuse_foreign, writing
-from npu_assay.conformance.record.names import CERTIFICATE, FILES, FUZZ_JOURNAL, JOURNAL
+from npu_assay.conformance.record.folder import refuse_foreign, writing
+from npu_assay.conformance.record.names import CERTIFICATE, FILES, FUZZ_JOURNAL, JOURNAL, PackageError
 from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, to_line
 from npu_assay.conformance.verify.result import result_problem
 

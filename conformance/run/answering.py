@@ -20,7 +20,7 @@ from npu_assay.conformance.programs.build import materialise, model_inputs
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.programs.seeds import redrawn
 from npu_assay.conformance.record.results import Failure
-from npu_assay.conformance.run.checked_runtime import Watched, same
+from npu_assay.conformance.run.checked_runtime import CheckedRuntime, same
 from npu_assay.conformance.run.outline import outline
 from npu_assay.conformance.run.partitioning import Recorder, prepared
 from npu_assay.conformance.run.question import Answer, Handed, Question
@@ -197,7 +197,7 @@ class _Device:
     keeps: bool = False
 
     def __post_init__(self) -> None:
-        self.runtime = Watched(self.work.backend.runtime, self._handed)
+        self.runtime = CheckedRuntime(self.work.backend.runtime, self._handed)
         self.runtimes = {delegate.backend_id: self.runtime for delegate in delegates(self.lowered)}
 
     @property

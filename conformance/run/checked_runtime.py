@@ -28,7 +28,7 @@ class _Loaded:
 
 
 @dataclass
-class Watched:
+class CheckedRuntime:
     """A runtime that is not trusted: notes when it changes its inputs, and tells what it was given and answered."""
 
     inner: Runtime

@@ -10,8 +10,8 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
-from npu_assay.conformance.backend.provenance import differences, made_with
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.record.provenance import differences, made_with
 from npu_assay.conformance.run.cluster_worker import dismiss_all
 from npu_assay.conformance.run.execution import Job, Pool
 

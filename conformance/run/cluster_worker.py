@@ -1,9 +1,7 @@
-"""A process that runs cases for a worker of a cluster, with the same isolation as on one machine.
+"""Cases for a worker of a cluster, in a process of its own, with the same isolation as on one machine.
 
 A cluster's worker has threads and open connections that a fork would copy, and modules that it loaded long ago. So the
-worker starts this program, which loads suite and backend as they are now, says what it found, and runs what it is
-given: `python -m npu_assay.conformance.run.cluster_worker`, one line of JSON in, one out. It ends with whoever started
-it.
+worker starts `cluster_process`, which loads suite and backend as they are now.
 """
 
 from __future__ import annotations
@@ -20,17 +18,17 @@ from typing import Any
 from npu_assay.conformance.common.errors import UsageError
 
 
-class DeputyError(RuntimeError):
+class WorkerProcessError(RuntimeError):
     """The process ended without an answer."""
 
 
-class Deputy:
+class WorkerProcess:
     """The process, as the worker sees it. Raises UsageError when it cannot run this job's cases as they should be."""
 
     def __init__(self, job: Mapping[str, Any]) -> None:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "npu_assay.conformance.run.cluster_worker"],
+            [sys.executable, "-P", "-m", "npu_assay.conformance.run.cluster_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -45,7 +43,7 @@ class Deputy:
             raise
 
     def run(self, ids: Sequence[str]) -> list[str]:
-        """The lines of these cases' results. Raises DeputyError when the process ends."""
+        """The lines of these cases' results. Raises WorkerProcessError when the process ends."""
         lines = self._ask(list(ids))
         return [str(line) for line in lines]
 
@@ -67,9 +65,11 @@ class Deputy:
             stdin.flush()
             line = stdout.readline()
         except OSError as error:
-            raise DeputyError(str(error)) from error
+            raise WorkerProcessError(str(error)) from error
         if not line:
-            raise DeputyError(f"the process that runs cases for a worker ended (exit code {self._process.wait()})")
+            raise WorkerProcessError(
+                f"the process that runs cases for a worker ended (exit code {self._process.wait()})"
+            )
         answer = json.loads(line)
         if "refused" in answer:
             raise UsageError(answer["refused"])
@@ -79,7 +79,7 @@ class Deputy:
 # ------------------------------------------------------------------------------------ in a worker
 
 _LOCK = threading.Lock()
-_KEPT: dict[int, tuple[str, Deputy]] = {}  # by the worker's threads, each with what it was started for
+_KEPT: dict[int, tuple[str, WorkerProcess]] = {}  # by the worker's threads, each with what it was started for
 
 
 def run_lines(job: Mapping[str, Any], ids: Sequence[str]) -> list[str]:
@@ -87,92 +87,46 @@ def run_lines(job: Mapping[str, Any], ids: Sequence[str]) -> list[str]:
 
     A process that is ended from outside is replaced once; cases cannot end it, they run in processes of their own.
     """
-    deputy = _own(job)
+    process = _own(job)
     try:
-        return deputy.run(ids)
-    except DeputyError:
-        dismiss(deputy)
-    deputy = _own(job)
+        return process.run(ids)
+    except WorkerProcessError:
+        dismiss(process)
+    process = _own(job)
     try:
-        return deputy.run(ids)
-    except DeputyError:
-        dismiss(deputy)
+        return process.run(ids)
+    except WorkerProcessError:
+        dismiss(process)
         raise
 
 
-def _own(job: Mapping[str, Any]) -> Deputy:
+def _own(job: Mapping[str, Any]) -> WorkerProcess:
     key, thread = json.dumps(job, sort_keys=True), threading.get_ident()
-    known, deputy = _KEPT.get(thread, ("", None))
-    if deputy is not None and known == key:
-        return deputy
-    if deputy is not None:
-        dismiss(deputy)
-    deputy = Deputy(job)
+    known, process = _KEPT.get(thread, ("", None))
+    if process is not None and known == key:
+        return process
+    if process is not None:
+        dismiss(process)
+    process = WorkerProcess(job)
     with _LOCK:
-        _KEPT[thread] = key, deputy
-    return deputy
+        _KEPT[thread] = key, process
+    return process
 
 
-def dismiss(deputy: Deputy) -> None:
+def dismiss(process: WorkerProcess) -> None:
     """End a process."""
     with _LOCK:
-        for thread in [thread for thread, (_, kept) in _KEPT.items() if kept is deputy]:
+        for thread in [thread for thread, (_, kept) in _KEPT.items() if kept is process]:
             del _KEPT[thread]
-    deputy.close()
+    process.close()
 
 
 def dismiss_all() -> None:
     """End the processes of this worker: the run is over."""
-    for _, deputy in list(_KEPT.values()):
-        dismiss(deputy)
-
-
-# ------------------------------------------------------------------------------------ in the process
-
-
-def main() -> None:
-    """Answer until nobody asks any more."""
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-    def answer(data: Mapping[str, Any]) -> None:
-        out.write(json.dumps(data) + "\n")
-        out.flush()
-
-    from npu_assay.conformance.table import TableError
-
-    try:
-        _serve(json.loads(sys.stdin.readline()), answer)
-    except (UsageError, TableError) as error:
-        answer({"refused": str(error)})
-
-
-def _serve(data: Mapping[str, Any], answer: Any) -> None:
-    from npu_assay.conformance.backend.environment import environment, suite_sources
-    from npu_assay.conformance.backend.provenance import differences, statement
-    from npu_assay.conformance.isolation.crew import Crew
-    from npu_assay.conformance.isolation.limits import Limits
-    from npu_assay.conformance.isolation.nursery import Subject
-    from npu_assay.conformance.record.results import to_line
-    from npu_assay.conformance.run.execution import Job, known_cases
-    from npu_assay.conformance.table import held, load_table
-
-    job = Job(data["backend"], data["table"], tuple(data["tools"]), Limits(**data["limits"]), seed=data["seed"])
-    subject = Subject(job.backend, job.tools, job.limits)
-    with held(job.table), Crew(subject, job.table) as crew:
-        found = statement(crew.about, load_table(job.table), suite_sources(), environment())
-        if data["made"] and (wrong := differences(found, dict(data["made"]))):
-            raise UsageError(f"a worker is not as the machine that started the run: {wrong}")
-        answer({"lines": []})
-        case = known_cases(job.table, job.seed).case
-        for line in sys.stdin:
-            answer({"lines": [to_line(result) for result in crew.run_named(json.loads(line), case, 1)]})
+    for _, process in list(_KEPT.values()):
+        dismiss(process)
 
 
 def as_data(job: Any) -> dict[str, Any]:
     """A Job in JSON."""
     return {**asdict(job), "tools": list(job.tools), "made": dict(job.made)}
-
-
-if __name__ == "__main__":
-    main()

@@ -19,12 +19,12 @@ import torch
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.fuzz.programs import Known
-from npu_assay.conformance.isolation.crew import Crew
+from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
-from npu_assay.conformance.isolation.nursery import Subject
+from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import CaseResult, from_line
-from npu_assay.conformance.run.cluster_worker import DeputyError, as_data, run_lines
+from npu_assay.conformance.run.cluster_worker import WorkerProcessError, as_data, run_lines
 from npu_assay.conformance.run.one_case import failed, run_case
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Table, load_table
@@ -105,8 +105,8 @@ def run_all(job: Job, ids: Sequence[str], workers: int, pool: Pool | None = None
     fails, and the others go on. Raises UsageError when no process starts.
     """
     if pool is None:
-        with Crew(Subject(job.backend, job.tools, job.limits), job.table) as crew:
-            yield from crew.run_named(ids, known_cases(job.table, job.seed).case, workers)
+        with ProcessPool(Subject(job.backend, job.tools, job.limits), job.table) as processes:
+            yield from processes.run_named(ids, known_cases(job.table, job.seed).case, workers)
         return
     with pool.open(job) as executor:
         yield from run_on(executor, pool, job, ids)
@@ -143,7 +143,7 @@ def _results(future: Future[list[str]], chunk: Chunk) -> list[CaseResult]:
         results = [from_line(line) for line in future.result()]
     except (BrokenExecutor, CancelledError) as error:
         raise UsageError(f"the workers are gone ({type(error).__name__}); --resume goes on with others") from error
-    except (DeputyError, ImportError) as error:
+    except (WorkerProcessError, ImportError) as error:
         raise UsageError(f"a worker cannot run cases: {error}; --resume goes on with others") from error
     if sorted(result.case for result in results) != sorted(chunk):
         raise UsageError(f"a worker answered {len(results)} cases, not the {len(chunk)} that it was given")

@@ -13,30 +13,30 @@ from typing import Protocol
 from npu_assay import __version__
 from npu_assay.conformance.backend.environment import environment, suite_sources
 from npu_assay.conformance.backend.info import About
-from npu_assay.conformance.backend.offering import offers
 from npu_assay.conformance.backend.outside import check_apart
-from npu_assay.conformance.backend.provenance import Statement, made_with, statement
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.fuzz.record import Record
 from npu_assay.conformance.fuzz.shrink import Run
 from npu_assay.conformance.fuzz.stream import fuzz
-from npu_assay.conformance.isolation.crew import Crew
+from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
-from npu_assay.conformance.isolation.nursery import Subject
+from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.judge.agreements import Agreements
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.programs.preserved import check_preserved
 from npu_assay.conformance.record.certificate import PATH, SCHEMA, Certificate, Fuzz, Selection, conclude
 from npu_assay.conformance.record.folder import results_text, sha256, write_package
 from npu_assay.conformance.record.journal import Identity, journal
 from npu_assay.conformance.record.names import RESULTS, TABLE
+from npu_assay.conformance.record.provenance import Statement, made_with, statement
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
 from npu_assay.conformance.run.execution import Job, Pool, known_cases, run_on
+from npu_assay.conformance.run.offering import offers
 from npu_assay.conformance.run.selection import SelectionError, all_cases
 from npu_assay.conformance.table import Table, held, load_table
+from npu_assay.conformance.table.preserved import check_preserved
 
 DISTRIBUTION = "npu-assay"
 
@@ -80,20 +80,20 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     with ExitStack() as stack:
         if request.table is not None:  # before a process is forked that reads it
             stack.enter_context(held(request.table))
-        crew = stack.enter_context(Crew(_subject(request)))
-        known = crew.about
+        processes = stack.enter_context(ProcessPool(_subject(request)))
+        known = processes.about
         check_apart(known.sources)
         path = request.table or known.table
         if request.offer:
             path = stack.enter_context(offers(load_table(path)))
-        crew.judge_by(path)
+        processes.judge_by(path)
         table_file = stack.enter_context(held(path))
         table = load_table(path)
         check_preserved(table)
         cases = _cases(request.selection, table)
         made = _Made(request, known, table, suite_sources(), environment())
         agreements = _agreements(made)
-        run = _runner(crew, made, path, stack, agreements.known)
+        run = _runner(processes, made, path, stack, agreements.known)
         written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume))
         results = list(written.finished)
         rest = _without(cases, results)
@@ -126,12 +126,12 @@ def _agreements(made: _Made) -> Agreements:
     return Agreements(None if seed else f"{table.name}@{table.version}", {"table": table.sha256, **made_with()})
 
 
-def _runner(crew: Crew, made: _Made, table: str, stack: ExitStack, agreed: frozenset[str]) -> Run:
+def _runner(processes: ProcessPool, made: _Made, table: str, stack: ExitStack, agreed: frozenset[str]) -> Run:
     """What runs cases: the processes of this machine, or workers elsewhere that are made with the same."""
     request, pool = made.request, made.request.pool
     if pool is None:
-        return lambda names: crew.run_named(names, _known(request, table).case, request.workers, agreed)
-    crew.close()
+        return lambda names: processes.run_named(names, _known(request, table).case, request.workers, agreed)
+    processes.close()
     expected = tuple(sorted(made.statement.items()))
     run, seed = secrets.token_hex(8), request.selection.seed
     job = Job(request.backend, table, request.tools, request.limits, expected, run, seed)

@@ -16,9 +16,17 @@ from typing import Any
 
 from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.record.certificate import SCHEMA, Certificate
-from npu_assay.conformance.record.folder import PackageError, check_target, writing
-from npu_assay.conformance.record.names import ATTESTATION, CERTIFICATE, FUZZ, RESULTS, TABLE
-from npu_assay.conformance.record.read import LIMITS, Contents
+from npu_assay.conformance.record.folder import check_target, writing
+from npu_assay.conformance.record.names import (
+    ATTESTATION,
+    CERTIFICATE,
+    FUZZ,
+    LIMITS,
+    RESULTS,
+    TABLE,
+    Contents,
+    PackageError,
+)
 from npu_assay.conformance.verify.dsse import Envelope, EnvelopeError, envelope_text, read_envelope
 from npu_assay.conformance.verify.signing import Signer, Verifier
 from npu_assay.files import write_whole

@@ -21,16 +21,15 @@ from npu_assay.conformance.backend.environment import environment
 from npu_assay.conformance.backend.info import About
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.fuzz.names import FIRST, is_program
-from npu_assay.conformance.isolation.crew import Crew
+from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
-from npu_assay.conformance.isolation.nursery import Subject
-from npu_assay.conformance.programs.preserved import check_preserved
+from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.record.certificate import Certificate
-from npu_assay.conformance.record.names import FUZZ, RESULTS, TABLE
-from npu_assay.conformance.record.read import Contents
+from npu_assay.conformance.record.names import FUZZ, RESULTS, TABLE, Contents
 from npu_assay.conformance.record.results import CaseResult, read_results
 from npu_assay.conformance.run.execution import Job, run_all
 from npu_assay.conformance.table import held, load_table, table_bytes
+from npu_assay.conformance.table.preserved import check_preserved
 from npu_assay.conformance.verify.rerun_compare import difference, verdict_difference
 from npu_assay.conformance.verify.rerun_sources import file_problems
 
@@ -180,8 +179,8 @@ def _recorded(contents: Contents) -> dict[str, CaseResult]:
 def _about(job: Job, named_there: bool) -> About:
     """What the process that has loaded the backend says of it."""
     try:
-        with Crew(Subject(job.backend, job.tools, job.limits), job.table) as crew:
-            return crew.about
+        with ProcessPool(Subject(job.backend, job.tools, job.limits), job.table) as processes:
+            return processes.about
     except UsageError as error:
         where = "; the certificate names this backend, --backend names another" if named_there else ""
         raise UsageError(f"{error}{where}") from error

@@ -12,8 +12,7 @@ from npu_assay import __version__
 from npu_assay.conformance.backend.environment import digest_of, environment, suite_sources
 from npu_assay.conformance.record.certificate import Certificate
 from npu_assay.conformance.record.folder import check_target, writing
-from npu_assay.conformance.record.names import CERTIFICATE
-from npu_assay.conformance.record.read import Contents
+from npu_assay.conformance.record.names import CERTIFICATE, Contents
 from npu_assay.conformance.verify.rerun import Rerun
 from npu_assay.files import write_whole
 

@@ -27,9 +27,18 @@ from npu_assay.conformance.record.certificate import (
     conclude,
     read_certificate,
 )
-from npu_assay.conformance.record.folder import PackageError, sha256
-from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, JOURNAL, REPORTS, RESULTS, TABLE
-from npu_assay.conformance.record.read import Contents, read_contents
+from npu_assay.conformance.record.folder import sha256
+from npu_assay.conformance.record.names import (
+    CERTIFICATE,
+    FUZZ,
+    JOURNAL,
+    REPORTS,
+    RESULTS,
+    TABLE,
+    Contents,
+    PackageError,
+)
+from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult, ResultError, read_line
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import FOLDER, Table, TableBombError, TableError, read_table

@@ -11,7 +11,7 @@ from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec
 
-from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
+from npu_assay.partitioners.exir.backend.partition_result import DELEGATION_TAG
 
 
 def placeholders(program: ExportedProgram) -> Iterator[tuple[fx.Node, InputSpec]]:

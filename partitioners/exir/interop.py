@@ -17,8 +17,8 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.exported_program import ModuleCallEntry
 
-from npu_assay.partitioners.exir.backend import BackendDetails, PreprocessResult
-from npu_assay.partitioners.exir.backend.partitioner import PartitionResult
+from npu_assay.partitioners.exir.backend.backend_details import BackendDetails, PreprocessResult
+from npu_assay.partitioners.exir.backend.partition_result import PartitionResult
 from npu_assay.partitioners.exir.errors import BackendError, ExirError
 from npu_assay.partitioners.exir.lowered import LoweredBackendModule
 from npu_assay.partitioners.exir.ops import EdgeOp, target_name

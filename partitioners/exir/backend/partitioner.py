@@ -4,37 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 import torch
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir.backend.backend_details import enforcedmethod
-from npu_assay.partitioners.exir.backend.compile_spec_schema import CompileSpec
+from npu_assay.partitioners.exir.backend.partition_result import DELEGATION_TAG, DelegationSpec, PartitionResult
 
-DELEGATION_TAG = "delegation_tag"
-"""The key in `node.meta` under which a partitioner writes a node's tag."""
-
-
-class DelegationSpec(NamedTuple):
-    """Which backend compiles a partition, and with what."""
-
-    backend_id: str
-    compile_specs: list[CompileSpec]
-
-
-@dataclass
-class PartitionResult:
-    """What a partitioner returns.
-
-    tagged_exported_program: the program it got, with `meta["delegation_tag"]` set on the nodes it wants delegated.
-    partition_tags: the meaning of every tag used.
-    """
-
-    tagged_exported_program: ExportedProgram
-    partition_tags: dict[str, DelegationSpec]
+__all__ = ["DELEGATION_TAG", "DelegationSpec", "PartitionResult", "Partitioner"]
 
 
 class Partitioner(ABC):

@@ -25,7 +25,7 @@ DIGEST, REFUSED = "digest", "refused"
 
 
 @dataclass
-class Stranger:
+class CleanProcess:
     """The judge's end. `dead`: it answers no more, and another can only be forked with another runner."""
 
     _socket: socket.socket

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npu_assay.conformance.record.archive import MEMBERS, archive_bytes
-from npu_assay.conformance.record.folder import PackageError, check_target, writing
+from npu_assay.conformance.record.folder import check_target, writing
+from npu_assay.conformance.record.names import PackageError
 from npu_assay.conformance.record.read import read_folder
 from npu_assay.conformance.verify.verification import Verification, verify_contents
 from npu_assay.files import write_whole

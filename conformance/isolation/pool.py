@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 
 from npu_assay.conformance.backend.info import About
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.isolation import judge, nursery, origin
+from npu_assay.conformance.isolation import forkserver, judge, origin
 from npu_assay.conformance.isolation.forking import fork
+from npu_assay.conformance.isolation.forkserver import ASK, ENDED, ENDS, KILL, LOADED, READY, REFUSED, RUN, Subject
 from npu_assay.conformance.isolation.frames import LAST, STAGE
 from npu_assay.conformance.isolation.judge import Bench
 from npu_assay.conformance.isolation.leaks import GRACE
 from npu_assay.conformance.isolation.limits import MEBI, Limits, end, is_stopped, resident
-from npu_assay.conformance.isolation.nursery import ASK, ENDED, ENDS, KILL, LOADED, READY, REFUSED, RUN, Subject
 from npu_assay.conformance.isolation.privileges import hide_memory
 from npu_assay.conformance.isolation.runner import take
 from npu_assay.conformance.isolation.usage import taken
@@ -34,7 +34,7 @@ from npu_assay.conformance.table import load_table
 CHUNK = 16  # cases that a runner has waiting, so that it never waits itself
 LOOK = 0.2  # seconds between two looks at clocks and memory
 SPARE = 16  # open files that runners leave for the rest of the run, which writes reports
-BEAT = 1.0  # seconds between two questions to the nursery when nothing else is new
+BEAT = 1.0  # seconds between two questions to the forkserver when nothing else is new
 SILENCE = 60.0  # seconds without its answer; one that is stopped is noticed at once
 LOADING = 600.0  # seconds that a backend may take to load
 
@@ -48,10 +48,10 @@ class Task:
 
 
 @dataclass
-class Hand:
+class Worker:
     """A runner and its judge as the run sees them. given: their cases, the first of which is running since `since`.
 
-    process, judge: their ids, 0 before the nursery has told the runner's.
+    process, judge: their ids, 0 before the forkserver has told the runner's.
     """
 
     wire: Wire
@@ -111,8 +111,8 @@ class Hand:
                 time.sleep(0.002)
 
 
-class Crew:
-    """A nursery, the runners that it forks, and a judge for each of them, for the cases of one backend and table.
+class ProcessPool:
+    """A forkserver, the runners that it forks, and a judge for each of them, for the cases of one backend and table.
 
     table: name or path, None for the backend's own. `about` tells what the backend says of itself. Raises UsageError
     when it cannot be loaded.
@@ -121,13 +121,13 @@ class Crew:
     def __init__(self, subject: Subject, table: str | None = None) -> None:
         self._subject = subject
         self._named = table
-        self._hands: list[Hand] = []
+        self._workers: list[Worker] = []
         hide_memory()
         self._start()
 
     def _start(self) -> None:
         self._kept, self._wire = origin.start(self._subject)
-        self._nursery = self._asked = self._answered = 0
+        self._forkserver = self._asked = self._answered = 0
         self._since = time.monotonic()  # the last question
         self.about = self._introduction()
 
@@ -135,7 +135,7 @@ class Crew:
         """From now on the cases are those of this table, by name or path, whatever the backend's own is."""
         self._named = table
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> ProcessPool:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -143,9 +143,9 @@ class Crew:
 
     def close(self) -> None:
         """End all processes."""
-        for hand in self._hands:
-            hand.close()
-        self._hands.clear()
+        for worker in self._workers:
+            worker.close()
+        self._workers.clear()
         self._end_nursery()
 
     def _end_nursery(self) -> int:
@@ -157,11 +157,11 @@ class Crew:
         ready, _, _ = select.select([self._wire.socket], [], [], LOADING)
         messages = self._wire.messages() if ready else []
         if messages and LOADED in messages[0]:
-            self._nursery = messages[0]["process"]
+            self._forkserver = messages[0]["process"]
             return About(**messages[0][LOADED])
         code = self._end_nursery()
         if messages and REFUSED in messages[0]:
-            raise nursery.refusal(messages[0])
+            raise forkserver.refusal(messages[0])
         how = _cause(code) if ready else f"no end in {LOADING:g} s"
         raise UsageError(f"backend {self._subject.backend!r}: loading it ends its process ({how})")
 
@@ -180,14 +180,14 @@ class Crew:
 
     # -------------------------------------------------------------------------------- for _Run
 
-    def hire(self) -> Hand:
-        """A new runner, which begins as soon as the nursery has forked it, and its judge, forked from here.
+    def hire(self) -> Worker:
+        """A new runner, which begins as soon as the forkserver has forked it, and its judge, forked from here.
 
         Raises UsageError when this process cannot open so many files.
         """
         files, ends = list[int](), list[socket.socket]()
         try:
-            files = nursery.files()
+            files = forkserver.files()
             for _ in range(1 + ENDS):
                 ends += socket.socketpair()
             if 0 <= _most_files() < max(each.fileno() for each in ends) + SPARE:  # the system gives the lowest number
@@ -197,87 +197,87 @@ class Crew:
                 opened.close()
             for file in files:
                 os.close(file)
-            raise _too_many(len(self._hands), str(error.strerror)) from error
+            raise _too_many(len(self._workers), str(error.strerror)) from error
         ours, orders, asking, asked, showing, shown = ends
-        hand = Hand(Wire(ours), files)
-        hand.judge = fork(lambda: judge.serve(orders, asking, showing, files[0], self._bench))
+        worker = Worker(Wire(ours), files)
+        worker.judge = fork(lambda: judge.serve(orders, asking, showing, files[0], self._bench))
         self._wire.send({RUN: True}, [asked.fileno(), shown.fileno(), *files])
         for theirs in ends[1:]:
             theirs.close()
-        self._hands.append(hand)
-        return hand
+        self._workers.append(worker)
+        return worker
 
-    def kill(self, hand: Hand) -> None:
+    def kill(self, worker: Worker) -> None:
         """Have a runner ended."""
-        self._wire.send({KILL: hand.process})
+        self._wire.send({KILL: worker.process})
 
-    def dismiss(self, hand: Hand) -> None:
+    def dismiss(self, worker: Worker) -> None:
         """Forget a runner that has ended."""
-        hand.close()
-        self._hands.remove(hand)
+        worker.close()
+        self._workers.remove(worker)
 
-    def news(self) -> list[tuple[Hand, int]]:
+    def news(self) -> list[tuple[Worker, int]]:
         """The runners that have ended since, and how. Raises NurseryDied."""
         found = []
         for message in self._wire.messages():
             if REFUSED in message:
-                raise nursery.refusal(message)
+                raise forkserver.refusal(message)
             if ASK in message:
                 self._answered = message[ASK]
             if READY in message:
-                hand = next(hand for hand in self._hands if not hand.process)
-                hand.process, hand.since = message[READY], time.monotonic()
-                hand.memory = resident(hand.process)
+                worker = next(worker for worker in self._workers if not worker.process)
+                worker.process, worker.since = message[READY], time.monotonic()
+                worker.memory = resident(worker.process)
             if ENDED in message:
-                ended = next((hand for hand in self._hands if hand.process == message[ENDED]), None)
+                ended = next((worker for worker in self._workers if worker.process == message[ENDED]), None)
                 found += [] if ended is None else [(ended, int(message["status"]))]
         return found
 
     def ask(self, now: bool) -> None:
-        """Ask the nursery whether it is there, at once or if it was not asked lately; one question at a time."""
+        """Ask the forkserver whether it is there, at once or if it was not asked lately; one question at a time."""
         if self._asked == self._answered and (now or time.monotonic() - self._since > BEAT):
             self._asked, self._since = self._asked + 1, time.monotonic()
             self._wire.send({ASK: self._asked})
 
     @property
     def next_question(self) -> int:
-        """Its answer will say that the nursery outlived what has happened by now."""
+        """Its answer will say that the forkserver outlived what has happened by now."""
         return self._asked + 1
 
     @property
     def answered(self) -> int:
-        """The last question that the nursery answered."""
+        """The last question that the forkserver answered."""
         return self._answered
 
     @property
     def lost(self) -> str:
-        """What became of the nursery, "" when it is there."""
+        """What became of the forkserver, "" when it is there."""
         if self._wire.closed:
             return "died"
         waited = time.monotonic() - self._since if self._asked > self._answered else 0.0
-        if waited > LOOK and is_stopped(self._nursery):
+        if waited > LOOK and is_stopped(self._forkserver):
             return "was stopped"
         return "no longer answers" if waited > SILENCE else ""
 
     def restart(self) -> None:
-        """Another nursery in place of one that is lost; its runners are lost with it."""
-        for hand in list(self._hands):
-            if hand.process:
-                end(hand.process)
-            self.dismiss(hand)
+        """Another forkserver in place of one that is lost; its runners are lost with it."""
+        for worker in list(self._workers):
+            if worker.process:
+                end(worker.process)
+            self.dismiss(worker)
         self._end_nursery()
         self._start()
 
     def wait(self, seconds: float) -> None:
-        """Until a runner or the nursery says something."""
+        """Until a runner or the forkserver says something."""
         poll = select.poll()  # unlike select, at home with more than 1024 open files
-        for end_of in (self._wire.socket, *(hand.wire.socket for hand in self._hands if not hand.wire.closed)):
+        for end_of in (self._wire.socket, *(worker.wire.socket for worker in self._workers if not worker.wire.closed)):
             poll.register(end_of, select.POLLIN)
         poll.poll(1000 * seconds)
 
     @property
-    def hands(self) -> tuple[Hand, ...]:
-        return tuple(self._hands)
+    def workers(self) -> tuple[Worker, ...]:
+        return tuple(self._workers)
 
     @property
     def limits(self) -> Limits:
@@ -286,7 +286,7 @@ class Crew:
 
 @dataclass
 class _Run:
-    crew: Crew
+    pool: ProcessPool
     names: Sequence[str]
     case: Callable[[str], Case]
     workers: int
@@ -300,23 +300,23 @@ class _Run:
         self.todo = deque(Task(name) for name in self.names)
         while self.todo or self.suspects or self.doubtful or self._running():
             self._hand_out()
-            self.crew.ask(now=bool(self.unsure))
-            self.crew.wait(LOOK)
-            for hand in self.crew.hands:
-                self._answers(hand)
-            for hand, status in self.crew.news():
-                hand.drain(self.crew.limits.seconds)
-                self._answers(hand)
-                yield from self._ended(hand, status)
+            self.pool.ask(now=bool(self.unsure))
+            self.pool.wait(LOOK)
+            for worker in self.pool.workers:
+                self._answers(worker)
+            for worker, status in self.pool.news():
+                worker.drain(self.pool.limits.seconds)
+                self._answers(worker)
+                yield from self._ended(worker, status)
             yield from self._sure()
-            if how := self.crew.lost:
+            if how := self.pool.lost:
                 yield from self._nursery_lost(how)
-            for hand in self.crew.hands:
-                self._check(hand)
+            for worker in self.pool.workers:
+                self._check(worker)
 
     def _running(self) -> bool:
         """Whether some case runs, or has a result that is not sure."""
-        return bool(self.unsure) or any(hand.given for hand in self.crew.hands)
+        return bool(self.unsure) or any(worker.given for worker in self.pool.workers)
 
     # -------------------------------------------------------------------------------- giving
 
@@ -324,106 +324,109 @@ class _Run:
         if self.doubtful:
             self._hand_out_alone()
             return
-        while len(self.crew.hands) < self.workers and (self.suspects or len(self.todo) > self._waiting()):
-            hand = self.crew.hire()
+        while len(self.pool.workers) < self.workers and (self.suspects or len(self.todo) > self._waiting()):
+            worker = self.pool.hire()
             if self.suspects:
-                hand.give([self.suspects.popleft()])
-            self._fill(hand)
-        for hand in self.crew.hands:
-            self._fill(hand)
+                worker.give([self.suspects.popleft()])
+            self._fill(worker)
+        for worker in self.pool.workers:
+            self._fill(worker)
 
     def _waiting(self) -> int:
         """Idle runners."""
-        return sum(not hand.given and not hand.retired for hand in self.crew.hands)
+        return sum(not worker.given and not worker.retired for worker in self.pool.workers)
 
-    def _fill(self, hand: Hand) -> None:
+    def _fill(self, worker: Worker) -> None:
         """Cases for a runner that has few; towards the end so few that all runners end together."""
         wanted = max(1, min(CHUNK, len(self.todo) // (4 * self.workers)))
-        if hand.retired or hand.verdict or hand.wire.closed or 2 * len(hand.given) > wanted or not self.todo:
+        if worker.retired or worker.verdict or worker.wire.closed or 2 * len(worker.given) > wanted or not self.todo:
             return
-        hand.give([self.todo.popleft() for _ in range(min(wanted, len(self.todo)))])
+        worker.give([self.todo.popleft() for _ in range(min(wanted, len(self.todo)))])
 
     def _hand_out_alone(self) -> None:
         if self._running():
             return
-        idle = [hand for hand in self.crew.hands if not hand.retired and not hand.wire.closed]
-        (idle[0] if idle else self.crew.hire()).give([self.doubtful.popleft()])
+        idle = [worker for worker in self.pool.workers if not worker.retired and not worker.wire.closed]
+        (idle[0] if idle else self.pool.hire()).give([self.doubtful.popleft()])
 
     # -------------------------------------------------------------------------------- taking
 
-    def _answers(self, hand: Hand) -> None:
+    def _answers(self, worker: Worker) -> None:
         """Take the results that a runner has sent."""
-        if hand.wire.closed or hand not in self.crew.hands:
+        if worker.wire.closed or worker not in self.pool.workers:
             return
         try:
-            lines = hand.wire.lines()
+            lines = worker.wire.lines()
             for line in lines:
                 result = from_line(line[1:])
-                if not hand.given or result.case != hand.given[0].name:
+                if not worker.given or result.case != worker.given[0].name:
                     raise WireError("the result of another case")
-                task = hand.given.popleft()
-                hand.ran, hand.since, hand.retired = hand.ran + 1, time.monotonic(), line[0] == LAST
-                if hand.retired:
-                    self.crew.kill(hand)
+                task = worker.given.popleft()
+                worker.ran, worker.since, worker.retired = worker.ran + 1, time.monotonic(), line[0] == LAST
+                if worker.retired:
+                    self.pool.kill(worker)
                 result = result if task.fault is None else _with(result, _only_behind(task.fault))
-                self.unsure.append((self.crew.next_question, task, result))
+                self.unsure.append((self.pool.next_question, task, result))
         except (WireError, ResultError):
-            self._end(hand, "crash", "the process wrote to the connection of the suite")
+            self._end(worker, "crash", "the process wrote to the connection of the suite")
 
     def _sure(self) -> Iterator[CaseResult]:
-        """The results that the nursery has outlived: a case that ends it and returns at once is not right."""
-        while self.unsure and self.unsure[0][0] <= self.crew.answered:
+        """The results that the forkserver has outlived: a case that ends it and returns at once is not right."""
+        while self.unsure and self.unsure[0][0] <= self.pool.answered:
             yield self.unsure.popleft()[2]
 
-    def _ended(self, hand: Hand, status: int) -> Iterator[CaseResult]:
+    def _ended(self, worker: Worker, status: int) -> Iterator[CaseResult]:
         """A runner's process is gone: the case that it was running is to blame, the ones behind it are not."""
-        check, message = hand.verdict or ("crash", f"{hand.stage}: the process died ({_cause(status)}){_last(hand)}")
-        given = list(hand.given)
-        if hand.retired or not given:
+        check, message = worker.verdict or (
+            "crash",
+            f"{worker.stage}: the process died ({_cause(status)}){_last(worker)}",
+        )
+        given = list(worker.given)
+        if worker.retired or not given:
             self.todo.extendleft(reversed(given))
         else:
             self.todo.extendleft(reversed(given[1:]))
-            if hand.ran and not hand.verdict:
+            if worker.ran and not worker.verdict:
                 self.suspects.append(replace(given[0], fault=(check, message)))
             else:
                 yield failed(self.case(given[0].name), check, message)
-        self.crew.dismiss(hand)
+        self.pool.dismiss(worker)
 
     def _nursery_lost(self, how: str) -> Iterator[CaseResult]:
         """Some case ended or stopped the process that forks runners. Which one, shows when each runs alone."""
         suspects = [task for _, task, _ in self.unsure]
-        suspects += [hand.given[0] for hand in self.crew.hands if hand.given]
-        rest = [task for hand in self.crew.hands for task in list(hand.given)[1:]]
+        suspects += [worker.given[0] for worker in self.pool.workers if worker.given]
+        rest = [task for worker in self.pool.workers for task in list(worker.given)[1:]]
         self.unsure.clear()
         self.todo.extendleft(reversed(rest))
-        self.crew.restart()
+        self.pool.restart()
         if len(suspects) == 1:
             yield failed(self.case(suspects[0].name), "crash", f"the process from which all cases start {how}")
         else:
             self.doubtful.extend(suspects)
 
-    def _check(self, hand: Hand) -> None:
+    def _check(self, worker: Worker) -> None:
         """End a runner whose case takes too long or too much memory."""
-        limits = self.crew.limits
-        if not hand.given or not hand.process or hand.verdict or hand.retired:
+        limits = self.pool.limits
+        if not worker.given or not worker.process or worker.verdict or worker.retired:
             return
-        if hand.wire.closed:
-            self._unjudged(hand)
+        if worker.wire.closed:
+            self._unjudged(worker)
             return
-        if time.monotonic() - hand.since > limits.seconds:
-            self._end(hand, "hang", f"{hand.stage}: {limits.too_long}")
-        elif hand.takes_more(limits.mebibytes * MEBI + hand.memory):
-            self._end(hand, "memory", f"{hand.stage}: {limits.too_much}")
+        if time.monotonic() - worker.since > limits.seconds:
+            self._end(worker, "hang", f"{worker.stage}: {limits.too_long}")
+        elif worker.takes_more(limits.mebibytes * MEBI + worker.memory):
+            self._end(worker, "memory", f"{worker.stage}: {limits.too_much}")
 
-    def _unjudged(self, hand: Hand) -> None:
-        """The judge has ended: because the runner has, which the nursery will say, or the runner has ended it."""
-        hand.alone = hand.alone or time.monotonic()
-        if time.monotonic() - hand.alone > GRACE:
-            self._end(hand, "crash", f"{hand.stage}: the process that judges the case died")
+    def _unjudged(self, worker: Worker) -> None:
+        """The judge has ended: because the runner has, which the forkserver will say, or the runner has ended it."""
+        worker.alone = worker.alone or time.monotonic()
+        if time.monotonic() - worker.alone > GRACE:
+            self._end(worker, "crash", f"{worker.stage}: the process that judges the case died")
 
-    def _end(self, hand: Hand, check: str, message: str) -> None:
-        hand.verdict = check, message
-        self.crew.kill(hand)
+    def _end(self, worker: Worker, check: str, message: str) -> None:
+        worker.verdict = check, message
+        self.pool.kill(worker)
 
 
 def _most_files() -> int:
@@ -436,8 +439,8 @@ def _too_many(workers: int, found: str) -> UsageError:
     """What to say when there are no more files for a runner besides so many."""
     advice = f"raise it, or take at most {workers} with -n" if workers else "raise it"
     return UsageError(
-        f"cannot start process {workers + 1} for cases: {found}; each needs {1 + nursery.FILES} of them and the rest "
-        f"of the run {SPARE}, and the limit is {_most_files()} in all (ulimit -n): {advice}"
+        f"cannot start process {workers + 1} for cases: {found}; each needs {1 + forkserver.FILES} of them and the "
+        f"rest of the run {SPARE}, and the limit is {_most_files()} in all (ulimit -n): {advice}"
     )
 
 
@@ -450,9 +453,9 @@ def _cause(code: int) -> str:
         return f"signal {-code}"
 
 
-def _last(hand: Hand) -> str:
+def _last(worker: Worker) -> str:
     """What a process that died wrote to stderr."""
-    text = take(hand.files[2])
+    text = take(worker.files[2])
     return f", after writing {text!r}" if text else ""
 
 

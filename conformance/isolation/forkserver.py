@@ -33,7 +33,7 @@ from npu_assay.conformance.isolation.privileges import give_up_capabilities
 from npu_assay.conformance.isolation.wire import Wire
 
 RUN, READY, KILL, ENDED, LOADED, REFUSED = "run", "ready", "kill", "ended", "loaded", "refused"
-ASK = "ask"  # a number, which comes back: the nursery was there after it had been sent
+ASK = "ask"  # a number, which comes back: the forkserver was there after it had been sent
 ENDS = 2  # of connections to its judge that go to a runner: its own, and that of the process beside it
 FILES = 3  # that go with them
 
@@ -48,12 +48,12 @@ class Subject:
 
 
 def serve(end: socket.socket, subject: Subject) -> None:
-    """Be the nursery, for who has the other end."""
-    _Nursery(Wire(end), subject).serve()
+    """Be the forkserver, for who has the other end."""
+    _Forkserver(Wire(end), subject).serve()
 
 
 @dataclass
-class _Nursery:
+class _Forkserver:
     wire: Wire
     subject: Subject
     process: int = field(default_factory=os.getpid)
@@ -122,8 +122,8 @@ class _Nursery:
             def action() -> None:
                 signal.set_wakeup_fd(-1)
                 ours.close()
-                judge, strangers_judge = (socket.socket(fileno=number) for number in descriptors[:ENDS])
-                runner.serve(judge, strangers_judge, descriptors[ENDS:], work)
+                judge, clean_judge = (socket.socket(fileno=number) for number in descriptors[:ENDS])
+                runner.serve(judge, clean_judge, descriptors[ENDS:], work)
 
             runners.add(started := fork(action))
             for descriptor in descriptors:
@@ -179,6 +179,6 @@ def _file(name: str) -> int:
 
 
 def refusal(message: dict[str, Any]) -> UsageError:
-    """The error that a nursery reported, as the run raises it."""
+    """The error that a forkserver reported, as the run raises it."""
     kind = BackendSpecError if message["type"] == BackendSpecError.__name__ else UsageError
     return kind(message[REFUSED])
