@@ -10,7 +10,7 @@ import pytest
 
 from npu_assay.conformance.backends import load_backend
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.cases.make import SUBJECT, model, use
+from npu_assay.conformance.cases.make import SUBJECT, call, model
 from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.deputy import dismiss_all
 from npu_assay.conformance.execution import Job, Pool, run_all
@@ -111,7 +111,7 @@ ODD = Fill("list", values=tuple(float(code) for code in range(-127, 128, 2)))
 
 def behind_copies(y: Quant, copies: int) -> Case:
     """A delegated abs, then copies that nobody delegates; only the last one is quantised, with `y`."""
-    u = use("aten.abs.default", (1, 128), x=Quant(0.0625), y=Quant(0.0625), fill=ODD)
+    u = call("aten.abs.default", (1, 128), x=Quant(0.0625), y=Quant(0.0625), fill=ODD)
     graph = model(u)
     steps, last = list(graph.steps), Ref(SUBJECT)
     for index in range(copies):
