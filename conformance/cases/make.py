@@ -54,6 +54,37 @@ class Call:
     outputs: int = 1
     dynamic: str | None = None
 
+    @property
+    def x(self) -> Value:
+        """The first operand."""
+        return self.values[0]
+
+    def value(self, name: str) -> Value:
+        """The operand of a name. Raises StopIteration for a name that no operand has."""
+        return next(value for value in self.values if value.name == name)
+
+    def quant(self, name: str) -> Quant:
+        """The quantization of the operand of a name, which has one."""
+        found = self.value(name).quant
+        assert found is not None
+        return found
+
+    def with_x(self, **changes: Any) -> Call:
+        """The same call with changes in `x`: shape, quantization, numbers."""
+        return replace(self, values=(replace(self.x, **changes), *self.values[1:]))
+
+    def with_value(self, name: str, **changes: Any) -> Call:
+        """The same call with changes in one operand."""
+        return replace(self, values=tuple(replace(v, **changes) if v.name == name else v for v in self.values))
+
+    def with_each(self, **changes: Any) -> Call:
+        """The same call with changes in every operand."""
+        return replace(self, values=tuple(replace(value, **changes) for value in self.values))
+
+    def requantized(self, x: Quant | None, y: Quant | None) -> Call:
+        """The same call with another quantization of `x` and of the output."""
+        return replace(self.with_x(quant=x), y=y)
+
 
 # ------------------------------------------------------------------------------------ numbers
 
@@ -150,16 +181,6 @@ def call(
     return Call(op, (activation("x", shape, x, fill), *more), (X, *rest), y, tuple(kwargs.items()), outputs)
 
 
-def filled(u: Call, fill: Fill) -> Call:
-    """The same call with other numbers in `x`."""
-    return replace(u, values=(replace(u.values[0], fill=fill), *u.values[1:]))
-
-
-def requantized(u: Call, x: Quant | None, y: Quant | None) -> Call:
-    """The same call with another quantization of `x` and of the output."""
-    return replace(u, values=(replace(u.values[0], quant=x), *u.values[1:]), y=y)
-
-
 # ------------------------------------------------------------------------------------ contexts
 
 Prefix = Callable[[Call], tuple[tuple[Value, ...], tuple[Step, ...], Ref]]  # values, steps, the subject's operand
@@ -193,7 +214,7 @@ def bare(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
 
 def behind_abs(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
     """Behind an abs, which computes, and takes any layout."""
-    return u.values, (Step("before", "aten.abs.default", (X,), (), u.values[0].quant),), Ref("before")
+    return u.values, (Step("before", "aten.abs.default", (X,), (), u.x.quant),), Ref("before")
 
 
 def behind_neg(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
@@ -256,42 +277,50 @@ def _consumer(op: str, u: Call) -> Step:
 
 # ------------------------------------------------------------------------------------ drafts
 
+Program = Call | Graph
+"""What a draft is about: a model, or a call that stands between a prefix and a suffix."""
 
-def inside(constraint: str, variant: str, graph: Graph) -> CaseDraft:
+
+def _drafted(about: tuple[str, str, str], program: Program, prefix: Prefix, suffix: Suffix, expect: str) -> CaseDraft:
+    """A draft about a model, or about a call between what stands before and after it."""
+    return CaseDraft(*about, model(program, prefix, suffix) if isinstance(program, Call) else program, expect)
+
+
+def inside(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Accepted, some way inside the limit."""
-    return CaseDraft(constraint, "accept", variant, graph)
+    return _drafted((code, "accept", variant), program, prefix, suffix, "accept")
 
 
-def limit(constraint: str, variant: str, graph: Graph) -> CaseDraft:
+def limit(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Accepted, exactly at the limit."""
-    return CaseDraft(constraint, "at_limit", variant, graph)
+    return _drafted((code, "at_limit", variant), program, prefix, suffix, "accept")
 
 
-def outside(constraint: str, variant: str, graph: Graph) -> CaseDraft:
+def outside(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Rejected for this constraint alone: one step past its limit."""
-    return CaseDraft(constraint, "outside", variant, graph, "reject")
+    return _drafted((code, "outside", variant), program, prefix, suffix, "reject")
 
 
-def silent(constraint: str, variant: str, graph: Graph) -> CaseDraft:
+def silent(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """The table does not say: run and reported, but the tag cannot be wrong."""
-    return CaseDraft(constraint, "context", variant, graph, "unspecified")
+    return _drafted((code, "context", variant), program, prefix, suffix, "unspecified")
 
 
-def accepted(variant: str, graph: Graph) -> CaseDraft:
+def accepted(variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Accepted, and about no single constraint."""
-    return CaseDraft(OPERATOR, "accept", variant, graph)
+    return _drafted((OPERATOR, "accept", variant), program, prefix, suffix, "accept")
 
 
-def placed(variant: str, graph: Graph) -> CaseDraft:
+def placed(variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Accepted in this context."""
-    return CaseDraft(OPERATOR, "context", variant, graph)
+    return _drafted((OPERATOR, "context", variant), program, prefix, suffix, "accept")
 
 
-def fused_in(limits: Container[str], variant: str, graph: Graph) -> CaseDraft:
+def fused_in(limits: Container[str], variant: str, program: Program) -> CaseDraft:
     """With an activation between the operator and its quantization: accepted, unless the row promises no such thing."""
-    return outside(UNFUSED, variant, graph) if UNFUSED in limits else placed(variant, graph)
+    return outside(UNFUSED, variant, program) if UNFUSED in limits else placed(variant, program)
 
 
-def valued(variant: str, graph: Graph) -> CaseDraft:
+def valued(variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Accepted; the numbers are the point."""
-    return CaseDraft(OPERATOR, "value", variant, graph)
+    return _drafted((OPERATOR, "value", variant), program, prefix, suffix, "accept")

@@ -26,7 +26,7 @@ from npu_assay.conformance.cases.make import (
 from npu_assay.conformance.cases.pieces.contexts import TWO_SCALES, contexts, float_contexts, used_twice
 from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
 from npu_assay.conformance.cases.pieces.quantization import RESCALED, rescaled
-from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, INTEGERS, opened, retyped, spelled, with_x
+from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, INTEGERS, opened, spelled
 from npu_assay.conformance.cases.pieces.subject import IntegerSubject
 from npu_assay.conformance.cases.pieces.values import FILLS
 from npu_assay.conformance.graph import Fill, Graph
@@ -122,7 +122,7 @@ def _classic(plain: Plain) -> list[CaseDraft]:
         found.append(outside("static_shape", "no_elements", plain.model(plain.none)))
     contexts_ = contexts(u, plain.prefix) if plain.reals else _plain_contexts(u)
     found += [_on_its_reals(plain, draft) for draft in contexts_]
-    found += [valued(name, plain.model(with_x(u, fill=fill))) for name, fill in FILLS]
+    found += [valued(name, plain.model(u.with_x(fill=fill))) for name, fill in FILLS]
     for name, y in RESCALED:
         if _rounds(plain):
             found.append(valued(f"scale_{name}", plain.model(replace(u, y=y))))
@@ -141,8 +141,8 @@ def _on_its_reals(plain: Plain, draft: CaseDraft) -> CaseDraft:
 def _plain_contexts(u: Call) -> Iterator[CaseDraft]:
     """Contexts of an operator whose result is no real number."""
     yield placed("used_twice", used_twice(u))
-    yield limit("quantized", "codes", model(u))
-    yield outside("quantized", "float_model", model(u))
+    yield limit("quantized", "codes", u)
+    yield outside("quantized", "float_model", u)
 
 
 # ------------------------------------------------------------------------------------ floats
@@ -155,13 +155,13 @@ def _on_floats(plain: Plain, precision: str) -> list[CaseDraft]:
     u = plain.call
     found = [accepted("baseline", plain.model(u)), *_others(plain, precision)]
     found += float_contexts(u, precision) if plain.reals else [placed("used_twice", used_twice(u))]
-    found.append(limit("dtype", u.values[0].dtype, plain.model(u)))
-    found.append(outside("dtype", "float64", plain.model(retyped(u, "float64"))))
+    found.append(limit("dtype", u.x.dtype, plain.model(u)))
+    found.append(outside("dtype", "float64", plain.model(u.with_each(dtype="float64"))))
     found.append(limit("static_shape", "known_sizes", plain.model(u)))
     if plain.at is not None:
         found.append(outside("static_shape", "open_axis_0", plain.model(opened(u, (0,)))))
     if plain.none is not None:
         found.append(outside("static_shape", "no_elements", plain.model(plain.none)))
     if plain.at is not None and plain.telling:
-        found.append(valued("telling", plain.model(with_x(u, fill=Fill("list", values=TELLING)))))
+        found.append(valued("telling", plain.model(u.with_x(fill=Fill("list", values=TELLING)))))
     return found

@@ -14,8 +14,8 @@ from npu_assay.conformance.cases.make import (
     CaseDraft,
     X,
     accepted,
+    bare,
     behind_abs,
-    filled,
     label,
     limit,
     model,
@@ -78,11 +78,11 @@ def float_quantize_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
     drafts = [
         *alone(subject, precision, limits),
-        limit("dtype", u.values[0].dtype, model(filled(u, Fill("ramp")))),
-        outside("dtype", "bfloat16", model(replace(u, values=(replace(u.values[0], dtype="bfloat16"),)))),
-        limit("code_dtype", "int8", model(u)),
+        limit("dtype", u.x.dtype, u.with_x(fill=Fill("ramp"))),
+        outside("dtype", "bfloat16", u.with_x(dtype="bfloat16")),
+        limit("code_dtype", "int8", u),
         *(outside("code_dtype", dtype, codes(0.05, 3, *low_high, dtype)) for dtype, low_high in RANGES.items()),
-        limit("code_range", "minus_128_to_127", model(u)),
+        limit("code_range", "minus_128_to_127", u),
         *(
             outside("code_range", label(ends), codes(0.05, 3, *ends, "int8"))
             for ends in ((-127, 127), (0, 127), (-128, 126), (-8, 7))
@@ -97,7 +97,7 @@ def float_quantize_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         valued("ties", codes(0.0625, 0, *WHOLE, "int8", fill=halves)),
         valued("ties_odd_zero_point", codes(0.0625, 3, *WHOLE, "int8", fill=halves)),
         valued("saturates", codes(0.001, 7, *WHOLE, "int8")),
-        valued("telling", model(filled(u, Fill("list", values=TELLING)))),
+        valued("telling", u.with_x(fill=Fill("list", values=TELLING))),
     ]
     return drafts
 
@@ -106,16 +106,16 @@ def float_dequantize_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """dequantize_per_tensor.default: from int8, a usable scale."""
     subject = FloatSubject("DeQuantizedPerTensorConfig", dequantize, ("STATIC_QUANT",))
     u = subject.call(precision)
-    x = u.values[0]
+    x = u.x
 
     def numbers(*parameters: Any, dtype: str = "int8") -> Graph:
         return model(replace(_with(u, *parameters), values=(replace(x, dtype=dtype),)))
 
     return [
         *alone(subject, precision, limits),
-        limit("dtype", "float16" if precision == "fp16" else "float32", model(filled(u, Fill("list", values=(1, -5))))),
-        outside("dtype", "bfloat16", model(replace(u, kwargs=(("out_dtype", "bfloat16"),)))),
-        limit("code_dtype", "int8", model(u)),
+        limit("dtype", "float16" if precision == "fp16" else "float32", u.with_x(fill=Fill("list", values=(1, -5)))),
+        outside("dtype", "bfloat16", replace(u, kwargs=(("out_dtype", "bfloat16"),))),
+        limit("code_dtype", "int8", u),
         *(
             outside("code_dtype", dtype, numbers(0.05, 3, *low_high, dtype, dtype=dtype))
             for dtype, low_high in RANGES.items()
@@ -125,9 +125,9 @@ def float_dequantize_cases(precision: str, limits: Limits) -> list[CaseDraft]:
             for name, scale, zero in _small(precision)
         ),
         *(outside("scalar_qparams", name, numbers(scale, zero, *WHOLE, "int8")) for name, scale, zero in STRANGE),
-        *apart(model(u, None, then_abs)),
+        *apart(model(u, bare, then_abs)),
         accepted("narrow_range", numbers(0.05, 3, -127, 127, "int8")),
-        valued("every_code", model(replace(u, values=(replace(x, shape=(1, 8, 4, 8)),)))),
+        valued("every_code", replace(u, values=(replace(x, shape=(1, 8, 4, 8)),))),
     ]
 
 
@@ -151,7 +151,7 @@ def dequantize(precision: str, shape: tuple[int, ...]) -> Call:
 def _with(u: Call, *parameters: Any, fill: Fill | None = None) -> Call:
     """Other parameters, and other numbers if there are any."""
     chosen = replace(u, args=(X, *parameters))
-    return chosen if fill is None else filled(chosen, fill)
+    return chosen if fill is None else chosen.with_x(fill=fill)
 
 
 def apart(graph: Graph) -> Iterator[CaseDraft]:

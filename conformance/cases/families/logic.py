@@ -10,7 +10,7 @@ from typing import Any
 from npu_assay.conformance.cases.families.elementwise.binary import IntegerBinary, Y, integer_binary, integer_scaled
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import Call, CaseDraft, Q, X, accepted, call, limit, model, outside, valued
+from npu_assay.conformance.cases.make import Call, CaseDraft, Q, X, accepted, call, limit, outside, valued
 from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
 from npu_assay.conformance.cases.pieces.quantization import ratio_limits
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, INTEGERS, QUANTIZED, flags, integers, is_wide, numbers
@@ -62,23 +62,23 @@ def bits(row: Bits, precision: str, limits: Limits) -> list[CaseDraft]:
     subject = row.subject
     u = subject.call(INTEGERS)
     drafts = integer_everywhere(subject, precision, limits)
-    drafts += [accepted(dtype, model(row.of(dtype, IMAGE))) for dtype in row.dtypes[1:]]
+    drafts += [accepted(dtype, row.of(dtype, IMAGE)) for dtype in row.dtypes[1:]]
     if row.operands == 2:
         x, y = u.values
         if row.low < 0:  # no shift
-            drafts.append(accepted("same_tensor_twice", model(replace(u, values=(x,), args=(X, X)))))
-        drafts.append(accepted("constant_operand", model(replace(u, values=(x, replace(y, constant=True))))))
+            drafts.append(accepted("same_tensor_twice", replace(u, values=(x,), args=(X, X))))
+        drafts.append(accepted("constant_operand", replace(u, values=(x, replace(y, constant=True)))))
         for name, right in (("channels", (3, 1, 1)), ("row", (5,)), ("single", (1, 1, 1, 1))):
-            drafts.append(accepted(f"broadcast_{name}", model(row.of(row.dtypes[0], IMAGE, right))))
+            drafts.append(accepted(f"broadcast_{name}", row.of(row.dtypes[0], IMAGE, right)))
     if row.dtypes[0] == "int32" and row.low < 0:
-        drafts.append(valued("extremes", model(replace(u, values=(numbers(u.values[0], *EXTREMES), *u.values[1:])))))
+        drafts.append(valued("extremes", replace(u, values=(numbers(u.x, *EXTREMES), *u.values[1:]))))
     if "integer_operands" in limits:
-        drafts.append(limit("integer_operands", row.dtypes[0], model(u)))
+        drafts.append(limit("integer_operands", row.dtypes[0], u))
         quantized = tuple(replace(v, quant=Q, fill=SCATTERED, dtype="float32") for v in u.values)
         if row.dtypes[0] == "bool":
-            drafts.append(outside("integer_operands", "codes", model(replace(u, values=quantized))))
+            drafts.append(outside("integer_operands", "codes", replace(u, values=quantized)))
     if "no_bool" in limits and "bool" in row.dtypes:
-        drafts.append(outside("no_bool", "bool", model(row.of("bool", IMAGE))))
+        drafts.append(outside("no_bool", "bool", row.of("bool", IMAGE)))
     return drafts
 
 
@@ -86,12 +86,12 @@ def integer_any_cases(row: Bits, precision: str, limits: Limits) -> list[CaseDra
     """aten.any in its forms."""
     drafts = bits(row, precision, limits)
     if row.op == "aten.any.dims":
-        drafts.append(accepted("two_dims", model(replace(row.of("bool", IMAGE), args=(X, (0, -1))))))
+        drafts.append(accepted("two_dims", replace(row.of("bool", IMAGE), args=(X, (0, -1)))))
     if "min_rank" in limits:
         limits.fixed("min_rank", 1)
-        drafts.append(limit("min_rank", "1", model(row.of("bool", (7,)))))
+        drafts.append(limit("min_rank", "1", row.of("bool", (7,))))
         scalar = replace(row.of("bool", ()), args=(X, 0) if row.op.endswith("dim") else (X, ()))
-        drafts.append(outside("min_rank", "scalar", model(scalar)))
+        drafts.append(outside("min_rank", "scalar", scalar))
     return drafts
 
 
@@ -129,13 +129,13 @@ def integer_comparison_with_number_cases(op: str, precision: str, limits: Limits
     ):
         if precision != INTEGERS or number == int(number):
             whole = int(number) if precision == INTEGERS else number
-            drafts.append(accepted(f"number_{name}", model(replace(u, args=(X, whole)))))
+            drafts.append(accepted(f"number_{name}", replace(u, args=(X, whole))))
     if "mixed_dtype" in limits and precision != INTEGERS:
-        drafts.append(limit("mixed_dtype", "all_the_same", model(u)))
+        drafts.append(limit("mixed_dtype", "all_the_same", u))
     if "whole_number" in limits:
-        drafts.append(limit("whole_number", "2", model(replace(u, args=(X, 2)))))
-        drafts.append(limit("whole_number", "2.0", model(replace(u, args=(X, 2.0)))))
-        drafts.append(outside("whole_number", "1.5", model(replace(u, args=(X, 1.5)))))
+        drafts.append(limit("whole_number", "2", replace(u, args=(X, 2))))
+        drafts.append(limit("whole_number", "2.0", replace(u, args=(X, 2.0))))
+        drafts.append(outside("whole_number", "1.5", replace(u, args=(X, 1.5))))
     return drafts
 
 

@@ -20,7 +20,6 @@ from npu_assay.conformance.cases.make import (
     call,
     label,
     limit,
-    model,
     outside,
     placed,
     quant,
@@ -56,13 +55,13 @@ def static_pad_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *_pad_dims(image),
         *_pad_signs(image),
         *_pad_values(image),
-        limit("max_rank", f"rank_{most}", model(pad(deep((2, 3, 5, 8), most), (0, 0, 1, 2)))),
-        outside("max_rank", f"rank_{most + 1}", model(pad(deep((2, 3, 5, 8), most + 1), (0, 0, 1, 2)))),
+        limit("max_rank", f"rank_{most}", pad(deep((2, 3, 5, 8), most), (0, 0, 1, 2))),
+        outside("max_rank", f"rank_{most + 1}", pad(deep((2, 3, 5, 8), most + 1), (0, 0, 1, 2))),
         *same_qparams(u),
         *contexts(u),
-        placed("behind_abs", model(u, behind_abs)),
-        accepted("channels_1", model(pad((1, 5, 6, 1), (0, 0, 1, 2)))),
-        accepted("batch_3", model(pad((3, 5, 6, 7), (0, 0, 1, 2, 2, 0)))),
+        placed("behind_abs", u, behind_abs),
+        accepted("channels_1", pad((1, 5, 6, 1), (0, 0, 1, 2))),
+        accepted("batch_3", pad((3, 5, 6, 7), (0, 0, 1, 2, 2, 0))),
         *layout_values(pad(image, (0, 0, 1, 2, 3, 0))),
         *layout_values(pad((1, 8, 3, 5), (1, 2, 3, 0)), behind_conv, label="_behind_conv")[:8],
     ]
@@ -78,14 +77,14 @@ def _pad_dims(image: Shape) -> list[CaseDraft]:
     first_past = ((0, 0, 0, 0, 8, 0), (0, 0, 0, 0, 0, 1), (1, 1, 1, 1, 1, 1), *batch[:2])
     behind = (1, 8, 4, 6)
     return [
-        *(limit(code, f"alone_{label(p)}", model(pad(image, p))) for p in fits),
-        *(outside(code, f"alone_{label(p)}", model(pad(image, p))) for p in past),
-        *(limit(code, f"behind_conv_{label(p)}", model(pad(behind, p), behind_conv)) for p in first_fits),
-        *(outside(code, f"behind_conv_{label(p)}", model(pad(behind, p), behind_conv)) for p in first_past),
-        outside(code, "rank_3_channels", model(pad((2, 5, 8), (1, 1)))),
-        limit(code, "rank_3_width", model(pad((2, 5, 8), (0, 0, 1, 1)))),
-        silent(code, "rank_3_first", model(pad((2, 5, 8), (0, 0, 0, 0, 1, 1)))),
-        silent(code, "rank_2_first", model(pad((5, 8), (0, 0, 1, 1)))),
+        *(limit(code, f"alone_{label(p)}", pad(image, p)) for p in fits),
+        *(outside(code, f"alone_{label(p)}", pad(image, p)) for p in past),
+        *(limit(code, f"behind_conv_{label(p)}", pad(behind, p), behind_conv) for p in first_fits),
+        *(outside(code, f"behind_conv_{label(p)}", pad(behind, p), behind_conv) for p in first_past),
+        outside(code, "rank_3_channels", pad((2, 5, 8), (1, 1))),
+        limit(code, "rank_3_width", pad((2, 5, 8), (0, 0, 1, 1))),
+        silent(code, "rank_3_first", pad((2, 5, 8), (0, 0, 0, 0, 1, 1))),
+        silent(code, "rank_2_first", pad((5, 8), (0, 0, 1, 1))),
     ]
 
 
@@ -93,9 +92,9 @@ def _pad_signs(image: Shape) -> list[CaseDraft]:
     code = "non_negative_padding"
     past = ((0, 0, -1, 0), (0, 0, 0, -1), (0, 0, 0, 0, -2, 0), (0, 0, 0, 0, 0, -1), (0, 0, -1, 2), (0, 0, 1, 1, 1, -1))
     return [
-        limit(code, "0_on_one_side", model(pad(image, (0, 0, 0, 1)))),
-        *(outside(code, label(p), model(pad(image, p))) for p in past),
-        outside(code, "behind_conv_minus_1", model(pad((1, 8, 4, 6), (-1, 0)), behind_conv)),
+        limit(code, "0_on_one_side", pad(image, (0, 0, 0, 1))),
+        *(outside(code, label(p), pad(image, p)) for p in past),
+        outside(code, "behind_conv_minus_1", pad((1, 8, 4, 6), (-1, 0)), behind_conv),
     ]
 
 
@@ -105,10 +104,10 @@ def _pad_values(image: Shape) -> list[CaseDraft]:
     sides = (0, 0, 1, 2, 2, 1)
     narrow = [replace(pad(image, sides, 1.0), values=(activation("x", image, q),), y=q) for q in _zeroed()]
     return [
-        *(accepted(f"value_{label(v)}", model(pad(image, sides, v))) for v in values),
-        accepted("value_by_name", model(call(PAD, image, sides, value=-1.0))),
-        *(accepted(f"value_1_zero_point_{label(z)}", model(u)) for z, u in zip(ZERO_POINTS, narrow, strict=True)),
-        accepted("value_behind_conv", model(pad((1, 8, 4, 6), (1, 2, 0, 1), 1.5), behind_conv)),
+        *(accepted(f"value_{label(v)}", pad(image, sides, v)) for v in values),
+        accepted("value_by_name", call(PAD, image, sides, value=-1.0)),
+        *(accepted(f"value_1_zero_point_{label(z)}", u) for z, u in zip(ZERO_POINTS, narrow, strict=True)),
+        accepted("value_behind_conv", pad((1, 8, 4, 6), (1, 2, 0, 1), 1.5), behind_conv),
     ]
 
 
@@ -125,11 +124,11 @@ def float_pad_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     drafts = float_everywhere(subject, precision, limits)
     kept = ((0, 0), (1, 0), (0, 2), (1, 1, 2, 0), (0, 0, 3, 1), (0, 0, 0, 0, 1, 2), (1, 2, 0, 1, 1, 0, 2, 1))
     for pads in kept:
-        drafts.append(limit("non_negative_padding", label(pads), model(_float_pad(precision, pads))))
+        drafts.append(limit("non_negative_padding", label(pads), _float_pad(precision, pads)))
     for pads in ((-1, 0), (0, -1), (2, -1), (0, 0, -1, 0), (1, 1, 0, -2), (0, 0, 0, 0, 0, -1)):
-        drafts.append(outside("non_negative_padding", label(pads), model(_float_pad(precision, pads))))
+        drafts.append(outside("non_negative_padding", label(pads), _float_pad(precision, pads)))
     for name, value in (("left_out", ()), ("0", (0,)), ("minus_2.5", (-2.5,)), ("1", (1,)), ("1000", (1e3,))):
-        drafts.append(accepted(f"value_{name}", model(_float_pad(precision, (1, 2, 2, 1), *value))))
+        drafts.append(accepted(f"value_{name}", _float_pad(precision, (1, 2, 2, 1), *value)))
     return [*drafts, *float_layout_values(_float_pad(precision, (1, 2, 2, 1)))]
 
 
@@ -167,10 +166,10 @@ def pad_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Itera
     u = subject.call(precision)
     limits_of = (("reflect", 4), ("circular", 5))
     for mode, most in limits_of:
-        yield limit("borders", f"{mode}_{most}", model(replace(u, args=(X, (most, 0, 0, 1), mode))))
-    yield accepted("replicate_7", model(replace(u, args=(X, (7, 0, 0, 6), "replicate"))))
+        yield limit("borders", f"{mode}_{most}", replace(u, args=(X, (most, 0, 0, 1), mode)))
+    yield accepted("replicate_7", replace(u, args=(X, (7, 0, 0, 6), "replicate")))
     for mode, pads in (("reflect", (-1, 1, 0, 0)), ("replicate", (0, 0, 2, -1)), ("circular", (1, -1, 1, 1))):
-        yield outside("borders", f"{mode}_negative", model(replace(u, args=(X, pads, mode))))
+        yield outside("borders", f"{mode}_negative", replace(u, args=(X, pads, mode)))
 
 
 FAMILIES: Mapping[str, Family] = {

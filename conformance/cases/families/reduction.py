@@ -19,7 +19,6 @@ from npu_assay.conformance.cases.make import (
     bare,
     behind_conv,
     call,
-    filled,
     label,
     limit,
     model,
@@ -44,9 +43,7 @@ from npu_assay.conformance.cases.pieces.spelling import (
     integers,
     is_static,
     is_wide,
-    of_type,
     real,
-    with_x,
 )
 from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, FloatSubject, IntegerSubject
 from npu_assay.conformance.cases.pieces.values import SCATTERED, fills, float_layout_values, layout_values, named
@@ -74,18 +71,15 @@ def static_mean_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     shape = (1, m, 4, 6)
     u = mean(shape)
     return [
-        limit("rank", "rank_4", model(u, behind_conv)),
-        outside("rank", "rank_3", model(mean((1, m, 8)), behind_conv)),
+        limit("rank", "rank_4", u, behind_conv),
+        outside("rank", "rank_3", mean((1, m, 8)), behind_conv),
         *_mean_dims(shape, m),
-        limit("keepdim", "true", model(mean(shape, (-1, -2), True), behind_conv)),
-        limit("keepdim", "by_name", model(call("aten.mean.dim", shape, (-1, -2), keepdim=True), behind_conv)),
-        outside("keepdim", "false", model(mean(shape, (-1, -2), False), behind_conv)),
-        outside("keepdim", "default", model(call("aten.mean.dim", shape, (-1, -2)), behind_conv)),
+        limit("keepdim", "true", mean(shape, (-1, -2), True), behind_conv),
+        limit("keepdim", "by_name", call("aten.mean.dim", shape, (-1, -2), keepdim=True), behind_conv),
+        outside("keepdim", "false", mean(shape, (-1, -2), False), behind_conv),
+        outside("keepdim", "default", call("aten.mean.dim", shape, (-1, -2)), behind_conv),
         *_mean_channels(m),
-        *(
-            accepted(f"size_{h}x{w}", model(mean((1, m, h, w)), behind_conv))
-            for h, w in ((1, 1), (1, 7), (7, 1), (16, 16))
-        ),
+        *(accepted(f"size_{h}x{w}", mean((1, m, h, w)), behind_conv) for h, w in ((1, 1), (1, 7), (7, 1), (16, 16))),
         *same_qparams(u, behind_conv),
         *_surrounded(u),
         *layout_values(u),
@@ -97,10 +91,10 @@ def _mean_dims(shape: tuple[int, ...], m: int) -> list[CaseDraft]:
     allowed = ((-1, -2), (-2, -1), (2, 3), (3, 2), (2, -1), (-2, 3))
     refused = ((2,), (3,), (1,), (0,), (1, 2), (1, 3), (0, 1), (1, 2, 3), (-1, -3), (0, 1, 2, 3))
     return [
-        *(limit("dims", listed(d), model(mean(shape, d), behind_conv)) for d in allowed),
-        *(outside("dims", listed(d), model(mean(shape, d), behind_conv)) for d in refused),
-        *(limit("dims", f"alone_{listed(d)}", model(mean(shape, d))) for d in allowed[:2]),
-        *(outside("dims", f"alone_{listed(d)}", model(mean((1, m, 4, m), d))) for d in ((1, 2), (2, 1), (0,))),
+        *(limit("dims", listed(d), mean(shape, d), behind_conv) for d in allowed),
+        *(outside("dims", listed(d), mean(shape, d), behind_conv) for d in refused),
+        *(limit("dims", f"alone_{listed(d)}", mean(shape, d)) for d in allowed[:2]),
+        *(outside("dims", f"alone_{listed(d)}", mean((1, m, 4, m), d)) for d in ((1, 2), (2, 1), (0,))),
     ]
 
 
@@ -108,10 +102,10 @@ def _mean_channels(m: int) -> list[CaseDraft]:
     code, less = "channels_multiple_of", m - 1
     beyond = past(m, less, m + 1, m // 2, 1)
     return [
-        *(limit(code, f"{c}", model(mean((1, c, 4, 6)), behind_conv)) for c in (m, 2 * m)),
-        *(outside(code, f"{c}", model(mean((1, c, 4, 6)), behind_conv)) for c in beyond),
-        outside(code, f"{less}_other_sizes_{m}", model(mean((1, less, m, m)), behind_conv)),
-        outside(code, f"alone_{less}", model(mean((1, less, 4, m)))),
+        *(limit(code, f"{c}", mean((1, c, 4, 6)), behind_conv) for c in (m, 2 * m)),
+        *(outside(code, f"{c}", mean((1, c, 4, 6)), behind_conv) for c in beyond),
+        outside(code, f"{less}_other_sizes_{m}", mean((1, less, m, m)), behind_conv),
+        outside(code, f"alone_{less}", mean((1, less, 4, m))),
     ]
 
 
@@ -120,7 +114,7 @@ def _surrounded(u: Call) -> list[CaseDraft]:
 
 
 def _quantized(u: Call) -> CaseDraft:
-    return limit("quantized", "quantised_on_both_sides", model(u, behind_conv))
+    return limit("quantized", "quantised_on_both_sides", u, behind_conv)
 
 
 # ------------------------------------------------------------------------------------ floats
@@ -168,9 +162,9 @@ def float_mean_cases(precision: str, limits: Limits) -> list[CaseDraft]:
             (quant(0.05, 127), quant(0.02, -9)),
             (quant(0.1, 5), quant(0.001)),
         ):
-            wide = with_x(_float_mean(precision, (1, 8, 4, 8)), quant=x, fill=SCATTERED)
-            drafts.append(valued(f"codes_{named(x)}_to_{named(y)}", model(replace(wide, y=y))))
-        drafts += [valued(name, model(filled(subject.call(precision), Fill(name)))) for name in ("min", "max")]
+            wide = _float_mean(precision, (1, 8, 4, 8)).with_x(quant=x, fill=SCATTERED)
+            drafts.append(valued(f"codes_{named(x)}_to_{named(y)}", replace(wide, y=y)))
+        drafts += [valued(name, subject.call(precision).with_x(fill=Fill(name))) for name in ("min", "max")]
     return drafts
 
 
@@ -209,11 +203,11 @@ def reduction(row: Reduction, precision: str, limits: Limits) -> list[CaseDraft]
     subject = row.subject(precision)
     u = subject.call(precision)
     drafts = integer_everywhere(subject, precision, limits)
-    drafts += [accepted(name, model(replace(u, args=(X, *args)))) for name, args in row.more]
+    drafts += [accepted(name, replace(u, args=(X, *args))) for name, args in row.more]
     if "min_rank" in limits:
         limits.fixed("min_rank", 1)
-        drafts.append(limit("min_rank", "1", model(subject.call(precision, (7,)))))
-        drafts.append(outside("min_rank", "scalar", model(replace(subject.call(precision, ()), args=(X, *row.scalar)))))
+        drafts.append(limit("min_rank", "1", subject.call(precision, (7,))))
+        drafts.append(outside("min_rank", "scalar", replace(subject.call(precision, ()), args=(X, *row.scalar))))
     return drafts if precision == INTEGERS else [*drafts, *rescaled(subject, precision)]
 
 
@@ -232,7 +226,7 @@ def integer_extreme_cases(op: str, precision: str, limits: Limits) -> list[CaseD
     u = row.subject(precision).call(precision)
     types = limits.some_of("code_dtype", ("int8", "int16", "int32"))
     for dtype in ("int8", "int16", "int32"):
-        graph = model(of_type(u, dtype))
+        graph = model(u.with_each(dtype=dtype))
         drafts.append(limit("code_dtype", dtype, graph) if dtype in types else outside("code_dtype", dtype, graph))
     return drafts
 
@@ -257,9 +251,9 @@ def integer_total_cases(op: str, precision: str, limits: Limits) -> list[CaseDra
     for name in ("min", "max"):  # sums past 16 bits
         many = replace(row.subject(precision).call(precision, (2, 300)), args=(X, (-1,)))
         extreme = replace(many.values[0], fill=Fill(name))
-        drafts.append(valued(f"many_{name}", model(replace(many, values=(extreme,)))))
-    drafts.append(limit("dtype", "left_out", model(u)))
-    drafts.append(outside("dtype", "float16", model(replace(u, y=None, kwargs=(("dtype", "float16"),)))))
+        drafts.append(valued(f"many_{name}", replace(many, values=(extreme,))))
+    drafts.append(limit("dtype", "left_out", u))
+    drafts.append(outside("dtype", "float16", replace(u, y=None, kwargs=(("dtype", "float16"),))))
     if "reduced_size" in limits:
         most = limits.number("reduced_size", LARGE, 1024, LARGE)
         for name, shape, dim in (("itself", (most, 2), 0), ("before", (most, 2), 1), ("behind", (2, most), 0)):
@@ -267,13 +261,13 @@ def integer_total_cases(op: str, precision: str, limits: Limits) -> list[CaseDra
             kept = replace(subject.call(precision, shape), args=(X, (dim,)))
             past = replace(subject.call(precision, longer), args=(X, (dim,)))
             if name != "itself" or not is_wide(precision):  # sums of so many 16-bit codes do not fit 32 bits
-                drafts.append(limit("reduced_size", f"{name}_{most}", model(kept)))
-            drafts.append(outside("reduced_size", f"{name}_{most + 1}", model(past)))
+                drafts.append(limit("reduced_size", f"{name}_{most}", kept))
+            drafts.append(outside("reduced_size", f"{name}_{most + 1}", past))
     return drafts
 
 
 def _scaled(u: Call, precision: str, ratio: float) -> Call:
-    x = replace(u.values[0], quant=codes_quant(precision, quant(ratio)))
+    x = replace(u.x, quant=codes_quant(precision, quant(ratio)))
     return replace(u, values=(x,), y=codes_quant(precision, quant(1.0)))
 
 
@@ -284,8 +278,8 @@ def integer_cumsum_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     drafts = reduction(row, precision, limits)
     bits = 12 if is_wide(precision) else 20
     drafts += ratio_limits(lambda ratio: _scaled(u, precision, ratio), bits)
-    drafts.append(limit("dtype", "left_out", model(u)))
-    drafts.append(outside("dtype", "float16", model(replace(u, y=None, kwargs=(("dtype", "float16"),)))))
+    drafts.append(limit("dtype", "left_out", u))
+    drafts.append(outside("dtype", "float16", replace(u, y=None, kwargs=(("dtype", "float16"),))))
     if "summed_size" in limits:
         height, width = limits.pair("summed_size", (64, 4096), 2, LARGE)
         for shape, dim, size, side in (
@@ -295,7 +289,7 @@ def integer_cumsum_cases(precision: str, limits: Limits) -> list[CaseDraft]:
             ((2, width + 1), 1, width + 1, outside),
         ):
             summed = replace(row.subject(precision).call(precision, shape), args=(X, dim))
-            drafts.append(side("summed_size", str(size), model(summed)))
+            drafts.append(side("summed_size", str(size), summed))
     return drafts
 
 

@@ -61,25 +61,18 @@ def static_upsample_cases(op: str, precision: str, limits: Limits) -> list[CaseD
     spelled = [(float(f), float(f)) for f in factors] + [(first, first)]
     channels = past(m, 1, m // 2, m - 1, m + 1)
     return [
-        *(
-            limit("scale", f"{listed(f)}_corners_{c}", model(grown(small, f, None, c)))
-            for f in spelled
-            for c in corners
-        ),
-        *(limit("scale", f"to_{3 * f}x{5 * f}", model(grown(small, None, (3 * f, 5 * f)))) for f in factors),
-        *(outside("scale", listed(f), model(grown(small, f))) for f in _unequal_or_other(factors)),
-        *(outside("scale", f"to_{h}x{w}", model(grown(small, None, (h, w)))) for h, w in _other_sizes(factors)),
-        *(limit("channels_multiple_of", f"{c}", model(by(first, (1, c, 3, 5)))) for c in (m, 2 * m)),
-        *(outside("channels_multiple_of", f"{c}", model(by(first, (1, c, 3, 5)))) for c in channels),
-        outside("channels_multiple_of", f"{m - 1}_other_sizes_{m}", model(by(first, (1, m - 1, m, m)))),
-        *(
-            accepted(f"shape_{'x'.join(map(str, s))}", model(by(first, s)))
-            for s in ((2, m, 3, 2), (1, m, 1, 1), (1, m, 1, 5))
-        ),
+        *(limit("scale", f"{listed(f)}_corners_{c}", grown(small, f, None, c)) for f in spelled for c in corners),
+        *(limit("scale", f"to_{3 * f}x{5 * f}", grown(small, None, (3 * f, 5 * f))) for f in factors),
+        *(outside("scale", listed(f), grown(small, f)) for f in _unequal_or_other(factors)),
+        *(outside("scale", f"to_{h}x{w}", grown(small, None, (h, w))) for h, w in _other_sizes(factors)),
+        *(limit("channels_multiple_of", f"{c}", by(first, (1, c, 3, 5))) for c in (m, 2 * m)),
+        *(outside("channels_multiple_of", f"{c}", by(first, (1, c, 3, 5))) for c in channels),
+        outside("channels_multiple_of", f"{m - 1}_other_sizes_{m}", by(first, (1, m - 1, m, m))),
+        *(accepted(f"shape_{'x'.join(map(str, s))}", by(first, s)) for s in ((2, m, 3, 2), (1, m, 1, 1), (1, m, 1, 5))),
         *same_qparams(by(first)),
         *contexts(by(first)),
-        placed("behind_abs", model(by(first), behind_abs)),
-        placed("behind_conv", model(by(first), behind_conv)),
+        placed("behind_abs", by(first), behind_abs),
+        placed("behind_conv", by(first), behind_conv),
         *(d for c in corners for d in layout_values(by(first, small, c), label=f"_x{first}_corners_{c}")),
         *(
             d
@@ -87,7 +80,7 @@ def static_upsample_cases(op: str, precision: str, limits: Limits) -> list[CaseD
             for c in corners
             for d in layout_values(by(f, small, c), label=f"_x{f}_corners_{c}")[:8]
         ),
-        *(valued(f"from_{h}x{w}", model(by(first, (1, m, h, w)))) for h, w in ((1, 7), (7, 1), (2, 2), (8, 8))),
+        *(valued(f"from_{h}x{w}", by(first, (1, m, h, w))) for h, w in ((1, 7), (7, 1), (2, 2), (8, 8))),
     ]
 
 
@@ -128,13 +121,13 @@ def float_upsample_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         for align in (False, True):
             drafts.append(accepted(f"size_{name}{'_align_corners' if align else ''}", up(size, align, None)))
     drafts += [
-        limit("static_output_size", "known", model(u)),
-        limit("static_output_size", "open_input_to_a_known_size", model(opened(sized, (2, 3)))),
+        limit("static_output_size", "known", u),
+        limit("static_output_size", "open_input_to_a_known_size", opened(sized, (2, 3))),
         *(
-            outside("static_output_size", f"open_axis_{label(axes)}", model(opened(u, axes)))
+            outside("static_output_size", f"open_axis_{label(axes)}", opened(u, axes))
             for axes in ((0,), (2,), (3,), (0, 2, 3))
         ),
-        outside("static_output_size", "open_batch_to_a_known_size", model(opened(sized, (0,)))),
+        outside("static_output_size", "open_batch_to_a_known_size", opened(sized, (0,))),
         limit("exact_scale", "2_of_4_by_5", up(None, False, (2.0, 2.0))),
         limit("exact_scale", "1.5_of_4", up(None, False, (1.5, 2.0))),
         limit("exact_scale", "half_of_4", up(None, False, (0.5, 1.0))),

@@ -55,27 +55,19 @@ def choice(row: Choice, precision: str, limits: Limits) -> list[CaseDraft]:
     """What all of them have; the sizes of indices stay, so only `x` has open ones."""
     subject = row.subject
     u = subject.call(precision)
-    x = u.values[0]
+    x = u.x
     drafts = integer_everywhere(subject, precision, limits)
     if not x.constant:
         open_x = replace(x, shape=(max(2, x.shape[0]), *x.shape[1:]), dynamic=(0,))
-        drafts.append(outside("static_shape", "open_axis_0", model(replace(u, values=(open_x, *u.values[1:])))))
-    drafts += [accepted(name, model(spelled(other, precision))) for name, other in row.more]
+        drafts.append(outside("static_shape", "open_axis_0", replace(u, values=(open_x, *u.values[1:]))))
+    drafts += [accepted(name, spelled(other, precision)) for name, other in row.more]
     return [*drafts, *rescaled(subject, precision), *(moved_ratios(subject, precision) if row.moved else ())]
-
-
-def with_values(u: Call, name: str, **changes: Any) -> Call:
-    """The call with changes in one value."""
-    return replace(u, values=tuple(replace(v, **changes) if v.name == name else v for v in u.values))
 
 
 def index_types(u: Call, name: str, limits: Limits) -> list[CaseDraft]:
     """Indices of 32 bits."""
     limits.value("index_dtype", ())
-    return [
-        limit("index_dtype", "int32", model(u)),
-        outside("index_dtype", "int64", model(with_values(u, name, dtype="int64"))),
-    ]
+    return [limit("index_dtype", "int32", u), outside("index_dtype", "int64", u.with_value(name, dtype="int64"))]
 
 
 # ------------------------------------------------------------------------------------ by index
@@ -87,14 +79,14 @@ def integer_embedding_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     u = Call("aten.embedding.default", (weights, at), (X, I), Q)
     row = Choice(u, (("vector", replace(u, values=(weights, indices("i", (5,), 6)))),))
     found = spelled(u, precision)
-    computed = with_values(found, "x", constant=False)
+    computed = found.with_value("x", constant=False)
     drafts = [draft for draft in choice(row, precision, limits) if draft.variant not in ("behind_linear", "used_twice")]
     opened = replace(found, values=(found.values[0], replace(found.values[1], dynamic=(0,))))
     return [
         *drafts,
-        accepted("computed_rows", model(computed)),
-        outside("per_tensor", "a_scale_for_each_index", model(with_scales(computed))),
-        outside("static_shape", "open_indices", model(opened)),
+        accepted("computed_rows", computed),
+        outside("per_tensor", "a_scale_for_each_index", with_scales(computed)),
+        outside("static_shape", "open_indices", opened),
         *index_types(found, "i", limits),
     ]
 
@@ -113,10 +105,10 @@ def integer_gather_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     return [
         *choice(row, precision, limits),
         *index_types(spelled(u, precision), "i", limits),
-        limit("dims", "1", model(spelled(u, precision))),
+        limit("dims", "1", spelled(u, precision)),
         outside("dims", "0", other((2, 5, 3), (1, 5, 3), 0)),
         outside("dims", "2", other((2, 5, 3), (2, 5, 2), 2)),
-        limit("index_shape", "same_batch_and_last", model(spelled(u, precision))),
+        limit("index_shape", "same_batch_and_last", spelled(u, precision)),
         outside("index_shape", "smaller_batch", other((2, 5, 3), (1, 5, 3))),
         outside("index_shape", "smaller_last", other((2, 5, 3), (2, 5, 2))),
         outside("index_shape", "rank_4", other((2, 5, 3, 2), (2, 4, 3, 2))),
@@ -138,10 +130,10 @@ def integer_index_select_cases(precision: str, limits: Limits) -> list[CaseDraft
     return [
         *choice(Choice(u, more), precision, limits),
         *index_types(found, "i", limits),
-        limit("rank", "1", model(found)),
-        outside("rank", "0", model(with_values(found, "i", shape=()))),
-        limit("min_rank", "1", model(spelled(call(op, (7,), 0, I, more=(indices("i", (4,), 3),)), precision))),
-        outside("min_rank", "scalar", model(scalar)),
+        limit("rank", "1", found),
+        outside("rank", "0", found.with_value("i", shape=())),
+        limit("min_rank", "1", spelled(call(op, (7,), 0, I, more=(indices("i", (4,), 3),)), precision)),
+        outside("min_rank", "scalar", scalar),
     ]
 
 
@@ -151,15 +143,15 @@ def integer_index_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     at, rows = indices("i", (4,), 3), indices("j", (2, 1), 4)
     u = call(op, (3, 4, 5), (I, j), more=(at, rows))
     one = call(op, (3, 4), (I,), more=(at,))
-    fixed = replace(u, values=(u.values[0], replace(at, constant=True), replace(rows, constant=True)))
+    fixed = replace(u, values=(u.x, replace(at, constant=True), replace(rows, constant=True)))
     found = spelled(u, precision)
     limits.value("max_elements", 0)
     skipped = replace(spelled(call(op, (3, 4, 5), (None, I), more=(at,)), precision))
     return [
         *choice(Choice(u, (("one_index", one), ("constant_indices", fixed))), precision, limits),
-        limit("explicit_indices", "all", model(found)),
-        outside("explicit_indices", "none_first", model(skipped)),
-        limit("max_elements", "few", model(found)),
+        limit("explicit_indices", "all", found),
+        outside("explicit_indices", "none_first", skipped),
+        limit("max_elements", "few", found),
     ]
 
 
@@ -175,15 +167,15 @@ def integer_index_put_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     found, mask = spelled(u, precision), spelled(masked, precision)
     limits.fixed("accumulate", False)
     skipped = spelled(call(op, (5, 3), (None, I), v, more=(at, activation("v", (5, 2)))), precision)
-    several = with_values(mask, "v", shape=(6,))
+    several = mask.with_value("v", shape=(6,))
     return [
         *choice(Choice(u, (("mask", masked), ("two_indices", both))), precision, limits),
-        limit("explicit_indices", "all", model(found)),
-        outside("explicit_indices", "none_first", model(skipped)),
-        limit("mask_alone", "one_value", model(mask)),
-        outside("mask_alone", "several_values", model(several)),
-        limit("accumulate", "false", model(replace(found, args=(*found.args, False)))),
-        outside("accumulate", "true", model(replace(found, args=(*found.args, True)))),
+        limit("explicit_indices", "all", found),
+        outside("explicit_indices", "none_first", skipped),
+        limit("mask_alone", "one_value", mask),
+        outside("mask_alone", "several_values", several),
+        limit("accumulate", "false", replace(found, args=(*found.args, False))),
+        outside("accumulate", "true", replace(found, args=(*found.args, True))),
     ]
 
 
@@ -198,14 +190,14 @@ def integer_where_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     per_channel = replace(u, values=(x, flags("c", (3, 1, 1)), replace(other, shape=(5,))))
     found = spelled(u, precision)
     limits.value("code_dtype", ())
-    plain = with_values(found, "y", quant=None, constant=True)
+    plain = found.with_value("y", quant=None, constant=True)
     return [
         *choice(Choice(u, (("broadcast", per_channel),)), precision, limits),
-        limit("distinct_inputs", "three", model(found)),
-        outside("distinct_inputs", "the_same_twice", model(replace(found, values=found.values[:2], args=(c, X, X)))),
-        limit("condition_dtype", "bool", model(found)),
-        limit("code_dtype", "codes", model(found)),
-        outside("code_dtype", "a_real_constant", model(plain)),
+        limit("distinct_inputs", "three", found),
+        outside("distinct_inputs", "the_same_twice", replace(found, values=found.values[:2], args=(c, X, X))),
+        limit("condition_dtype", "bool", found),
+        limit("code_dtype", "codes", found),
+        outside("code_dtype", "a_real_constant", plain),
     ]
 
 
@@ -213,7 +205,7 @@ def integer_masked_fill_cases(precision: str, limits: Limits) -> list[CaseDraft]
     """aten.masked_fill.Scalar: a number where the mask says so."""
     u = call("aten.masked_fill.Scalar", IMAGE, Ref("m"), 0.75, more=(flags("m", IMAGE),))
     more = (
-        ("row", replace(u, values=(u.values[0], flags("m", (5,))))),
+        ("row", replace(u, values=(u.x, flags("m", (5,))))),
         ("far_number", replace(u, args=(X, Ref("m"), -1000.0))),
         ("off_the_grid", replace(u, args=(X, Ref("m"), 0.513))),
     )
@@ -308,16 +300,12 @@ FAMILIES: Mapping[str, Family] = {
     **dict(
         (
             _made(
-                *("aten.arange.start_step", 0.0, 2.5, 0.5),
-                more=(("down", (2.0, -3.0, -1.0)), ("whole", (0.0, 5.0))),
+                *("aten.arange.start_step", 0.0, 2.5, 0.5), more=(("down", (2.0, -3.0, -1.0)), ("whole", (0.0, 5.0)))
             ),
             _made("aten.eye.default", 5),
             _made("aten.full.default", (1, 3, 1, 1), 1.5, more=FULL),
             _made("aten.full_like.default", -0.75, more=(("zero", (0.0,)), ("far", (1e3,)))),
-            _made(
-                *("aten.linspace.default", -1.0, 1.0, 5),
-                more=(("down", (2.0, -3.0, 5)), ("single", (0.5, 1.0, 1))),
-            ),
+            _made(*("aten.linspace.default", -1.0, 1.0, 5), more=(("down", (2.0, -3.0, 5)), ("single", (0.5, 1.0, 1)))),
             _made("aten.scalar_tensor.default", 0.5, more=(("zero", (0.0,)), ("negative", (-1.25,)), ("far", (1e3,)))),
         )
     ),

@@ -85,7 +85,7 @@ def static_slice_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *_slice_dims(size),
         *same_qparams(u),
         *contexts(u),
-        placed("behind_abs", model(u, behind_abs)),
+        placed("behind_abs", u, behind_abs),
         *layout_values(u),
         *layout_values(slice_((1, 2 * size, 3, 5), 1, 3, 9), behind_conv, label="_channels_first")[:8],
         *rank_limit(limits, lambda shape: slice_(shape, -1, 1, 5), size),
@@ -94,11 +94,11 @@ def static_slice_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 def _slice_steps(shape: Shape) -> list[CaseDraft]:
     return [
-        limit("step", "default", model(slice_(shape, 1, 1, 6))),
-        limit("step", "1", model(slice_(shape, 1, 1, 6, 1))),
-        limit("step", "1_by_name", model(call(SLICE, shape, 1, start=1, end=6, step=1))),
-        *(outside("step", f"{n}", model(slice_(shape, 1, 0, 7, n))) for n in (2, 3, 7)),
-        outside("step", "2_to_the_end", model(slice_(shape, 1, 0, END, 2))),
+        limit("step", "default", slice_(shape, 1, 1, 6)),
+        limit("step", "1", slice_(shape, 1, 1, 6, 1)),
+        limit("step", "1_by_name", call(SLICE, shape, 1, start=1, end=6, step=1)),
+        *(outside("step", f"{n}", slice_(shape, 1, 0, 7, n)) for n in (2, 3, 7)),
+        outside("step", "2_to_the_end", slice_(shape, 1, 0, END, 2)),
     ]
 
 
@@ -108,11 +108,11 @@ def _slice_ranges(shape: Shape) -> list[CaseDraft]:
     negative = ((-5, size - 1), (-size, 5), (0, -1), (1, -2), (-3, -1), (-3, END))
     fits = ((0, 1), (0, size - 1), (size - 1, size), (3, size), (3, size + 1), (3, END))
     return [
-        *(limit(code, f"{label(a)}_to_{_end(b)}", model(slice_(shape, 1, a, b))) for a, b in fits),
-        *(outside(code, f"{label(a)}_to_{_end(b)}", model(slice_(shape, 1, a, b))) for a, b in negative),
-        silent(code, "start_none", model(slice_(shape, 1, None, 5))),
-        silent(code, "end_none", model(slice_(shape, 1, 3, None))),
-        silent(code, "end_left_out", model(slice_(shape, 1, 3))),
+        *(limit(code, f"{label(a)}_to_{_end(b)}", slice_(shape, 1, a, b)) for a, b in fits),
+        *(outside(code, f"{label(a)}_to_{_end(b)}", slice_(shape, 1, a, b)) for a, b in negative),
+        silent(code, "start_none", slice_(shape, 1, None, 5)),
+        silent(code, "end_none", slice_(shape, 1, 3, None)),
+        silent(code, "end_left_out", slice_(shape, 1, 3)),
     ]
 
 
@@ -126,10 +126,10 @@ def _slice_sizes(m: int) -> list[CaseDraft]:
     beyond = ((2, less), (2, more), (2, half), (more,), (m, m + half), (m, m, less))
     end = min(3, m - 1)
     return [
-        *(limit(code, sizes_of(s), model(slice_(s, len(s) - 1, 0, end))) for s in fits),
-        *(outside(code, sizes_of(s), model(slice_(s, len(s) - 1, 0, end))) for s in dict.fromkeys(beyond)),
-        outside(code, f"channels_first_{more}", model(slice_((1, more, 4, 6), 1, 0, end), behind_conv)),
-        limit(code, f"channels_first_{m}", model(slice_((1, m, 4, 6), 1, 0, end), behind_conv)),
+        *(limit(code, sizes_of(s), slice_(s, len(s) - 1, 0, end)) for s in fits),
+        *(outside(code, sizes_of(s), slice_(s, len(s) - 1, 0, end)) for s in dict.fromkeys(beyond)),
+        outside(code, f"channels_first_{more}", slice_((1, more, 4, 6), 1, 0, end), behind_conv),
+        limit(code, f"channels_first_{m}", slice_((1, m, 4, 6), 1, 0, end), behind_conv),
     ]
 
 
@@ -157,8 +157,8 @@ def _slice_dims(n: int) -> list[CaseDraft]:
         ((1, n, 3, 5), -3),
     )
     return [
-        *(limit(code, f"{sizes_of(s)}_dim_{label(d)}", model(slice_(s, d, 1, 5))) for s, d in fits),
-        *(outside(code, f"{sizes_of(s)}_dim_{label(d)}", model(slice_(s, d, 1, 5))) for s, d in beyond),
+        *(limit(code, f"{sizes_of(s)}_dim_{label(d)}", slice_(s, d, 1, 5)) for s, d in fits),
+        *(outside(code, f"{sizes_of(s)}_dim_{label(d)}", slice_(s, d, 1, 5)) for s, d in beyond),
         *(limit(code, f"channels_first_dim_{label(d)}", _sliced_behind_conv(n, d)) for d in (1, -3)),
         *(outside(code, f"channels_first_dim_{label(d)}", _sliced_behind_conv(n, d)) for d in (2, 3, -1, -2)),
     ]
@@ -171,7 +171,7 @@ def _sliced_behind_conv(n: int, dim: int) -> Graph:
 # ------------------------------------------------------------------------------------ static int8: splits
 
 
-def split_use(op: str, shape: Shape, sizes: Shape, dim: int | None) -> Call:
+def split_call(op: str, shape: Shape, sizes: Shape, dim: int | None) -> Call:
     """A split into chunks of these sizes; `split.Tensor` takes the size of all but the last."""
     size = sizes[0] if op == "aten.split.Tensor" else sizes
     return call(op, shape, size, *(() if dim is None else (dim,)), outputs=len(sizes))
@@ -188,24 +188,24 @@ def static_split_cases(op: str, precision: str, limits: Limits) -> list[CaseDraf
     even = [pieces(n, size) for size in (halves(n)[0], 3, n - 1, 1)]
     uneven = [halves(n), (3, n - 3), (1, n - 1), (2, 3, n - 5)]
     chunks = even if op == "aten.split.Tensor" else uneven
-    u = split_use(op, (1, 5, n), chunks[1], 2)
+    u = split_call(op, (1, 5, n), chunks[1], 2)
     return [
         *_split_sizes(op, limits.multiple(SLICED)),
         *_split_dims(op, n),
-        *(accepted(f"chunks_{label(c)}", model(split_use(op, (2, 3, n), c, -1))) for c in chunks),
+        *(accepted(f"chunks_{label(c)}", split_call(op, (2, 3, n), c, -1)) for c in chunks),
         *same_qparams(u),
         *contexts(u),
-        placed("behind_abs", model(u, behind_abs)),
+        placed("behind_abs", u, behind_abs),
         placed("one_chunk_used", replace(model(u), outputs=(Ref(SUBJECT, 1),))),
-        placed("behind_conv_channels", model(split_use(op, (1, n, 4, 6), halves(n), 1), behind_conv)),
+        placed("behind_conv_channels", split_call(op, (1, n, 4, 6), halves(n), 1), behind_conv),
         placed("chunks_into_add", _chunks_into_add(op, n if n % 2 == 0 else 2 * n)),
         *layout_values(u),
-        *rank_limit(limits, lambda shape: split_use(op, shape, halves(n), -1), n),
+        *rank_limit(limits, lambda shape: split_call(op, shape, halves(n), -1), n),
     ]
 
 
 def _chunks_into_add(op: str, n: int) -> Graph:
-    u = split_use(op, (2, 3, n), halves(n), 2)
+    u = split_call(op, (2, 3, n), halves(n), 2)
     total = Step("sum", "aten.add.Tensor", (Ref(SUBJECT, 0), Ref(SUBJECT, 1)), (), quant(0.1, 3))
     return Graph(u.values, (step(u), total), (Ref("sum"),))
 
@@ -216,14 +216,12 @@ def _split_sizes(op: str, m: int) -> list[CaseDraft]:
     return [
         *(_split_size(limit, op, size, chunks) for size, chunks in dict.fromkeys(fits) if 0 not in chunks),
         *(_split_size(outside, op, size, chunks) for size, chunks in beyond if 0 not in chunks),
-        outside(
-            SLICED, f"channels_first_{m + 1}", model(split_use(op, (1, m + 1, 4, 6), halves(m + 1), 1), behind_conv)
-        ),
+        outside(SLICED, f"channels_first_{m + 1}", split_call(op, (1, m + 1, 4, 6), halves(m + 1), 1), behind_conv),
     ]
 
 
-def _split_size(side: Callable[[str, str, Graph], CaseDraft], op: str, size: int, chunks: Shape) -> CaseDraft:
-    return side(SLICED, f"{sizes_of((2, size))}_into_{label(chunks)}", model(split_use(op, (2, size), chunks, 1)))
+def _split_size(side: Callable[[str, str, Call], CaseDraft], op: str, size: int, chunks: Shape) -> CaseDraft:
+    return side(SLICED, f"{sizes_of((2, size))}_into_{label(chunks)}", split_call(op, (2, size), chunks, 1))
 
 
 def _split_dims(op: str, n: int) -> list[CaseDraft]:
@@ -231,10 +229,10 @@ def _split_dims(op: str, n: int) -> list[CaseDraft]:
     fits: Sequence[tuple[Shape, int | None]] = (((n,), None), ((n, 1), None), ((n, 1), 0), ((3, n, 1), 1), ((2, n), -1))
     beyond: Sequence[tuple[Shape, int | None]] = (((n, n), None), ((n, 3), 0), ((1, n, n), -2), ((1, n, n, n), 1))
     return [
-        *(limit(code, f"{sizes_of(s)}_dim_{_dim(d)}", model(split_use(op, s, two, d))) for s, d in fits),
-        *(outside(code, f"{sizes_of(s)}_dim_{_dim(d)}", model(split_use(op, s, two, d))) for s, d in beyond),
+        *(limit(code, f"{sizes_of(s)}_dim_{_dim(d)}", split_call(op, s, two, d)) for s, d in fits),
+        *(outside(code, f"{sizes_of(s)}_dim_{_dim(d)}", split_call(op, s, two, d)) for s, d in beyond),
         *(
-            outside(code, f"channels_first_dim_{_dim(d)}", model(split_use(op, (1, 2 * n, n, n), two, d), behind_conv))
+            outside(code, f"channels_first_dim_{_dim(d)}", split_call(op, (1, 2 * n, n, n), two, d), behind_conv)
             for d in (2, -1)
         ),
     ]
@@ -266,17 +264,17 @@ def float_slice_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         ("batch", (0, 0, 1)),
     )
     for name, arguments in ranges if precision != "fp16" else ranges[3:6]:
-        drafts.append(accepted(name, model(_float_sliced(precision, *arguments))))
+        drafts.append(accepted(name, _float_sliced(precision, *arguments)))
     for number in (2, 3):
-        drafts.append(outside("step", str(number), model(_float_sliced(precision, 3, 0, 5, number))))
+        drafts.append(outside("step", str(number), _float_sliced(precision, 3, 0, 5, number)))
     u = subject.call(precision)
     drafts += [
-        limit("step", "left_out", model(_float_sliced(precision, 3, 1, 4))),
-        limit("step", "1", model(_float_sliced(precision, 3, 1, 4, 1))),
-        outside("nonempty", "empty_range", model(_float_sliced(precision, 3, 2, 2))),
-        limit("static_shape", "known_sizes", model(u)),
+        limit("step", "left_out", _float_sliced(precision, 3, 1, 4)),
+        limit("step", "1", _float_sliced(precision, 3, 1, 4, 1)),
+        outside("nonempty", "empty_range", _float_sliced(precision, 3, 2, 2)),
+        limit("static_shape", "known_sizes", u),
         *(
-            outside("static_shape", f"open_axis_{label(axes)}", model(opened(u, axes)))
+            outside("static_shape", f"open_axis_{label(axes)}", opened(u, axes))
             for axes in ((0,), (1,), (2,), (3,), (0, 1, 2, 3))
         ),
         *float_layout_values(u),
@@ -329,23 +327,23 @@ def slice_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Ite
     """Start and end stand in their places, with something between them."""
     u = subject.call(precision)
     limits.value("step", ())
-    yield limit("range_arguments", "all", model(replace(u, args=(X, 3, 1, 4, 2))))
-    yield limit("range_arguments", "without_step", model(replace(u, args=(X, 3, 1, 4))))
-    yield limit("step", "2", model(replace(u, args=(X, 2, 0, 4, 2))))
-    yield limit("not_empty", "one", model(replace(u, args=(X, 3, 1, 2))))
-    yield outside("not_empty", "nothing", model(replace(u, args=(X, 3, 2, 2))))
-    yield outside("range_arguments", "only_axis", model(replace(u, args=(X, 1))))
-    yield outside("range_arguments", "without_end", model(replace(u, args=(X, 3, 1))))
+    yield limit("range_arguments", "all", replace(u, args=(X, 3, 1, 4, 2)))
+    yield limit("range_arguments", "without_step", replace(u, args=(X, 3, 1, 4)))
+    yield limit("step", "2", replace(u, args=(X, 2, 0, 4, 2)))
+    yield limit("not_empty", "one", replace(u, args=(X, 3, 1, 2)))
+    yield outside("not_empty", "nothing", replace(u, args=(X, 3, 2, 2)))
+    yield outside("range_arguments", "only_axis", replace(u, args=(X, 1)))
+    yield outside("range_arguments", "without_end", replace(u, args=(X, 3, 1)))
 
 
 def unfold_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Windows as large as the dimension, and none at all; their number on Ethos-U55."""
     most = limits.number("windows", 16, 4, 64)
     u = subject.call(precision, (1, 2, most + 2, 3))
-    yield limit("window_within", "whole_dimension", model(replace(u, args=(X, 2, most + 2, 1))))
-    yield outside("window_within", "of_no_size", model(replace(subject.call(precision), args=(X, 2, 0, 1))))
-    yield limit("windows", f"{most}_windows", model(replace(u, args=(X, 2, 3, 1))))
-    yield outside("windows", f"{most + 1}_windows", model(replace(u, args=(X, 2, 2, 1))))
+    yield limit("window_within", "whole_dimension", replace(u, args=(X, 2, most + 2, 1)))
+    yield outside("window_within", "of_no_size", replace(subject.call(precision), args=(X, 2, 0, 1)))
+    yield limit("windows", f"{most}_windows", replace(u, args=(X, 2, 3, 1)))
+    yield outside("windows", f"{most + 1}_windows", replace(u, args=(X, 2, 2, 1)))
 
 
 _CUT = Layout(

@@ -15,14 +15,11 @@ from npu_assay.conformance.cases.make import (
     behind_abs,
     behind_conv,
     call,
-    filled,
     label,
     limit,
-    model,
     outside,
     placed,
     quant,
-    requantized,
     sizes_of,
     valued,
 )
@@ -73,9 +70,9 @@ def static_softmax_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *fixed_output(u, y),
         *_input_scales(u, y),
         *contexts(u),
-        placed("behind_abs", model(u, behind_abs)),
+        placed("behind_abs", u, behind_abs),
         *(
-            accepted(f"shape_{sizes_of(s)}", model(make(s)))
+            accepted(f"shape_{sizes_of(s)}", make(s))
             for s in ((1, m), (3, 5, 2 * m), (2, 1, 3, 3 * m), (2, 3, 2, 2, m))
         ),
         *_numbers(u, y, m),
@@ -85,7 +82,7 @@ def static_softmax_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 def _input_scales(u: Call, y: Quant) -> list[CaseDraft]:
     """The input scale must exceed 2**-26, below which every difference of codes counts as none."""
-    beyond, kept = (requantized(u, quant(2.0**-26 * factor), y) for factor in (1.0, 1 + 2.0**-20))
+    beyond, kept = (u.requantized(quant(2.0**-26 * factor), y) for factor in (1.0, 1 + 2.0**-20))
     return rescale_limit(("2_to_the_minus_26", beyond), ("above_2_to_the_minus_26", kept))
 
 
@@ -94,9 +91,9 @@ def _ranks(rank: int, m: int, y: Quant) -> list[CaseDraft]:
     less = rank - 1
     shape = deep((5, m)[-less:], less)
     return [
-        limit("min_rank", f"rank_{rank}", model(softmax((5, m), -1, y, rank))),
-        outside("min_rank", f"rank_{less}", model(softmax(shape, -1, y))),
-        outside("min_rank", f"rank_{less}_dim_{less - 1}", model(softmax(shape, less - 1, y))),
+        limit("min_rank", f"rank_{rank}", softmax((5, m), -1, y, rank)),
+        outside("min_rank", f"rank_{less}", softmax(shape, -1, y)),
+        outside("min_rank", f"rank_{less}_dim_{less - 1}", softmax(shape, less - 1, y)),
     ]
 
 
@@ -113,10 +110,10 @@ def _dims(make: Make, m: int) -> list[CaseDraft]:
     )
     image = (1, m, 4, 2 * m)
     return [
-        *(limit(code, f"{sizes_of(s)}_dim_{label(d)}", model(make(s, d))) for s, d in fits),
-        *(outside(code, f"{sizes_of(s)}_dim_{label(d)}", model(make(s, d))) for s, d in beyond),
-        *(limit(code, f"channels_first_dim_{label(d)}", model(make(image, d), behind_conv)) for d in (1, -3)),
-        *(outside(code, f"channels_first_dim_{label(d)}", model(make(image, d), behind_conv)) for d in (0, 2, 3, -1)),
+        *(limit(code, f"{sizes_of(s)}_dim_{label(d)}", make(s, d)) for s, d in fits),
+        *(outside(code, f"{sizes_of(s)}_dim_{label(d)}", make(s, d)) for s, d in beyond),
+        *(limit(code, f"channels_first_dim_{label(d)}", make(image, d), behind_conv) for d in (1, -3)),
+        *(outside(code, f"channels_first_dim_{label(d)}", make(image, d), behind_conv) for d in (0, 2, 3, -1)),
     ]
 
 
@@ -124,11 +121,11 @@ def _size_limits(make: Make, limits: Limits, m: int) -> list[CaseDraft]:
     """Channels, positions (input size / channels), and the input's size."""
     less = m - 1
     return [
-        *(limit(CHANNELS, f"{c}", model(make((5, c)))) for c in (m, 2 * m, 3 * m)),
-        *(outside(CHANNELS, f"{c}", model(make((5, c)))) for c in past(m, 1, m // 2, less, m + 1)),
-        outside(CHANNELS, f"{less}_other_sizes_{m}", model(make((m, m, less)))),
-        outside(CHANNELS, f"channels_first_{less}", model(make((1, less, 4, m), 1), behind_conv)),
-        limit(CHANNELS, f"channels_first_{m}", model(make((1, m, 3, 5), 1), behind_conv)),
+        *(limit(CHANNELS, f"{c}", make((5, c))) for c in (m, 2 * m, 3 * m)),
+        *(outside(CHANNELS, f"{c}", make((5, c))) for c in past(m, 1, m // 2, less, m + 1)),
+        outside(CHANNELS, f"{less}_other_sizes_{m}", make((m, m, less))),
+        outside(CHANNELS, f"channels_first_{less}", make((1, less, 4, m), 1), behind_conv),
+        limit(CHANNELS, f"channels_first_{m}", make((1, m, 3, 5), 1), behind_conv),
         *_channel_limit(make, limits, m),
         *_position_limit(make, limits, m),
         *_size_limit(make, limits, m),
@@ -145,8 +142,8 @@ def _channel_limit(make: Make, limits: Limits, m: int) -> list[CaseDraft]:
     count = m if CHANNELS in limits else 1
     last = (_below(limits, m) - 1) // count * count
     return [
-        limit("max_channels", f"{last}", model(make((1, last)))),
-        *(outside("max_channels", f"{c}", model(make((1, c)))) for c in (last + count, last + 2 * count)),
+        limit("max_channels", f"{last}", make((1, last))),
+        *(outside("max_channels", f"{c}", make((1, c))) for c in (last + count, last + 2 * count)),
     ]
 
 
@@ -157,11 +154,11 @@ def _position_limit(make: Make, limits: Limits, m: int) -> list[CaseDraft]:
     first = divisor(most + 1, isqrt(most + 1))
     last = (most + 1) // first
     return [
-        limit("positions", f"{most}", model(make((most, m)))),
-        limit("positions", f"{side}x{most // side}", model(make((side, most // side, m)))),
-        outside("positions", f"{most + 1}", model(make((most + 1, m)))),
-        outside("positions", f"{side}x{most // side + 1}", model(make((side, most // side + 1, m)))),
-        outside("positions", f"{first}x{last}_of_4_dimensions", model(make((first, 1, last, m)))),
+        limit("positions", f"{most}", make((most, m))),
+        limit("positions", f"{side}x{most // side}", make((side, most // side, m))),
+        outside("positions", f"{most + 1}", make((most + 1, m))),
+        outside("positions", f"{side}x{most // side + 1}", make((side, most // side + 1, m))),
+        outside("positions", f"{first}x{last}_of_4_dimensions", make((first, 1, last, m))),
     ]
 
 
@@ -174,8 +171,8 @@ def _size_limit(make: Make, limits: Limits, m: int) -> list[CaseDraft]:
         raise limits.error("max_size", most, f"less than {positions} positions times {below} channels")
     rows = most // channels
     return [
-        limit("max_size", f"{rows}x{channels}", model(make((rows, channels)))),
-        outside("max_size", f"{rows + 1}x{channels}", model(make((rows + 1, channels)))),
+        limit("max_size", f"{rows}x{channels}", make((rows, channels))),
+        outside("max_size", f"{rows + 1}x{channels}", make((rows + 1, channels))),
     ]
 
 
@@ -187,11 +184,7 @@ def _channels_for(size: int, positions: int, counts: range) -> int | None:
 
 def _numbers(u: Call, y: Quant, m: int) -> list[CaseDraft]:
     """Rows that are flat, steep, or decided by one element; every input scale; all codes in one row."""
-    return [
-        *all_codes(u, [(x, y) for x in lut_inputs((0.01, 0.02, 0.0625, 0.5))], multiple=m),
-        *fills(u),
-        *one_hots(u),
-    ]
+    return [*all_codes(u, [(x, y) for x in lut_inputs((0.01, 0.02, 0.0625, 0.5))], multiple=m), *fills(u), *one_hots(u)]
 
 
 # ------------------------------------------------------------------------------------ floats
@@ -209,15 +202,15 @@ def float_softmax_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         return call_on(SOFTMAX, real("x", shape, precision), precision, dim, False)
 
     for shape, dim in ((IMAGE, -1), (IMAGE, 3), ((3, 7), 1), ((7,), 0), ((7,), -1), ((2, 3, 4), 2)):
-        drafts.append(limit("last_dim", f"shape_{sizes_of(shape)}_dim_{label(dim)}", model(soft(shape, dim))))
+        drafts.append(limit("last_dim", f"shape_{sizes_of(shape)}_dim_{label(dim)}", soft(shape, dim)))
     for shape, dim in ((IMAGE, 0), (IMAGE, 1), (IMAGE, 2), (IMAGE, -2), (IMAGE, -4), ((3, 7), 0), ((3, 7), -2)):
-        drafts.append(outside("last_dim", f"shape_{sizes_of(shape)}_dim_{label(dim)}", model(soft(shape, dim))))
+        drafts.append(outside("last_dim", f"shape_{sizes_of(shape)}_dim_{label(dim)}", soft(shape, dim)))
     for length in (1, 2, 16, 63, 65, 200):
-        drafts.append(accepted(f"length_{length}", model(soft((2, length), -1))))
+        drafts.append(accepted(f"length_{length}", soft((2, length), -1)))
     far = Fill("list", values=(100.0, -100.0, 0.0, 99.0, 30.0, -3.5, 100.0))
     drafts += [
-        valued("far_apart", model(filled(soft((2, 7), -1), far))),
-        valued("all_equal", model(filled(soft((2, 7), -1), Fill("list", values=(3.0,))))),
+        valued("far_apart", soft((2, 7), -1).with_x(fill=far)),
+        valued("all_equal", soft((2, 7), -1).with_x(fill=Fill("list", values=(3.0,)))),
         *float_layout_values(subject.call(precision)),
     ]
     return drafts

@@ -31,7 +31,7 @@ from npu_assay.conformance.cases.pieces.neighbors import (
     integer_behind_conv,
     integer_behind_linear,
 )
-from npu_assay.conformance.cases.pieces.spelling import INTEGERS, reshaped
+from npu_assay.conformance.cases.pieces.spelling import INTEGERS
 from npu_assay.conformance.cases.pieces.subject import IntegerSubject
 from npu_assay.conformance.cases.pieces.values import is_positive
 from npu_assay.conformance.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value, renamed
@@ -45,9 +45,9 @@ def contexts(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
 def surroundings(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
     """Contexts that leave the verdict alone."""
     return [
-        placed("before_abs", model(u, prefix, then_abs)),
-        placed("two_consumers", model(u, prefix, then_two)),
-        placed("also_a_model_output", model(u, prefix, then_abs_and_returned)),
+        placed("before_abs", u, prefix, then_abs),
+        placed("two_consumers", u, prefix, then_two),
+        placed("also_a_model_output", u, prefix, then_abs_and_returned),
         placed("input_shared_with_abs", input_shared(u, prefix)),
         placed("used_twice", used_twice(u, prefix)),
         *more_contexts(u, prefix),
@@ -58,13 +58,13 @@ def input_shared(u: Call, prefix: Prefix = bare) -> Graph:
     """The operator's operand also goes into an abs of its own."""
     graph = model(u, prefix)
     operand = prefix(u)[2]
-    other = Step("other", "aten.abs.default", (operand,), (), u.values[0].quant)
+    other = Step("other", "aten.abs.default", (operand,), (), u.x.quant)
     return Graph(graph.values, (*graph.steps, other), (*graph.outputs, Ref("other")))
 
 
 def used_twice(u: Call, prefix: Prefix = bare) -> Graph:
     """One module called on two inputs: constants are shared, `before` computes for the first only."""
-    x = replace(u.values[0], name="x_again", fill=replace(u.values[0].fill, seed=99))
+    x = replace(u.x, name="x_again", fill=replace(u.x.fill, seed=99))
     return _with_again(u, prefix, (x,), u)
 
 
@@ -91,7 +91,7 @@ def used_apart(u: Call, prefix: Prefix = bare) -> Graph | None:
 
     Weights are shared; a bias in steps of the accumulator is another one for each call, a real one is shared as well.
     """
-    x, y = u.values[0], u.y
+    x, y = u.x, u.y
     if x.constant or x.quant is None or y is None or isinstance(x.quant.scale, tuple):
         return None
     twice = replace(u, values=tuple(_again(v) for v in u.values), y=y if u.op in FIXED else _doubled(y))
@@ -141,7 +141,7 @@ VIEWED = frozenset({"aten.as_strided_copy.default", "aten.view_copy.default"})
 
 def channels_last(u: Call, prefix: Prefix = bare) -> Graph | None:
     """The model's images in the other layout; None where `x` is none, or another size of it is open."""
-    x = u.values[0]
+    x = u.x
     if len(x.shape) != 4 or x.constant or x.dynamic or u.op in VIEWED:
         return None
     graph = model(u, prefix)
@@ -163,13 +163,13 @@ def unquantized(u: Call) -> list[CaseDraft]:
     """The operator does not stand between dequantize and quantize: never delegated."""
     floats = tuple(replace(value, quant=None) for value in u.values)
     variants = (("float_model", model(replace(u, values=floats, y=None))), *float_neighbors(u))
-    kept = limit("quantized", "quantised_on_both_sides", model(u, None, then_abs))
+    kept = limit("quantized", "quantised_on_both_sides", u, bare, then_abs)
     return [kept, *(outside("quantized", variant, graph) for variant, graph in variants)]
 
 
 def float_neighbors(u: Call) -> tuple[tuple[str, Graph], ...]:
     """A quantized operator with a float input or a float output, alone and next to an abs."""
-    float_input = replace(u, values=(replace(u.values[0], quant=None), *u.values[1:]))
+    float_input = u.with_x(quant=None)
     float_output, returned = replace(u, y=None), model(u).outputs
     between = Step("between", "aten.abs.default", (X,), (), None)
     after = Step("after", "aten.abs.default", (Ref(SUBJECT),), (), u.y)
@@ -184,8 +184,7 @@ def float_neighbors(u: Call) -> tuple[tuple[str, Graph], ...]:
 def behind_convolution(u: Call, channels: Iterable[int] = (8, 5, 1), size: tuple[int, ...] = (4, 6)) -> list[CaseDraft]:
     """Elementwise behind a convolution, where values are channels-first: any channel count."""
     return [
-        placed(f"behind_conv_channels_{count}", model(reshaped(u, (1, count, *size)), behind_conv))
-        for count in channels
+        placed(f"behind_conv_channels_{count}", u.with_x(shape=(1, count, *size)), behind_conv) for count in channels
     ]
 
 
@@ -199,19 +198,19 @@ def twice_in_a_row(u: Call) -> Graph:
 def float_contexts(u: Call, precision: str) -> list[CaseDraft]:
     """Contexts that leave the verdict alone; half precision has fewer, as it differs in numbers only."""
     drafts = [
-        placed("two_consumers", model(u, None, then_two)),
+        placed("two_consumers", u, bare, then_two),
         placed("behind_linear", float_behind_linear(u, precision)),
         *mixed(u, precision),
     ]
     if precision == "fp16":
         return drafts
     drafts += [
-        placed("also_a_model_output", model(u, None, then_abs_and_returned)),
+        placed("also_a_model_output", u, bare, then_abs_and_returned),
         placed("input_shared_with_abs", input_shared(u)),
         placed("used_twice", used_twice(u)),
         *more_contexts(u),
     ]
-    if len(u.values[0].shape) == 4:
+    if len(u.x.shape) == 4:
         drafts.append(placed("behind_conv", float_behind_conv(u, precision)))
     return drafts
 
@@ -247,7 +246,7 @@ def integer_surroundings(subject: IntegerSubject, precision: str) -> Iterator[Ca
     """Where the operator stands."""
     u, prefix = subject.call(precision), subject.prefix
     if subject.plain:
-        if u.values[0].dtype != "bool":
+        if u.x.dtype != "bool":
             yield placed("input_shared_with_abs", input_shared(u, prefix))
     else:
         for name, graph in around(u, prefix).items():
@@ -255,7 +254,7 @@ def integer_surroundings(subject: IntegerSubject, precision: str) -> Iterator[Ca
     yield placed("used_twice", used_twice(u, prefix))
     if precision != INTEGERS and subject.prefix is bare:
         yield placed("behind_linear", integer_behind_linear(u, precision))
-        if len(u.values[0].shape) == 4:
+        if len(u.x.shape) == 4:
             yield placed("behind_conv", integer_behind_conv(u, precision))
             if subject.elementwise and not subject.plain:
                 yield placed("before_conv", before_conv(u, precision))

@@ -28,9 +28,6 @@ from npu_assay.conformance.cases.pieces.spelling import (
     INTEGERS,
     activations,
     is_static,
-    of_type,
-    retyped,
-    with_x,
 )
 from npu_assay.conformance.cases.pieces.subject import FLOAT, FloatSubject, IntegerSubject
 from npu_assay.conformance.cases.pieces.values import integer_fills, other_numbers
@@ -55,7 +52,7 @@ def alone(subject: FloatSubject, precision: str, limits: Limits) -> list[CaseDra
     """Baseline, options and sizes."""
     u = subject.call(precision)
     return [
-        accepted("baseline", model(u)),
+        accepted("baseline", u),
         *config_precisions(subject, precision),
         *configs(subject, u),
         *float_sizes(subject, precision, limits),
@@ -67,18 +64,18 @@ def number_types(subject: FloatSubject, u: Call, precision: str) -> Iterator[Cas
     """The precision's own type; float64 and bfloat16, or codes of uint8, are outside."""
     if is_static(precision):
         unsigned = Quant(f32(0.05), 131, 0, 255, dtype="uint8")
-        yield limit("dtype", "int8", model(with_x(u, fill=Fill("ramp"))))
+        yield limit("dtype", "int8", u.with_x(fill=Fill("ramp")))
         codes = model(activations(replace(u, y=unsigned), quant=unsigned))
         yield placed("uint8", codes) if subject.converts else outside("dtype", "uint8", codes)
     elif precision in FLOATS:
-        yield limit("dtype", u.values[0].dtype, model(with_x(u, fill=other_numbers(u.values[0].fill))))
+        yield limit("dtype", u.x.dtype, u.with_x(fill=other_numbers(u.x.fill)))
         for dtype in first_few(("bfloat16", "float64"), precision):
-            yield outside("dtype", dtype, model(retyped(u, dtype)))
+            yield outside("dtype", dtype, u.with_each(dtype=dtype))
         if subject.integers and precision == "fp32":
-            yield outside("dtype", "int32", model(retyped(u, "int32")))
+            yield outside("dtype", "int32", u.with_each(dtype="int32"))
     else:
-        yield limit("dtype", "float32", model(with_x(u, fill=Fill("ramp"))))
-        yield outside("dtype", "bfloat16", model(with_x(u, dtype="bfloat16")))
+        yield limit("dtype", "float32", u.with_x(fill=Fill("ramp")))
+        yield outside("dtype", "bfloat16", u.with_x(dtype="bfloat16"))
 
 
 def quantized_neighbors(subject: FloatSubject, u: Call, precision: str) -> Iterator[CaseDraft]:
@@ -118,12 +115,12 @@ def on_integers(subject: IntegerSubject, limits: Limits) -> Iterator[CaseDraft]:
     u = subject.call(INTEGERS)
     limited = tuple(v for v in u.values if not v.constant)
     yield limit("no_int64", limited[0].dtype, subject.model(u))
-    yield outside("no_int64", "int64", subject.model(of_type(u, "int64")))
+    yield outside("no_int64", "int64", subject.model(u.with_each(dtype="int64")))
     code = "uint8" if "uint8" in limits else "code_dtype"
     if code in limits and u.op != CAST:
         limits.value(code, ())
         yield limit(code, f"plain_{limited[0].dtype}", subject.model(u))
-        yield outside(code, "plain_uint8", subject.model(zeros_and_ones(of_type(u, "uint8"))))
+        yield outside(code, "plain_uint8", subject.model(zeros_and_ones(u.with_each(dtype="uint8"))))
 
 
 def zeros_and_ones(u: Call) -> Call:

@@ -65,12 +65,12 @@ def before_activations(u: Call, shape: tuple[int, ...], kind: str = "") -> list[
 
 def after_products(u: Call) -> list[CaseDraft]:
     """An activation of an image or a matrix, behind products with and without quantization of their own."""
-    image = replace(u, values=(replace(u.values[0], shape=(1, 5, 4, 6)),))
-    matrix = replace(u, values=(replace(u.values[0], shape=(3, 5)),))
-    flat = replace(u, values=(replace(u.values[0], shape=(120,)),))
+    image = u.with_x(shape=(1, 5, 4, 6))
+    matrix = u.with_x(shape=(3, 5))
+    flat = u.with_x(shape=(120,))
     return [
-        limit(FUSED, "behind_quantised_conv", model(image, behind_conv)),
-        limit(FUSED, "behind_quantised_mm", model(matrix, _behind_mm)),
+        limit(FUSED, "behind_quantised_conv", image, behind_conv),
+        limit(FUSED, "behind_quantised_mm", matrix, _behind_mm),
         outside(FUSED, "behind_conv", without_quant(model(image, behind_conv))),
         outside(FUSED, "behind_mm", without_quant(model(matrix, _behind_mm))),
         outside(FUSED, "behind_conv_and_view", without_quant(model(flat, _behind_conv_and_view))),
@@ -88,7 +88,7 @@ def without_quant(graph: Graph) -> Graph:
 
 def _behind_mm(u: Call) -> Before:
     """Behind a product with constant weights that makes a matrix of `x`'s shape."""
-    x = u.values[0]
+    x = u.x
     rows, columns = x.shape
     values = (activation("x", (rows, 7), x.quant), matrix_weights(7, columns, y=x.quant or Q))
     return values, (Step("before", "aten.mm.default", (X, Ref("w")), (), x.quant),), Ref("before")
@@ -96,7 +96,7 @@ def _behind_mm(u: Call) -> Before:
 
 def _behind_conv_and_view(u: Call) -> Before:
     """Behind a convolution that makes an image of 5 x 4 x 6, which a reshape flattens."""
-    image = replace(u, values=(replace(u.values[0], shape=(1, 5, 4, 6)),))
+    image = u.with_x(shape=(1, 5, 4, 6))
     values, steps, operand = behind_conv(image)
-    view = Step("view", VIEW, (operand, u.values[0].shape), (), u.values[0].quant)
+    view = Step("view", VIEW, (operand, u.x.shape), (), u.x.quant)
     return values, (*steps, view), Ref("view")

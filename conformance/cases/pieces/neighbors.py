@@ -80,7 +80,7 @@ NEIGHBOR_SCALE = 0.01
 
 def integer_behind_linear(u: Call, precision: str) -> Graph:
     """Behind a linear layer, which makes `x`."""
-    x = u.values[0]
+    x = u.x
     source = Value("before_x", (*x.shape[:-1], INPUTS), Q, Fill(seed=5))
     shape = (x.shape[-1] if x.shape else 1, INPUTS)
     return _integer_behind(u, source, shape, "aten.linear.default", (), precision)
@@ -88,7 +88,7 @@ def integer_behind_linear(u: Call, precision: str) -> Graph:
 
 def integer_behind_conv(u: Call, precision: str) -> Graph:
     """Behind a 1x1 convolution, which makes the four-dimensional `x`."""
-    x = u.values[0]
+    x = u.x
     source = Value("before_x", (x.shape[0], INPUTS, *x.shape[2:]), Q, Fill(seed=5))
     rest = ((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
     return _integer_behind(u, source, (x.shape[1], INPUTS, 1, 1), "aten.convolution.default", rest, precision)
@@ -112,7 +112,7 @@ def _integer_behind(
 def before_conv(u: Call, precision: str) -> Graph:
     """In front of a 1x1 convolution of its four-dimensional result, which has the shape of `x`."""
     assert u.y is not None
-    w = constant("after_w", (INPUTS, u.values[0].shape[1], 1, 1), weight_quant(NEIGHBOR_SCALE))
+    w = constant("after_w", (INPUTS, u.x.shape[1], 1, 1), weight_quant(NEIGHBOR_SCALE))
     b = constant("after_b", (INPUTS,), bias_quant(u.y, weight_quant(NEIGHBOR_SCALE)))
     args = (Ref(SUBJECT), Ref("after_w"), Ref("after_b"), (1, 1), (0, 0), (1, 1), False, (0, 0), 1)
     after = Step("after", "aten.convolution.default", args, (), codes_quant(precision))

@@ -68,8 +68,8 @@ def names_label(names: tuple[str, ...]) -> str:
 
 def configs(subject: FloatSubject, u: Call) -> Iterator[CaseDraft]:
     """The operator's own config alone, and only another one."""
-    yield with_options(limit("configs", "own", model(u)), ("configs", (subject.config,)))
-    yield with_options(outside("configs", "another", model(u)), ("configs", (another(subject),)))
+    yield with_options(limit("configs", "own", u), ("configs", (subject.config,)))
+    yield with_options(outside("configs", "another", u), ("configs", (another(subject),)))
 
 
 def another(subject: FloatSubject) -> str:
@@ -90,7 +90,7 @@ def per_op_mode(u: Call, precision: str) -> Iterator[CaseDraft]:
 
 def between_two_abs(u: Call) -> Graph:
     """An abs in front of the operator and one behind it."""
-    before = Step("before", "aten.abs.default", (X,), (), u.values[0].quant)
+    before = Step("before", "aten.abs.default", (X,), (), u.x.quant)
     after = Step("after", "aten.abs.default", (Ref(SUBJECT),), (), u.y)
     return Graph(u.values, (before, step(u, Ref("before")), after), (Ref("after"),))
 

@@ -14,10 +14,8 @@ from npu_assay.conformance.cases.make import (
     bare,
     f32,
     limit,
-    model,
     outside,
     quant,
-    requantized,
     then_abs,
     valued,
 )
@@ -51,10 +49,10 @@ RESCALED = (("halved", quant(0.025, 3)), ("doubled", quant(0.1, -20)), ("shifted
 
 def same_qparams(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
     """Equal parameters at several zero points, then scale and zero point off by a little."""
-    x = u.values[0].quant or Q
+    x = u.x.quant or Q
     assert isinstance(x.scale, float)
     equal = [
-        limit("same_qparams", f"both_zero_point_{zero}", model(requantized(u, q, q), prefix))
+        limit("same_qparams", f"both_zero_point_{zero}", u.requantized(q, q), prefix)
         for zero in ZERO_POINTS
         for q in [quant(0.03, zero)]
     ]
@@ -64,7 +62,7 @@ def same_qparams(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
         ("zero_point_one_up", Quant(x.scale, x.zero_point + 1)),
         ("scale_and_zero_point", quant(1.5 * x.scale, x.zero_point - 7)),
     )
-    return equal + [outside("same_qparams", variant, model(replace(u, y=y), prefix)) for variant, y in others]
+    return equal + [outside("same_qparams", variant, replace(u, y=y), prefix) for variant, y in others]
 
 
 def fixed_output(u: Call, y: Quant, prefix: Prefix = bare) -> list[CaseDraft]:
@@ -77,9 +75,9 @@ def fixed_output(u: Call, y: Quant, prefix: Prefix = bare) -> list[CaseDraft]:
         ("zero_point_one_up", Quant(y.scale, y.zero_point + (1 if y.zero_point < 127 else -1))),
         ("scale_of_1_over_255", quant(1 / 255, y.zero_point)),
     )
-    kept = limit("output_qparams", "as_fixed", model(replace(u, y=y), prefix))
+    kept = limit("output_qparams", "as_fixed", replace(u, y=y), prefix)
     past = [(variant, o) for variant, o in others if o != y]
-    return [kept, *(outside("output_qparams", variant, model(replace(u, y=o), prefix)) for variant, o in past)]
+    return [kept, *(outside("output_qparams", variant, replace(u, y=o), prefix) for variant, o in past)]
 
 
 BELOW = 1 - 2.0**-20  # just below a power of two
@@ -87,13 +85,13 @@ BELOW = 1 - 2.0**-20  # just below a power of two
 
 def rescale_limit(past: tuple[str, Call], kept: tuple[str, Call]) -> list[CaseDraft]:
     """A scale ratio at which the largest accumulator just fits 32 bits, and the next power of two."""
-    return [outside("rescale", past[0], model(past[1])), limit("rescale", kept[0], model(kept[1]))]
+    return [outside("rescale", past[0], past[1]), limit("rescale", kept[0], kept[1])]
 
 
 def unary_rescale(u: Call) -> list[CaseDraft]:
     """Codes up to 128 from the zero point, shifted left by 24 bits, leave 32 bits; by 23 they do not."""
     y = quant(2.0**-23)
-    past, kept = requantized(u, quant(1.0), y), requantized(u, quant(BELOW), y)
+    past, kept = u.requantized(quant(1.0), y), u.requantized(quant(BELOW), y)
     return rescale_limit(("ratio_2_to_the_23", past), ("ratio_below_2_to_the_23", kept))
 
 
@@ -101,14 +99,14 @@ def float_same_qparams(u: Call) -> Iterator[CaseDraft]:
     """Equal parameters at several zero points, then scale and zero point off by a little."""
     for zero in ZERO_POINTS:
         q = quant(0.03, zero)
-        yield limit("same_qparams", f"zero_point_{zero}", model(_requantized(u, q, q)))
+        yield limit("same_qparams", f"zero_point_{zero}", _requantized(u, q, q))
     others = (
         ("scale_one_float32_step_up", Quant(f32(0.05 * (1 + 2**-22)), 3)),
         ("scale_doubled", quant(0.1, 3)),
         ("zero_point_one_up", quant(0.05, 4)),
     )
     for name, y in others:
-        yield outside("same_qparams", name, model(_requantized(u, Q, y)))
+        yield outside("same_qparams", name, _requantized(u, Q, y))
 
 
 def _requantized(u: Call, x: Quant, y: Quant) -> Call:
@@ -129,23 +127,23 @@ def quantization(subject: IntegerSubject, precision: str, limits: Limits) -> Ite
     near = dict(float_neighbors(with_reals(u)))
     floats = replace(u, values=tuple(_real(v) for v in u.values), y=None)
     yield outside("quantized_inputs", "float_input", near["float_input"])
-    yield outside("dtype", "float64", model(_retyped(floats, "float64")))
+    yield outside("dtype", "float64", _retyped(floats, "float64"))
     if subject.plain:
-        yield limit("quantized", "codes", model(u))
-        yield limit("quantized_outputs", "a_truth", model(u))
+        yield limit("quantized", "codes", u)
+        yield limit("quantized_outputs", "a_truth", u)
     else:
-        yield limit("quantized", "marked", model(u, prefix, then_abs))
-        yield outside("quantized", "float_model", model(floats))
-        yield limit("quantized_outputs", "codes", model(u, prefix, then_abs))
-        yield outside("quantized_outputs", "float_output", model(replace(u, y=None), prefix))
+        yield limit("quantized", "marked", u, prefix, then_abs)
+        yield outside("quantized", "float_model", floats)
+        yield limit("quantized_outputs", "codes", u, prefix, then_abs)
+        yield outside("quantized_outputs", "float_output", replace(u, y=None), prefix)
     yield limit("io_dtype", INT16 if is_wide(precision) else "int8", subject.model(u))
     unsigned = with_codes(u, UNSIGNED)
     yield outside("io_dtype", "uint8", subject.model(unsigned if subject.plain else replace(unsigned, y=UNSIGNED)))
     yield from parameters(subject, precision)
     if "per_tensor" in limits:
         yield limit("per_tensor", "one_scale", subject.model(u))
-        if not u.values[0].constant:
-            yield outside("per_tensor", "a_scale_for_each_index", model(with_scales(u)))
+        if not u.x.constant:
+            yield outside("per_tensor", "a_scale_for_each_index", with_scales(u))
     if "mixed_dtype" in limits and not subject.plain:
         yield limit("mixed_dtype", "all_the_same", subject.model(u))
         yield outside("mixed_dtype", "output_of_another", subject.model(replace(u, y=other_type(precision))))
@@ -159,7 +157,7 @@ def _real(value: Value) -> Value:
 
 def with_reals(u: Call) -> Call:
     """The call with small numbers in `x`, for when it is not quantized."""
-    return replace(u, values=(replace(u.values[0], fill=REALS), *u.values[1:]))
+    return u.with_x(fill=REALS)
 
 
 def _retyped(u: Call, dtype: str) -> Call:
@@ -174,7 +172,7 @@ def parameters(subject: IntegerSubject, precision: str) -> Iterator[CaseDraft]:
     for zero in kept:
         yield limit("scalar_qparams", f"zero_point_{zero}".replace("-", "minus_"), subject.model(_zero(u, zero)))
     for zero in past:
-        yield outside("scalar_qparams", f"zero_point_{zero}".replace("-", "minus_"), model(_zero(u, zero)))
+        yield outside("scalar_qparams", f"zero_point_{zero}".replace("-", "minus_"), _zero(u, zero))
 
 
 def with_codes(u: Call, q: Quant) -> Call:
@@ -186,7 +184,7 @@ def with_codes(u: Call, q: Quant) -> Call:
 
 def with_scales(u: Call) -> Call:
     """The call with a scale for each index of the last dimension of `x`."""
-    x = u.values[0]
+    x = u.x
     assert x.quant is not None
     return replace(u, values=(replace(x, quant=scales_of(x.quant, len(x.shape) - 1, x.shape[-1])), *u.values[1:]))
 
@@ -198,18 +196,14 @@ def scales_of(q: Quant, axis: int, size: int) -> Quant:
 
 
 def _zero(u: Call, zero_point: int) -> Call:
-    x = u.values[0]
+    x = u.x
     assert x.quant is not None
     return replace(u, values=(replace(x, quant=replace(x.quant, zero_point=zero_point)), *u.values[1:]))
 
 
 def requantized_codes(u: Call, x: Quant, y: Quant, precision: str) -> Call:
     """The call with quantizations that are given for int8."""
-    return replace(
-        u,
-        values=(replace(u.values[0], quant=codes_quant(precision, x)), *u.values[1:]),
-        y=codes_quant(precision, y),
-    )
+    return replace(u.with_x(quant=codes_quant(precision, x)), y=codes_quant(precision, y))
 
 
 def rescaled(subject: IntegerSubject, precision: str) -> Iterator[CaseDraft]:
@@ -221,8 +215,8 @@ def rescaled(subject: IntegerSubject, precision: str) -> Iterator[CaseDraft]:
 
 def ratio_limits(at: Callable[[float], Call], bits: int, prefix: Prefix = bare) -> Iterator[CaseDraft]:
     """Ratios of scales just below 2 to the power of `bits`, which 32 bits hold, and that itself, which they do not."""
-    yield limit("rescale", "largest_ratio", model(at(2.0**bits * (1 - 2.0**-20)), prefix))
-    yield outside("rescale", "ratio_too_large", model(at(2.0**bits), prefix))
+    yield limit("rescale", "largest_ratio", at(2.0**bits * (1 - 2.0**-20)), prefix)
+    yield outside("rescale", "ratio_too_large", at(2.0**bits), prefix)
 
 
 def moved_ratios(subject: IntegerSubject, precision: str) -> Iterator[CaseDraft]:

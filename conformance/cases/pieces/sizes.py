@@ -26,13 +26,13 @@ from npu_assay.conformance.cases.pieces.subject import FloatSubject, IntegerSubj
 
 def static_sizes(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
     """Sizes are at least 1: an empty tensor is never delegated."""
-    x = u.values[0]
+    x = u.x
     lead = x.shape[0]
     values = tuple(v if v.constant or v.shape[0] != lead else replace(v, shape=(0, *v.shape[1:])) for v in u.values)
-    known = limit("static_shape", "known_sizes", model(u, prefix))
+    known = limit("static_shape", "known_sizes", u, prefix)
     if u.op == "aten.upsample_nearest2d.vec":  # torch cannot tell the shape of an empty one (see coverage)
         return [known]
-    return [known, outside("static_shape", "no_elements", model(replace(u, values=values), prefix))]
+    return [known, outside("static_shape", "no_elements", replace(u, values=values), prefix)]
 
 
 def rank_limit(
@@ -40,9 +40,9 @@ def rank_limit(
 ) -> list[CaseDraft]:
     """Ranks up to the row's `max_rank`; `last` is the last dimension's size."""
     most = deepest(limits)
-    past = [outside("max_rank", f"rank_{n}", model(with_shape(of_rank(n, last)), prefix)) for n in (most + 1, most + 2)]
-    inner = [inside("max_rank", f"rank_{n}", model(with_shape(of_rank(n, last)), prefix)) for n in inner_ranks(most)]
-    return [limit("max_rank", f"rank_{most}", model(with_shape(of_rank(most, last)), prefix)), *past, *inner]
+    past = [outside("max_rank", f"rank_{n}", with_shape(of_rank(n, last)), prefix) for n in (most + 1, most + 2)]
+    inner = [inside("max_rank", f"rank_{n}", with_shape(of_rank(n, last)), prefix) for n in inner_ranks(most)]
+    return [limit("max_rank", f"rank_{most}", with_shape(of_rank(most, last)), prefix), *past, *inner]
 
 
 LARGE = 65536
@@ -63,17 +63,17 @@ CHANNELS = "channels_multiple_of"
 
 def float_sizes(subject: FloatSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """One element and none; ranks up to the limit and one more."""
-    yield limit("nonempty", f"shape_{sizes_of(subject.single)}", model(subject.at(precision, subject.single)))
+    yield limit("nonempty", f"shape_{sizes_of(subject.single)}", subject.at(precision, subject.single))
     none = subject.at(precision, subject.empty)
     if none.dynamic is not None:  # torch takes the smallest and largest number of empty rows, not of an empty tensor
         none = replace(none, dynamic="per_token")
-    yield outside("nonempty", f"shape_{sizes_of(subject.empty)}", model(none))
+    yield outside("nonempty", f"shape_{sizes_of(subject.empty)}", none)
     if "max_rank" in limits:
         most = limits.number("max_rank", 6, 1, 16)
-        yield limit("max_rank", f"rank_{most}", model(subject.at(precision, sizes_of_rank(most))))
-        yield outside("max_rank", f"rank_{most + 1}", model(subject.at(precision, sizes_of_rank(most + 1))))
+        yield limit("max_rank", f"rank_{most}", subject.at(precision, sizes_of_rank(most)))
+        yield outside("max_rank", f"rank_{most + 1}", subject.at(precision, sizes_of_rank(most + 1)))
         for rank in inner_ranks(most):
-            yield inside("max_rank", f"rank_{rank}", model(subject.at(precision, sizes_of_rank(rank))))
+            yield inside("max_rank", f"rank_{rank}", subject.at(precision, sizes_of_rank(rank)))
 
 
 def open_sizes(subject: FloatSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
@@ -109,5 +109,5 @@ def integer_sizes(subject: IntegerSubject, precision: str, limits: Limits) -> It
 def _opened(u: Call, axes: tuple[int, ...]) -> Call:
     """The call with open sizes of `x`, and of the operands of its shape."""
     wide_open = opened(u, axes).values
-    same = u.values[0].shape
+    same = u.x.shape
     return replace(u, values=tuple(o if v.shape == same else v for v, o in zip(u.values, wide_open, strict=True)))

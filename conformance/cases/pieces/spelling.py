@@ -47,11 +47,7 @@ def real(name: str, shape: Sequence[int], precision: str, fill: Fill | None = No
     """An activation: floats, or codes of `quant` in static_int8."""
     dtype = "float16" if precision == "fp16" else "float32"
     return Value(
-        name,
-        tuple(shape),
-        quant if is_static(precision) else None,
-        seeded(name) if fill is None else fill,
-        dtype=dtype,
+        name, tuple(shape), quant if is_static(precision) else None, seeded(name) if fill is None else fill, dtype=dtype
     )
 
 
@@ -89,13 +85,7 @@ def run_time(precision: str) -> str | None:
 
 
 def call_on(
-    op: str,
-    x: Value,
-    precision: str,
-    *rest: Any,
-    more: tuple[Value, ...] = (),
-    y: Quant = Q,
-    **kwargs: Any,
+    op: str, x: Value, precision: str, *rest: Any, more: tuple[Value, ...] = (), y: Quant = Q, **kwargs: Any
 ) -> Call:
     """`op(x, *rest, **kwargs)`; `more` are the values that `rest` refers to."""
     return Call(op, (x, *more), (X, *rest), result(precision, y), tuple(kwargs.items()))
@@ -263,16 +253,6 @@ def per_channel(precision: str) -> bool:
 # ------------------------------------------------------------------------------------ changes
 
 
-def retyped(u: Call, dtype: str) -> Call:
-    """The same call on plain numbers of another type."""
-    return replace(u, values=tuple(replace(value, dtype=dtype) for value in u.values))
-
-
-def with_x(u: Call, **changes: Any) -> Call:
-    """The same call with another shape, quantization or other numbers in `x`."""
-    return replace(u, values=(replace(u.values[0], **changes), *u.values[1:]))
-
-
 def activations(u: Call, **changes: Any) -> Call:
     """The same call with changes in every operand that is no constant."""
     return replace(u, values=tuple(v if v.constant else replace(v, **changes) for v in u.values))
@@ -289,13 +269,3 @@ def opened(u: Call, axes: tuple[int, ...]) -> Call:
 def _opened(value: Value, axes: tuple[int, ...]) -> Value:
     shape = tuple(max(2, size) if axis in axes else size for axis, size in enumerate(value.shape))
     return replace(value, shape=shape, dynamic=tuple(axis for axis in axes if axis < len(shape)))
-
-
-def reshaped(u: Call, shape: tuple[int, ...]) -> Call:
-    """The same call with another shape of `x`."""
-    return replace(u, values=(replace(u.values[0], shape=shape), *u.values[1:]))
-
-
-def of_type(u: Call, dtype: str) -> Call:
-    """The call on plain numbers of a type."""
-    return replace(u, values=tuple(replace(v, dtype=dtype) for v in u.values))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
-from npu_assay.conformance.cases.make import Call, CaseDraft, Prefix, bare, filled, model, quant, requantized, valued
+from npu_assay.conformance.cases.make import Call, CaseDraft, Prefix, bare, quant, valued
 from npu_assay.conformance.cases.permitted import wide
-from npu_assay.conformance.cases.pieces.spelling import INTEGERS, reshaped
+from npu_assay.conformance.cases.pieces.spelling import INTEGERS
 from npu_assay.conformance.cases.pieces.subject import IntegerSubject
 from npu_assay.conformance.graph import Fill, Quant, Value
 
@@ -28,22 +27,22 @@ FILLS: Sequence[tuple[str, Fill]] = (
 
 def fills(u: Call, prefix: Prefix = bare, label: str = "") -> list[CaseDraft]:
     """Uniform extremes, alternating extremes, and a ramp, which shows exchanged axes."""
-    return [valued(f"{name}{label}", model(filled(u, fill), prefix)) for name, fill in FILLS]
+    return [valued(f"{name}{label}", u.with_x(fill=fill), prefix) for name, fill in FILLS]
 
 
 def one_hots(u: Call, prefix: Prefix = bare, label: str = "", spots: int = 4) -> list[CaseDraft]:
     """A single nonzero element at the corners and in between: shows wrong axes and padding."""
     count = 1
-    for size in u.values[0].shape:
+    for size in u.x.shape:
         count *= size
     indices = sorted({round(spot * (count - 1) / max(1, spots - 1)) for spot in range(spots)})
-    return [valued(f"one_hot_at_{i}{label}", model(filled(u, Fill("one_hot", index=i)), prefix)) for i in indices]
+    return [valued(f"one_hot_at_{i}{label}", u.with_x(fill=Fill("one_hot", index=i)), prefix) for i in indices]
 
 
 def zero_points(u: Call, prefix: Prefix = bare, label: str = "") -> list[CaseDraft]:
     """Input and output share their parameters; zero points at both ends and in the middle."""
     return [
-        valued(f"zero_point_{zero}{label}", model(requantized(u, q, q), prefix))
+        valued(f"zero_point_{zero}{label}", u.requantized(q, q), prefix)
         for zero in ZERO_POINTS
         for q in [quant(0.05, zero)]
     ]
@@ -58,10 +57,8 @@ def all_codes(
     u: Call, pairs: Iterable[tuple[Quant, Quant]], prefix: Prefix = bare, label: str = "", multiple: int = 8
 ) -> list[CaseDraft]:
     """Every one of the 256 codes, for pairs of input and output quantization; channels in multiples of `multiple`."""
-    every = filled(reshaped(u, wide(multiple)), SCATTERED)
-    return [
-        valued(f"all_codes{label}_{named(x)}_to_{named(y)}", model(requantized(every, x, y), prefix)) for x, y in pairs
-    ]
+    every = u.with_x(shape=wide(multiple)).with_x(fill=SCATTERED)
+    return [valued(f"all_codes{label}_{named(x)}_to_{named(y)}", every.requantized(x, y), prefix) for x, y in pairs]
 
 
 def lut_inputs(scales: Sequence[float] = (2.0**-9, 0.02, 0.0625, 0.5)) -> list[Quant]:
@@ -95,7 +92,7 @@ RAMP = Fill("ramp")
 
 def float_layout_values(u: Call) -> Iterator[CaseDraft]:
     """A ramp and single numbers: exchanged axes show."""
-    yield valued("ramp", model(filled(u, RAMP)))
+    yield valued("ramp", u.with_x(fill=RAMP))
     yield from one_hots(u, spots=3)
 
 
@@ -103,13 +100,11 @@ def integer_fills(subject: IntegerSubject, precision: str) -> Iterator[CaseDraft
     """Uniform extremes, alternating extremes, a ramp; on plain integers a ramp."""
     u = subject.call(precision)
     for name, fill in FILLS if precision != INTEGERS else ():
-        yield valued(name, subject.model(replace(u, values=(replace(u.values[0], fill=fill), *u.values[1:]))))
+        yield valued(name, subject.model(u.with_x(fill=fill)))
     if precision == INTEGERS:
-        listed = (0.0, 1.0) if u.values[0].dtype == "bool" else (1.0, 0.0, 5.0, 2.0, 7.0, 3.0, 4.0)
+        listed = (0.0, 1.0) if u.x.dtype == "bool" else (1.0, 0.0, 5.0, 2.0, 7.0, 3.0, 4.0)
         numbers = Fill("list", values=listed)
-        yield valued(
-            "few_numbers", subject.model(replace(u, values=(replace(u.values[0], fill=numbers), *u.values[1:])))
-        )
+        yield valued("few_numbers", subject.model(u.with_x(fill=numbers)))
 
 
 WIDE_SCATTERED = Fill("list", values=tuple(float((40503 * index) % 65536 - 32768) for index in range(256)))

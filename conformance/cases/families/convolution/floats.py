@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from npu_assay.conformance.cases.families.linear.weights import B, W, float_weighted, with_weights
+from npu_assay.conformance.cases.families.linear.weights import B, W, float_weighted
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
     Call,
@@ -103,9 +103,9 @@ def float_convolution(axes: int, precision: str, limits: Limits) -> list[CaseDra
     if precision in ("static_int8_per_channel", "dynamic_int8"):
         drafts += weight_axes(axes, precision)
     if precision == "dynamic_int8":
-        u = with_weights(conv.call(precision), quant=weight_quant(0.01))
-        drafts.append(accepted("per_tensor_weights", model(u)))
-        drafts.append(accepted("batch_of_3", model(conv.at(precision, (3, 4, *size)))))
+        u = conv.call(precision).with_value("w", quant=weight_quant(0.01))
+        drafts.append(accepted("per_tensor_weights", u))
+        drafts.append(accepted("batch_of_3", conv.at(precision, (3, 4, *size))))
     return [*drafts, *ranks(precision, limits)] if axes == 2 else drafts
 
 
@@ -141,11 +141,9 @@ def spellings(axes: int, precision: str) -> Iterator[CaseDraft]:
     for name, conv in some.items():
         if precision == "dynamic_int8" and name == "one_input":
             continue  # one input per group: see `depthwise`
-        yield accepted(name, model(conv.call(precision)))
+        yield accepted(name, conv.call(precision))
     ramp = Conv(axes, kernel=(2, 3)[-axes:], padding=1).call(precision)
-    yield valued(
-        "ramp_with_padding", model(replace(ramp, values=(replace(ramp.values[0], fill=Fill("ramp")), *ramp.values[1:])))
-    )
+    yield valued("ramp_with_padding", ramp.with_x(fill=Fill("ramp")))
 
 
 def transposed(axes: int, precision: str, limits: Limits) -> Iterator[CaseDraft]:
@@ -156,14 +154,14 @@ def transposed(axes: int, precision: str, limits: Limits) -> Iterator[CaseDraft]
         "output_padding_1": Conv(axes, transposed=True, stride=2, output_padding=1, padding=1),
     }
     for name, conv in plain.items():
-        yield accepted(f"transposed_{name}", model(conv.call(precision)))
+        yield accepted(f"transposed_{name}", conv.call(precision))
     apart = model(Conv(axes, transposed=True, groups=2, stride=2).call(precision))
     if "transposed_groups" not in limits:
         yield accepted("transposed_groups_2", apart)
         return
     limits.fixed("transposed_groups", 1)
-    yield limit("transposed_groups", "1", model(plain["stride_2"].call(precision)))
-    yield inside("transposed_groups", "2_but_not_transposed", model(Conv(axes, groups=2).call(precision)))
+    yield limit("transposed_groups", "1", plain["stride_2"].call(precision))
+    yield inside("transposed_groups", "2_but_not_transposed", Conv(axes, groups=2).call(precision))
     yield outside("transposed_groups", "2", apart)
 
 
@@ -177,13 +175,13 @@ def depthwise(axes: int, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     }
     if "depthwise" not in limits:
         for name, conv in kinds.items():
-            yield accepted(f"depthwise_{name}", model(conv.call(precision)))
+            yield accepted(f"depthwise_{name}", conv.call(precision))
         return
     limits.fixed("depthwise", 1)
-    yield limit("depthwise", "two_inputs_each", model(Conv(axes, groups=2).call(precision)))
-    yield outside("depthwise", "one_input_each", model(kinds["one_output_each"].call(precision)))
-    yield outside("depthwise", "two_outputs_each", model(kinds["two_outputs_each"].call(precision)))
-    yield outside("depthwise", "one_input_in_all", model(Conv(axes, inputs=1, outputs=3).call(precision)))
+    yield limit("depthwise", "two_inputs_each", Conv(axes, groups=2).call(precision))
+    yield outside("depthwise", "one_input_each", kinds["one_output_each"].call(precision))
+    yield outside("depthwise", "two_outputs_each", kinds["two_outputs_each"].call(precision))
+    yield outside("depthwise", "one_input_in_all", Conv(axes, inputs=1, outputs=3).call(precision))
 
 
 def weight_axes(axes: int, precision: str) -> Iterator[CaseDraft]:
@@ -195,8 +193,8 @@ def weight_axes(axes: int, precision: str) -> Iterator[CaseDraft]:
         u = conv.call(precision)
         q = u.values[1].quant
         assert q is not None
-        yield limit("weight_axis", f"{name}outputs", model(u))
-        yield outside("weight_axis", f"{name}inputs", model(with_weights(u, quant=replace(q, axis=1 - axis))))
+        yield limit("weight_axis", f"{name}outputs", u)
+        yield outside("weight_axis", f"{name}inputs", u.with_value("w", quant=replace(q, axis=1 - axis)))
 
 
 def padded_before(axes: int, precision: str) -> Iterator[CaseDraft]:
@@ -214,10 +212,8 @@ def padded_before(axes: int, precision: str) -> Iterator[CaseDraft]:
 def ranks(precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Convolutions in three dimensions have weights of rank 5."""
     most = limits.number("spatial_rank", 4, 4, 4)
-    yield limit("spatial_rank", f"rank_{most}", model(Conv(2).call(precision)))
+    yield limit("spatial_rank", f"rank_{most}", Conv(2).call(precision))
     cube = Conv(3, kernel=2).call(precision)
-    yield outside("spatial_rank", f"rank_{most + 1}", model(cube))
+    yield outside("spatial_rank", f"rank_{most + 1}", cube)
     if precision in FLOATS:
-        yield outside(
-            "spatial_rank", f"rank_{most + 1}_transposed", model(Conv(3, kernel=2, transposed=True).call(precision))
-        )
+        yield outside("spatial_rank", f"rank_{most + 1}_transposed", Conv(3, kernel=2, transposed=True).call(precision))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from npu_assay.conformance.cases.families.linear.weights import B, W, integer_weighted, ratios, single, with_weight
+from npu_assay.conformance.cases.families.linear.weights import B, W, integer_weighted, ratios, single
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
     Call,
@@ -105,9 +105,9 @@ def integer_convolution_cases(precision: str, limits: Limits) -> list[CaseDraft]
     subject = convolution_subject()
     drafts = integer_everywhere(subject, precision, limits)
     drafts += integer_weighted(lambda: subject.at(FLAT), precision, limits)
-    drafts += [accepted(name, model(spelled(c.call(), precision))) for name, c in SHAPED.items()]
+    drafts += [accepted(name, spelled(c.call(), precision)) for name, c in SHAPED.items()]
     if not no_transposed(precision, limits):
-        drafts += [accepted(name, model(spelled(c.call(), precision))) for name, c in TRANSPOSED.items()]
+        drafts += [accepted(name, spelled(c.call(), precision)) for name, c in TRANSPOSED.items()]
     if "weight_sum" in limits:
         limits.fixed("weight_sum", 127 * 65536)
         drafts.append(limit("weight_sum", "few_weights", subject.model(subject.call(precision))))
@@ -115,9 +115,7 @@ def integer_convolution_cases(precision: str, limits: Limits) -> list[CaseDraft]
         wide_image = Convolution((1, 2049, rows, 32 // rows), (rows, 32 // rows), 1, bias=False, scale=1e-6).call()
         drafts.append(
             outside(
-                "weight_sum",
-                "65568_weights_of_127",
-                model(with_weight(spelled(wide_image, precision), fill=Fill("max"))),
+                "weight_sum", "65568_weights_of_127", spelled(wide_image, precision).with_value("w", fill=Fill("max"))
             )
         )
     return [*drafts, *shape_limits(precision, limits), *ratios(precision, single(precision, CONVOLUTION))]

@@ -93,14 +93,14 @@ def _spatial_ranks() -> list[CaseDraft]:
     three = convolution(3, 5, (3, 4, 5), (2, 2, 2), (1, 1, 1), (0, 0, 0), (1, 1, 1))
     flat = convolution(3, 5, (1, 4, 5), (1, 2, 2), (1, 1, 1), (0, 0, 0), (1, 1, 1))
     return [
-        limit("spatial_rank", "2d", model(convolution())),
-        limit("spatial_rank", "1d", model(_one_d())),
-        limit("spatial_rank", "1d_kernel_3_padded", model(_one_d(kernel=3, padding=(1,)))),
-        limit("spatial_rank", "1d_depthwise", model(_one_d(kernel=3, padding=(1,), groups=8))),
-        inside("spatial_rank", "1d_odd_sizes", model(_one_d(3, 5, 7, 3))),
-        inside("spatial_rank", "1d_stride_dilation", model(_one_d(3, 5, 13, 3, stride=(2,), dilation=(2,)))),
-        outside("spatial_rank", "3d", model(three)),
-        outside("spatial_rank", "3d_of_depth_1", model(flat)),
+        limit("spatial_rank", "2d", convolution()),
+        limit("spatial_rank", "1d", _one_d()),
+        limit("spatial_rank", "1d_kernel_3_padded", _one_d(kernel=3, padding=(1,))),
+        limit("spatial_rank", "1d_depthwise", _one_d(kernel=3, padding=(1,), groups=8)),
+        inside("spatial_rank", "1d_odd_sizes", _one_d(3, 5, 7, 3)),
+        inside("spatial_rank", "1d_stride_dilation", _one_d(3, 5, 13, 3, stride=(2,), dilation=(2,))),
+        outside("spatial_rank", "3d", three),
+        outside("spatial_rank", "3d_of_depth_1", flat),
     ]
 
 
@@ -109,10 +109,6 @@ def with_operand(u: Call, name: str, value: Value | None) -> Call:
     values = tuple(value if v.name == name else v for v in u.values)
     args = tuple(None if value is None and a == Ref(name) else a for a in u.args)
     return replace(u, values=tuple(v for v in values if v is not None), args=args)
-
-
-def operand(u: Call, name: str) -> Value:
-    return next(v for v in u.values if v.name == name)
 
 
 def operand_quant(value: Value) -> Quant:
@@ -132,15 +128,15 @@ def _weights() -> list[CaseDraft]:
     drafts = []
     for name, u in (("plain", convolution()), ("depthwise", convolution(8, 8, groups=8))):
         scale = fitting_weight_scale(Q, Q, 27 if name == "plain" else 9)
-        w = operand(u, "w")
+        w = u.value("w")
         computed = _per_tensor(u, scale, constant_=False)
         drafts += [
-            limit(code, f"{name}_per_channel", model(u)),
-            limit(code, f"{name}_per_tensor", model(_per_tensor(u, scale))),
-            outside(code, f"{name}_computed", model(computed)),
-            outside(code, f"{name}_zero_point_1", model(_per_tensor(u, scale, 1))),
-            outside(code, f"{name}_zero_point_minus_127", model(_per_tensor(u, scale, -127))),
-            outside(code, f"{name}_per_channel_zero_point_1", model(with_operand(u, "w", shifted(w)))),
+            limit(code, f"{name}_per_channel", u),
+            limit(code, f"{name}_per_tensor", _per_tensor(u, scale)),
+            outside(code, f"{name}_computed", computed),
+            outside(code, f"{name}_zero_point_1", _per_tensor(u, scale, 1)),
+            outside(code, f"{name}_zero_point_minus_127", _per_tensor(u, scale, -127)),
+            outside(code, f"{name}_per_channel_zero_point_1", with_operand(u, "w", shifted(w))),
         ]
     return drafts
 
@@ -151,7 +147,7 @@ def shifted(w: Value) -> Value:
 
 def _per_tensor(u: Call, scale: float, zero_point: int = 0, constant_: bool = True) -> Call:
     """One scale for all weights, and the bias that goes with it."""
-    w, bias = operand(u, "w"), operand(u, "bias")
+    w, bias = u.value("w"), u.value("bias")
     q = replace(weight_quant(scale), zero_point=zero_point)
     weights = replace(w, quant=q, constant=constant_)
     return with_operand(with_operand(u, "w", weights), "bias", constant("bias", bias.shape, bias_quant(Q, q)))
@@ -166,17 +162,17 @@ def _groups() -> list[CaseDraft]:
     fits = ((8, 8, 8), (5, 5, 5), (2, 2, 2), (8, 8, 1), (1, 1, 1), (16, 16, 16), (3, 5, 1))
     past = ((8, 8, 2), (8, 8, 4), (8, 16, 8), (2, 4, 2), (16, 8, 8), (8, 4, 2), (3, 6, 3), (16, 16, 8))
     return [
-        *(limit("groups", f"{i}_to_{o}_groups_{g}", model(grouped(i, o, g))) for i, o, g in fits),
-        *(outside("groups", f"{i}_to_{o}_groups_{g}", model(grouped(i, o, g))) for i, o, g in past),
+        *(limit("groups", f"{i}_to_{o}_groups_{g}", grouped(i, o, g)) for i, o, g in fits),
+        *(outside("groups", f"{i}_to_{o}_groups_{g}", grouped(i, o, g)) for i, o, g in past),
     ]
 
 
 def _batch() -> list[CaseDraft]:
     return [
-        limit("batch", "1", model(convolution(batch=1))),
-        outside("batch", "2", model(convolution(batch=2))),
-        outside("batch", "8_depthwise", model(convolution(8, 8, groups=8, batch=8))),
-        outside("batch", "2_in_1d", model(_one_d(batch=2))),
+        limit("batch", "1", convolution(batch=1)),
+        outside("batch", "2", convolution(batch=2)),
+        outside("batch", "8_depthwise", convolution(8, 8, groups=8, batch=8)),
+        outside("batch", "2_in_1d", _one_d(batch=2)),
     ]
 
 
@@ -188,7 +184,7 @@ def _long(bias: Value) -> Value:
 
 def _biases() -> list[CaseDraft]:
     u = convolution()
-    bias = operand(u, "bias")
+    bias = u.value("bias")
     product = _scales(bias)
     one_off = (product[0], product[1] * 1.05, *product[2:])
     per_tensor = _per_tensor(u, fitting_weight_scale(Q, Q, 27))
@@ -202,17 +198,17 @@ def _biases() -> list[CaseDraft]:
         "zero_point_1": replace(bias, quant=replace(operand_quant(bias), zero_point=1)),
     }
     return [
-        limit("static_bias", "per_channel", model(u)),
-        limit("static_bias", "per_tensor", model(per_tensor)),
-        inside("static_bias", "none", model(with_operand(u, "bias", None))),
-        inside("static_bias", "none_depthwise", model(with_operand(convolution(8, 8, groups=8), "bias", None))),
-        inside("static_bias", "none_per_tensor", model(with_operand(per_tensor, "bias", None))),
-        *(outside("static_bias", name, model(with_operand(u, "bias", value))) for name, value in refused.items()),
+        limit("static_bias", "per_channel", u),
+        limit("static_bias", "per_tensor", per_tensor),
+        inside("static_bias", "none", with_operand(u, "bias", None)),
+        inside("static_bias", "none_depthwise", with_operand(convolution(8, 8, groups=8), "bias", None)),
+        inside("static_bias", "none_per_tensor", with_operand(per_tensor, "bias", None)),
+        *(outside("static_bias", name, with_operand(u, "bias", value)) for name, value in refused.items()),
         *(
-            valued(f"bias_{kind}", model(with_operand(u, "bias", replace(bias, fill=Fill(kind)))))
+            valued(f"bias_{kind}", with_operand(u, "bias", replace(bias, fill=Fill(kind))))
             for kind in ("min", "max", "zero", "alternating")
         ),
-        valued("bias_of_17_bits", model(with_operand(u, "bias", _long(bias)))),
+        valued("bias_of_17_bits", with_operand(u, "bias", _long(bias))),
     ]
 
 
@@ -226,7 +222,7 @@ def _steep(scale: float) -> Call:
     u = convolution(8, 5, kernel=(1, 1))
     x, w, y = quant(1.0), weight_quant(scale), quant(2.0**-13)
     bias = constant("bias", (5,), bias_quant(x, w))
-    return replace(u, values=(replace(u.values[0], quant=x), replace(operand(u, "w"), quant=w), bias), y=y)
+    return replace(u, values=(replace(u.x, quant=x), replace(u.value("w"), quant=w), bias), y=y)
 
 
 def _rescaled(bias: Value, scales: tuple[float, ...]) -> Value:
@@ -260,9 +256,9 @@ def _geometry() -> list[CaseDraft]:
     }
     channels = ((1, 1), (1, 8), (8, 1), (3, 5), (7, 9), (16, 16), (33, 3))
     return [
-        *(accepted(name, model(convolution(**kwargs))) for name, kwargs in variants.items()),
-        *(accepted(f"depthwise_{n}", model(convolution(5, 5, groups=5, **kwargs))) for n, kwargs in variants.items()),
-        *(accepted(f"channels_{i}_to_{o}", model(convolution(i, o))) for i, o in channels),
+        *(accepted(name, convolution(**kwargs)) for name, kwargs in variants.items()),
+        *(accepted(f"depthwise_{n}", convolution(5, 5, groups=5, **kwargs)) for n, kwargs in variants.items()),
+        *(accepted(f"channels_{i}_to_{o}", convolution(i, o)) for i, o in channels),
     ]
 
 
@@ -276,7 +272,7 @@ def _spellings() -> list[CaseDraft]:
         "dilation_list_2": (x, w, bias, (1, 1), (0, 0), (2,), False, (0, 0), 1),
         "all_lists_of_one": (x, w, bias, (1,), (0,), (1,), False, (0,), 1),
     }
-    return [accepted(name, model(replace(u, args=args))) for name, args in short.items()]
+    return [accepted(name, replace(u, args=args)) for name, args in short.items()]
 
 
 def _contexts(limits: Limits) -> list[CaseDraft]:
@@ -285,9 +281,9 @@ def _contexts(limits: Limits) -> list[CaseDraft]:
     relu6 = fused(u, "aten.hardtanh.default", (0.0, 6.0), UP_TO_6)
     return [
         *contexts(u),
-        placed("behind_abs", model(u, behind_abs)),
-        placed("behind_conv", model(convolution(8, 5), behind_conv)),
-        placed("depthwise_behind_conv", model(convolution(8, 8, groups=8), behind_conv)),
+        placed("behind_abs", u, behind_abs),
+        placed("behind_conv", convolution(8, 5), behind_conv),
+        placed("depthwise_behind_conv", convolution(8, 8, groups=8), behind_conv),
         limit(UNFUSED, "quantised_before_relu", followed(u, RELU, UP_TO_6)),
         fused_in(limits, "relu_fused_behind", relu),
         fused_in(limits, "relu6_fused_behind", relu6),
@@ -314,9 +310,7 @@ def _two_scales() -> Graph:
     """One weight tensor, two inputs of different scales: each needs a bias of its own."""
     u = convolution()
     other = activation("x_other", (1, 3, 6, 7), quant(0.4, -9))
-    bias = replace(
-        operand(u, "bias"), name="bias_other", quant=bias_quant(quant(0.4, -9), operand_quant(operand(u, "w")))
-    )
+    bias = replace(u.value("bias"), name="bias_other", quant=bias_quant(quant(0.4, -9), u.quant("w")))
     again = replace(step(u, Ref("x_other"), "again"), quant=quant(0.4, 2))
     args = tuple(Ref("bias_other") if a == Ref("bias") else a for a in again.args)
     return Graph((*u.values, other, bias), (step(u), replace(again, args=args)), (Ref(SUBJECT), Ref("again")))
@@ -333,8 +327,8 @@ def _numbers() -> list[CaseDraft]:
         drafts += [
             *fills(kind, label=label),
             *one_hots(kind, label=label, spots=6),
-            *(valued(f"to_{named(y)}{label}", model(replace(kind, y=y))) for y in ys),
-            *(valued(f"from_{named(x)}{label}", model(_input(kind, x))) for x in xs),
+            *(valued(f"to_{named(y)}{label}", replace(kind, y=y)) for y in ys),
+            *(valued(f"from_{named(x)}{label}", _input(kind, x)) for x in xs),
             *_weight_numbers(kind, label),
         ]
     return drafts
@@ -342,20 +336,20 @@ def _numbers() -> list[CaseDraft]:
 
 def _input(u: Call, x: Quant) -> Call:
     """Another input quantization; its zero point is what padding is filled with."""
-    w = operand_quant(operand(u, "w"))
-    bias = replace(operand(u, "bias"), quant=bias_quant(x, w))
-    return with_operand(replace(u, values=(replace(u.values[0], quant=x), *u.values[1:])), "bias", bias)
+    w = u.quant("w")
+    bias = replace(u.value("bias"), quant=bias_quant(x, w))
+    return with_operand(u.with_x(quant=x), "bias", bias)
 
 
 def _weight_numbers(u: Call, label: str) -> list[CaseDraft]:
     """Weights at their extremes, a ramp, and one weight at a time, which shows exchanged axes."""
-    w = operand(u, "w")
+    w = u.value("w")
     count = 1
     for size in w.shape:
         count *= size
     kinds = {name: Fill(name) for name in ("min", "max", "ramp", "alternating")}
     hot = {f"one_hot_at_{i}": Fill("one_hot", index=i) for i in (0, 1, count // 2, count - 1)}
     return [
-        valued(f"weights_{name}{label}", model(with_operand(u, "w", replace(w, fill=fill))))
+        valued(f"weights_{name}{label}", with_operand(u, "w", replace(w, fill=fill)))
         for name, fill in (kinds | hot).items()
     ]

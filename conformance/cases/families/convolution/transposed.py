@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from npu_assay.conformance.cases.families.convolution.static import operand, operand_quant, shifted, with_operand
+from npu_assay.conformance.cases.families.convolution.static import operand_quant, shifted, with_operand
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
     Call,
@@ -18,7 +18,6 @@ from npu_assay.conformance.cases.make import (
     fitting_weight_scale,
     inside,
     limit,
-    model,
     outside,
     quant,
     silent,
@@ -99,10 +98,10 @@ def static_transposed_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         "depthwise": {"cin": m, "cout": m, "groups": m},
     }
     return [
-        *(limit(code, name, model(transposed(**kwargs))) for name, kwargs in fits.items()),
-        *(outside(code, name, model(transposed(**kwargs))) for name, kwargs in past.items()),
-        *(silent(code, name, model(transposed(**kwargs))) for name, kwargs in open_.items()),
-        outside("batch", "2_transposed", model(transposed(batch=2))),
+        *(limit(code, name, transposed(**kwargs)) for name, kwargs in fits.items()),
+        *(outside(code, name, transposed(**kwargs)) for name, kwargs in past.items()),
+        *(silent(code, name, transposed(**kwargs)) for name, kwargs in open_.items()),
+        outside("batch", "2_transposed", transposed(batch=2)),
         *_transposed_operands(transposed(), 2 * m),
         *fills(transposed(size=(1, 5)), label="_transposed"),
         *one_hots(transposed(size=(2, 3)), label="_transposed"),
@@ -110,15 +109,13 @@ def static_transposed_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 
 def _transposed_operands(u: Call, outputs: int) -> list[CaseDraft]:
-    w = operand(u, "w")
+    w = u.value("w")
     computed = replace(w, quant=quant(0.01, 0), constant=False)
     bias = constant("bias", (outputs,), bias_quant(Q, operand_quant(computed)))
     computed_bias = activation("bias", (outputs,), quant(0.01, 0))
     return [
-        outside(
-            "static_weights", "transposed_computed", model(with_operand(with_operand(u, "w", computed), "bias", bias))
-        ),
-        outside("static_weights", "transposed_zero_point_1", model(with_operand(u, "w", shifted(w)))),
-        inside("static_bias", "none_transposed", model(with_operand(u, "bias", None))),
-        outside("static_bias", "transposed_computed", model(with_operand(u, "bias", computed_bias))),
+        outside("static_weights", "transposed_computed", with_operand(with_operand(u, "w", computed), "bias", bias)),
+        outside("static_weights", "transposed_zero_point_1", with_operand(u, "w", shifted(w))),
+        inside("static_bias", "none_transposed", with_operand(u, "bias", None)),
+        outside("static_bias", "transposed_computed", with_operand(u, "bias", computed_bias)),
     ]

@@ -38,10 +38,8 @@ from npu_assay.conformance.cases.make import (
     call,
     constant,
     f32,
-    filled,
     inside,
     limit,
-    model,
     outside,
     placed,
     quant,
@@ -90,26 +88,19 @@ def static_add_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     powers = [(Quant(2.0**-5, 0), Quant(2.0**-5, 0), Quant(2.0**-4, z)) for z in (0, -1)]
     extreme = [(quant(2.0**-10, 4), quant(2.0**-10, 4), quant(2.0**-9, 0)), (quant(4, 4), quant(3, 4), quant(8, 0))]
     return [
-        limit("alpha", "default", model(u)),
-        limit("alpha", "1", model(replace(u, kwargs=(("alpha", 1),)))),
-        limit("alpha", "1.0", model(replace(u, kwargs=(("alpha", 1.0),)))),
-        *(outside("alpha", text, model(replace(u, kwargs=(("alpha", value),)))) for value, text in alphas),
+        limit("alpha", "default", u),
+        limit("alpha", "1", replace(u, kwargs=(("alpha", 1),))),
+        limit("alpha", "1.0", replace(u, kwargs=(("alpha", 1.0),))),
+        *(outside("alpha", text, replace(u, kwargs=(("alpha", value),))) for value, text in alphas),
         *same_shape(op, Q, STATIC_SUM),
         *_add_rescale(u),
         *nothing_computed(constant_operand(u), quant(1.0, 3), 3.0),
-        *(
-            accepted(f"shape_{sizes_of(s)}", model(binary(op, s, y=STATIC_SUM)))
-            for s in SHAPES
-            if len(s) <= deepest(limits)
-        ),
-        placed("same_input_twice", model(with_itself(u))),
-        placed("same_input_twice_behind_conv", model(with_itself(u), behind_conv)),
-        placed("behind_abs", model(u, behind_abs)),
-        *(
-            placed(f"behind_conv_channels_{c}", model(binary(op, (1, c, 4, 6), y=STATIC_SUM), behind_conv))
-            for c in (8, 5, 1)
-        ),
-        placed("constant_operand", model(constant_operand(u))),
+        *(accepted(f"shape_{sizes_of(s)}", binary(op, s, y=STATIC_SUM)) for s in SHAPES if len(s) <= deepest(limits)),
+        placed("same_input_twice", with_itself(u)),
+        placed("same_input_twice_behind_conv", with_itself(u), behind_conv),
+        placed("behind_abs", u, behind_abs),
+        *(placed(f"behind_conv_channels_{c}", binary(op, (1, c, 4, 6), y=STATIC_SUM), behind_conv) for c in (8, 5, 1)),
+        placed("constant_operand", constant_operand(u)),
         *contexts(u),
         *static_pairs_of_numbers(u, [*static_triples(0.05, 0.1), *powers, *extreme]),
         *rank_limit(limits, lambda shape: binary(op, shape, y=STATIC_SUM)),
@@ -121,10 +112,10 @@ def _add_rescale(u: Call) -> list[CaseDraft]:
     y = quant(2.0**-19)
     below, power, small = quant(BELOW), quant(1.0), quant(2.0**-19)
     return [
-        limit("rescale", "below_2_to_the_19", model(quantized(u, below, small, y))),
-        limit("rescale", "second_below_2_to_the_19", model(quantized(u, small, below, y))),
-        outside("rescale", "2_to_the_19", model(quantized(u, power, small, y))),
-        outside("rescale", "second_2_to_the_19", model(quantized(u, small, power, y))),
+        limit("rescale", "below_2_to_the_19", quantized(u, below, small, y)),
+        limit("rescale", "second_below_2_to_the_19", quantized(u, small, below, y)),
+        outside("rescale", "2_to_the_19", quantized(u, power, small, y)),
+        outside("rescale", "second_2_to_the_19", quantized(u, small, power, y)),
     ]
 
 
@@ -152,13 +143,13 @@ def static_mul_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *same_shape(op, HALF, PRODUCT, image(m)),
         *_mul_rescale(u),
         *nothing_computed(constant_operand(u), quant(1 / 64), 64.0),
-        accepted("general_quantisation", model(general)),
-        placed("same_input_twice", model(with_itself(u))),
-        placed("same_input_twice_behind_conv", model(with_itself(u), behind_conv)),
-        placed("behind_abs", model(u, behind_abs)),
-        placed(f"behind_conv_channels_{m}", model(product((1, m, 4, 6)), behind_conv)),
-        placed(f"behind_conv_channels_{other}", model(product((1, other, 4, m)), behind_conv)),
-        placed("constant_operand", model(constant_operand(u))),
+        accepted("general_quantisation", general),
+        placed("same_input_twice", with_itself(u)),
+        placed("same_input_twice_behind_conv", with_itself(u), behind_conv),
+        placed("behind_abs", u, behind_abs),
+        placed(f"behind_conv_channels_{m}", product((1, m, 4, 6)), behind_conv),
+        placed(f"behind_conv_channels_{other}", product((1, other, 4, m)), behind_conv),
+        placed("constant_operand", constant_operand(u)),
         *contexts(u),
         *static_pairs_of_numbers(u, [(HALF, HALF, PRODUCT), *static_triples(0.05, 0.3), *powers, *extreme]),
         *rank_limit(limits, product, m),
@@ -170,10 +161,7 @@ NEVER_ZERO = Fill("list", values=(-128.0, -50.0, 20.0, 127.0, 4.0))
 
 
 def divisors(
-    shape: tuple[int, ...],
-    codes: Sequence[float] = (),
-    constant_: bool = True,
-    dividend: tuple[int, ...] | None = None,
+    shape: tuple[int, ...], codes: Sequence[float] = (), constant_: bool = True, dividend: tuple[int, ...] | None = None
 ) -> Call:
     """x / z, where z's codes are `codes`, else between 0.5 and 2.5 and of either sign; x has z's shape unless given."""
     spread = tuple(sign * code for code in range(25, 127, 7) for sign in (1, -1))
@@ -200,10 +188,10 @@ def static_div_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *_zero_divisors(plain),
         *any_dim("constant", any_dims),
         *any_dim("number", [(sizes_of(s), by_number(2.0, s), good) for s, good in dims(m)]),
-        *(accepted(f"by_{n}".replace("-", "minus_"), model(by_number(n, plain))) for n in several),
-        placed("behind_abs", model(by_two, behind_abs)),
-        placed("behind_conv", model(by_number(2.0, behind), behind_conv)),
-        placed("constant_behind_conv", model(divisors(behind), behind_conv)),
+        *(accepted(f"by_{n}".replace("-", "minus_"), by_number(n, plain)) for n in several),
+        placed("behind_abs", by_two, behind_abs),
+        placed("behind_conv", by_number(2.0, behind), behind_conv),
+        placed("constant_behind_conv", divisors(behind), behind_conv),
         *contexts(by_two),
         *_div_numbers(plain),
         *rank_limit(limits, lambda shape: by_number(2.0, shape), m),
@@ -215,12 +203,12 @@ def _static_divisors(m: int, plain: tuple[int, ...]) -> list[CaseDraft]:
     others = ((m,), (1, m, 1, 1), (1, 1, rows, m), (1,), (m, rows, m))
     itself = replace(by_number(2.0, plain), args=(X, X), y=quant(0.01, -128))
     return [
-        limit(code, "constant_of_equal_shape", model(divisors(plain))),
-        limit(code, "number", model(by_number(2.0, plain))),
-        outside(code, "computed", model(divisors(plain, constant_=False))),
-        *(outside(code, f"constant_{sizes_of(s)}", model(divisors(s, dividend=plain))) for s in others),
-        outside(code, "by_itself", model(filled(itself, NEVER_ZERO))),
-        silent(code, "unquantised_constant", model(_unquantized_divisor(plain))),
+        limit(code, "constant_of_equal_shape", divisors(plain)),
+        limit(code, "number", by_number(2.0, plain)),
+        outside(code, "computed", divisors(plain, constant_=False)),
+        *(outside(code, f"constant_{sizes_of(s)}", divisors(s, dividend=plain)) for s in others),
+        outside(code, "by_itself", itself.with_x(fill=NEVER_ZERO)),
+        silent(code, "unquantised_constant", _unquantized_divisor(plain)),
     ]
 
 
@@ -235,9 +223,9 @@ def _zero_divisors(plain: tuple[int, ...]) -> list[CaseDraft]:
     }
     smallest = replace(divisors(plain, (1.0, -1.0)), y=quant(3.0, 0))
     return [
-        *(outside(code, name, model(filled(u, NEVER_ZERO))) for name, u in zeros.items()),
-        limit(code, "constant_of_smallest_codes", model(smallest)),
-        inside(code, "number_0.001", model(by_number(0.001, plain))),
+        *(outside(code, name, u.with_x(fill=NEVER_ZERO)) for name, u in zeros.items()),
+        limit(code, "constant_of_smallest_codes", smallest),
+        inside(code, "number_0.001", by_number(0.001, plain)),
     ]
 
 
@@ -253,10 +241,10 @@ def _div_numbers(plain: tuple[int, ...]) -> list[CaseDraft]:
             u = by_number(number, plain)
             x = activation("x", plain, quant(0.05, zero), Fill("all_codes"))
             name = f"all_codes_by_{number}_z{zero}".replace("-", "minus_")
-            drafts.append(valued(name, model(replace(u, values=(x,)))))
-    ramp = filled(divisors(plain), Fill("ramp"))
-    even = filled(replace(divisors(plain, (50.0,)), y=quant(0.06, 3)), Fill("ramp"))
-    return [*drafts, valued("ramp_by_constant", model(ramp)), valued("ramp_by_one_value", model(even))]
+            drafts.append(valued(name, replace(u, values=(x,))))
+    ramp = divisors(plain).with_x(fill=Fill("ramp"))
+    even = replace(divisors(plain, (50.0,)), y=quant(0.06, 3)).with_x(fill=Fill("ramp"))
+    return [*drafts, valued("ramp_by_constant", ramp), valued("ramp_by_one_value", even)]
 
 
 # ------------------------------------------------------------------------------------ floats
@@ -277,13 +265,13 @@ def ratios(binary: FloatBinary, limits: Limits) -> Iterator[CaseDraft]:
     inside_ends = (("least", least), ("below_256", LARGEST_RATIO * JUST_BELOW))
     past_ends = (("below_least", least * JUST_BELOW), ("256", LARGEST_RATIO), ("above_256", LARGEST_RATIO * JUST_ABOVE))
     for name, ratio in inside_ends:
-        yield limit("add_scale_ratio", name, model(_scaled(binary, ratio, ratio)))
+        yield limit("add_scale_ratio", name, _scaled(binary, ratio, ratio))
     for name, ratio in past_ends:
-        yield outside("add_scale_ratio", name, model(_scaled(binary, ratio, ratio)))
-    yield limit("add_scale_ratio", "least_of_second_only", model(_scaled(binary, least / 8, least)))
-    yield limit("add_scale_ratio", "one_operand_tiny", model(_scaled(binary, 1.0, least / 8)))
-    yield outside("add_scale_ratio", "256_of_first_only", model(_scaled(binary, LARGEST_RATIO, 1.0)))
-    yield outside("add_scale_ratio", "256_of_second_only", model(_scaled(binary, 1.0, LARGEST_RATIO)))
+        yield outside("add_scale_ratio", name, _scaled(binary, ratio, ratio))
+    yield limit("add_scale_ratio", "least_of_second_only", _scaled(binary, least / 8, least))
+    yield limit("add_scale_ratio", "one_operand_tiny", _scaled(binary, 1.0, least / 8))
+    yield outside("add_scale_ratio", "256_of_first_only", _scaled(binary, LARGEST_RATIO, 1.0))
+    yield outside("add_scale_ratio", "256_of_second_only", _scaled(binary, 1.0, LARGEST_RATIO))
 
 
 def _scaled(binary: FloatBinary, left: float, right: float) -> Call:
@@ -301,10 +289,10 @@ def float_alpha_cases(binary: FloatBinary, precision: str, limits: Limits) -> li
     past: tuple[float, ...] = (2, 0, -1, 0.5, 1 + 1e-7)
     past = past if precision == "fp32" else past[:2]
     drafts = float_binary(binary, precision, limits)
-    drafts += [limit("alpha", name, model(binary.of(precision, IMAGE, IMAGE, **kwargs))) for name, kwargs in kept]
+    drafts += [limit("alpha", name, binary.of(precision, IMAGE, IMAGE, **kwargs)) for name, kwargs in kept]
     for number in past:
         u = binary.of(precision, IMAGE, IMAGE, alpha=number)
-        drafts.append(outside("alpha", str(number).replace("-", "minus_"), model(u)))
+        drafts.append(outside("alpha", str(number).replace("-", "minus_"), u))
     return [*drafts, *ratios(binary, limits)] if is_static(precision) else drafts
 
 
@@ -317,11 +305,11 @@ def integer_sum_cases(binary: IntegerBinary, precision: str, limits: Limits) -> 
     u = binary.of(precision, IMAGE, IMAGE)
     drafts = integer_binary(binary, precision, limits)
     spellings = (("left_out", {}), ("1", {"alpha": 1}), *((("1.0", {"alpha": 1.0}),) if precision != INTEGERS else ()))
-    drafts += [limit("alpha", name, model(binary.of(precision, IMAGE, IMAGE, **kwargs))) for name, kwargs in spellings]
+    drafts += [limit("alpha", name, binary.of(precision, IMAGE, IMAGE, **kwargs)) for name, kwargs in spellings]
     past: tuple[float, ...] = (2, 0, -1) if precision == INTEGERS else (2, 0.5, -1)
     for number in past:
         strange = binary.of(precision, IMAGE, IMAGE, alpha=number)
-        drafts.append(outside("alpha", str(number).replace("-", "minus_"), model(strange)))
+        drafts.append(outside("alpha", str(number).replace("-", "minus_"), strange))
     if precision != INTEGERS:
         # Two operands of up to 2**7 (2**15) steps of a code, each 2**19 (2**11) parts: 2**27 in all.
         drafts += ratio_limits(

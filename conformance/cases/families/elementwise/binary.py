@@ -77,14 +77,14 @@ def same_shape(op: str, x: Quant, y: Quant, plain: tuple[int, ...] = FULL_IMAGE)
     """Broadcasting in every direction is out, whichever operand is the smaller one. `plain` is a permitted shape."""
     drafts = []
     for shape, other in UNEQUAL:
-        drafts.append(outside("same_shape", sizes_of(shape, other), model(pair(op, shape, other, x, y))))
-        drafts.append(outside("same_shape", sizes_of(other, shape), model(pair(op, other, shape, x, y))))
+        drafts.append(outside("same_shape", sizes_of(shape, other), pair(op, shape, other, x, y)))
+        drafts.append(outside("same_shape", sizes_of(other, shape), pair(op, other, shape, x, y)))
     return [
         *drafts,
-        limit("same_shape", "equal_shapes", model(pair(op, plain, plain, x, y))),
-        outside("same_shape", "with_a_float", model(call(op, plain, 0.25, x=x, y=y))),
-        outside("same_shape", "with_an_int", model(call(op, plain, 2, x=x, y=y))),
-        outside("same_shape", "behind_conv", model(pair(op, (1, 8, 4, 4), (1, 8, 1, 1), x, y), behind_conv)),
+        limit("same_shape", "equal_shapes", pair(op, plain, plain, x, y)),
+        outside("same_shape", "with_a_float", call(op, plain, 0.25, x=x, y=y)),
+        outside("same_shape", "with_an_int", call(op, plain, 2, x=x, y=y)),
+        outside("same_shape", "behind_conv", pair(op, (1, 8, 4, 4), (1, 8, 1, 1), x, y), behind_conv),
     ]
 
 
@@ -96,13 +96,13 @@ def with_itself(u: Call) -> Call:
 def static_pairs_of_numbers(u: Call, triples: Sequence[tuple[Quant, Quant, Quant]]) -> list[CaseDraft]:
     """Ramps against each other, extremes against extremes, for several quantizations."""
     drafts = []
-    shape = u.values[0].shape
+    shape = u.x.shape
     fills = {"ramp_and_random": (Fill("ramp"), Fill(seed=7)), "extremes": (Fill("alternating"), ENDS)}
     for x, z, y in triples:
         for name, (first, second) in fills.items():
             values = (activation("x", shape, x, first), activation("z", shape, z, second))
             variant = f"{name}_{named(x)}_{named(z)}_to_{named(y)}"
-            drafts.append(valued(variant, model(replace(u, values=values, y=y))))
+            drafts.append(valued(variant, replace(u, values=values, y=y)))
     return drafts
 
 
@@ -122,7 +122,7 @@ def static_triples(x: float, y: float) -> list[tuple[Quant, Quant, Quant]]:
 
 def constant_operand(u: Call) -> Call:
     """The second operand is a constant of the same shape."""
-    return replace(u, values=(u.values[0], replace(u.values[1], constant=True)))
+    return replace(u, values=(u.x, replace(u.values[1], constant=True)))
 
 
 def quantized(u: Call, x: Quant, z: Quant, y: Quant) -> Call:
@@ -137,16 +137,16 @@ def nothing_computed(u: Call, z: Quant, neutral: float) -> list[CaseDraft]:
     one_other = Fill("list", values=(*(neutral,) * (prod(first.shape) - 1), neutral + 2))
     busy = replace(idle, values=(first, replace(idle.values[1], fill=one_other)))
     return [
-        outside(code, "neutral_constant", model(idle)),
-        limit(code, "neutral_constant_behind_abs", model(idle, behind_abs)),
-        limit(code, "one_other_element", model(busy)),
+        outside(code, "neutral_constant", idle),
+        limit(code, "neutral_constant_behind_abs", idle, behind_abs),
+        limit(code, "one_other_element", busy),
     ]
 
 
 def any_dim(make: str, drafts: Sequence[tuple[str, Call, bool]]) -> list[CaseDraft]:
     """Some output dimension is a multiple of 8, or all are 1."""
     code = "any_dim_multiple_of"
-    return [(limit if good else outside)(code, f"{make}_{name}", model(u)) for name, u, good in drafts]
+    return [(limit if good else outside)(code, f"{make}_{name}", u) for name, u, good in drafts]
 
 
 def dims(m: int) -> list[tuple[tuple[int, ...], bool]]:
@@ -215,19 +215,17 @@ def operands(binary: FloatBinary, precision: str) -> Iterator[CaseDraft]:
     """Shapes that differ, one tensor for both, a constant, a number."""
     u = binary.at(precision, IMAGE)
     x, y = u.values
-    yield accepted("same_tensor_twice", model(replace(u, values=(_nonzero(binary, x),), args=(X, X))))
-    yield accepted("constant_operand", model(replace(u, values=(x, replace(y, constant=True)))))
+    yield accepted("same_tensor_twice", replace(u, values=(_nonzero(binary, x),), args=(X, X)))
+    yield accepted("constant_operand", replace(u, values=(x, replace(y, constant=True))))
     for left, right in FLOAT_BROADCAST if precision != "fp16" else FLOAT_BROADCAST[:2]:
         graph = model(binary.of(precision, left, right))
         yield accepted(f"broadcast_{sizes_of(left)}_and_{sizes_of(right) or 'scalar'}", graph)
     if precision == "fp32" and "maximum" not in binary.op and "minimum" not in binary.op:
-        yield accepted("float_number", model(replace(u, values=(x,), args=(X, 2.5))))
-        yield accepted("whole_number", model(replace(u, values=(x,), args=(X, 2))))
+        yield accepted("float_number", replace(u, values=(x,), args=(X, 2.5)))
+        yield accepted("whole_number", replace(u, values=(x,), args=(X, 2)))
     if precision == "fp32":
         batch = tuple(replace(value, dynamic=(0,)) for value in u.values)
-        yield accepted(
-            "open_axis_0_of_one_operand", model(replace(u, values=(batch[0], replace(y, shape=(1, *IMAGE[1:])))))
-        )
+        yield accepted("open_axis_0_of_one_operand", replace(u, values=(batch[0], replace(y, shape=(1, *IMAGE[1:])))))
 
 
 def _nonzero(binary: FloatBinary, x: Value) -> Value:
@@ -239,7 +237,7 @@ def mixed_types(binary: FloatBinary) -> Iterator[CaseDraft]:
     u = binary.at("fp32", IMAGE)
     x, y = u.values
     for name, values in (("x", (replace(x, dtype="float16"), y)), ("y", (x, replace(y, dtype="float16")))):
-        yield outside("dtype", f"only_{name}_float16", model(replace(u, values=values)))
+        yield outside("dtype", f"only_{name}_float16", replace(u, values=values))
 
 
 def then_activation(binary: FloatBinary, precision: str) -> Iterator[CaseDraft]:
@@ -255,20 +253,20 @@ def float_pairs_of_numbers(binary: FloatBinary, precision: str) -> Iterator[Case
     x, y = u.values
     telling = Fill("list", values=TELLING)
     turned = Fill("list", values=tuple(reversed(TELLING))) if binary.fill is None else binary.fill
-    yield valued("telling", model(replace(u, values=(replace(x, fill=telling), replace(y, fill=turned)))))
+    yield valued("telling", replace(u, values=(replace(x, fill=telling), replace(y, fill=turned))))
 
 
 def float_codes(binary: FloatBinary) -> Iterator[CaseDraft]:
     """Every code against codes far from it, for quantizations that tell roundings apart."""
     u = binary.at("static_int8", (1, 8, 4, 8))
     for a, b, y in float_triples():
-        x = replace(u.values[0], quant=a, fill=SCATTERED)
+        x = replace(u.x, quant=a, fill=SCATTERED)
         other = replace(u.values[1], quant=b, fill=seeded("other"))
         graph = model(replace(u, values=(x, other), y=y))
         yield valued(f"codes_{named(a)}_{named(b)}_to_{named(y)}", graph)
     for name in ("min", "max", "alternating"):
         filled = tuple(replace(value, fill=Fill(name)) for value in u.values)
-        yield valued(f"both_{name}", model(replace(u, values=filled)))
+        yield valued(f"both_{name}", replace(u, values=filled))
 
 
 def float_triples() -> list[tuple[Quant, Quant, Quant]]:
@@ -343,10 +341,10 @@ def integer_binary(binary: IntegerBinary, precision: str, limits: Limits) -> lis
     x, y = u.values
     drafts = integer_everywhere(binary.subject(precision), precision, limits)
     drafts += [
-        accepted("same_tensor_twice", model(replace(u, values=(x,), args=(X, X)))),
-        accepted("constant_operand", model(replace(u, values=(x, replace(y, constant=True))))),
+        accepted("same_tensor_twice", replace(u, values=(x,), args=(X, X))),
+        accepted("constant_operand", replace(u, values=(x, replace(y, constant=True)))),
         *(
-            accepted(f"broadcast_{sizes_of(left)}_and_{sizes_of(right)}", model(binary.of(precision, left, right)))
+            accepted(f"broadcast_{sizes_of(left)}_and_{sizes_of(right)}", binary.of(precision, left, right))
             for left, right in INTEGER_BROADCAST
         ),
     ]
@@ -354,9 +352,9 @@ def integer_binary(binary: IntegerBinary, precision: str, limits: Limits) -> lis
         return drafts
     if "mixed_dtype" in limits:
         if binary.plain:
-            drafts.append(limit("mixed_dtype", "all_the_same", model(u)))
+            drafts.append(limit("mixed_dtype", "all_the_same", u))
         strange = replace(y, quant=other_type(precision), fill=seeded("y"))
-        drafts.append(outside("mixed_dtype", "second_operand", model(replace(u, values=(x, strange)))))
+        drafts.append(outside("mixed_dtype", "second_operand", replace(u, values=(x, strange))))
     return [*drafts, *integer_codes(binary, precision)]
 
 
@@ -365,13 +363,13 @@ def integer_codes(binary: IntegerBinary, precision: str) -> Iterator[CaseDraft]:
     u = binary.of(precision, (1, 8, 4, 8), (1, 8, 4, 8))
     for a, b, y in TRIPLES:
         first, second, after = (codes_quant(precision, q) for q in (a, b, y))
-        x = replace(u.values[0], quant=first, fill=seeded("x") if is_wide(precision) else SCATTERED)
+        x = replace(u.x, quant=first, fill=seeded("x") if is_wide(precision) else SCATTERED)
         other = replace(u.values[1], quant=second, fill=seeded("other"))
         graph = model(replace(u, values=(x, other), y=None if binary.plain else after))
         yield valued(f"codes_{named(a)}_{named(b)}_to_{named(y)}", graph)
     for name in ("min", "max", "alternating"):
         filled = tuple(replace(value, fill=Fill(name)) for value in u.values)
-        yield valued(f"both_{name}", model(replace(u, values=filled)))
+        yield valued(f"both_{name}", replace(u, values=filled))
 
 
 def integer_scaled(u: Call, precision: str, left: float, right: float, after: float) -> Call:

@@ -31,7 +31,6 @@ from npu_assay.conformance.cases.make import (
     constant,
     inside,
     limit,
-    model,
     outside,
     placed,
     quant,
@@ -45,7 +44,7 @@ from npu_assay.conformance.cases.pieces.options import option_spellings
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import POSITIVE, UP_TO_6, ratio_limits, rescaled, unary_rescale
 from npu_assay.conformance.cases.pieces.sizes import rank_limit
-from npu_assay.conformance.cases.pieces.spelling import codes_quant, is_wide, reshaped
+from npu_assay.conformance.cases.pieces.spelling import codes_quant, is_wide
 from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, IntegerSubject
 from npu_assay.conformance.cases.pieces.values import all_codes, fills, rescaling_pairs
 from npu_assay.conformance.graph import Quant, Ref
@@ -78,12 +77,12 @@ def bounded(u: Call, ranges: str, m: int) -> list[CaseDraft]:
     less, more = m - 1, m + 1
     beyond = ((1, m, 4, less), (1, m, 4, more), (3, 9, less), (2, m // 2), (less,), (m, 1), (1, m, m, 1))
     return [
-        *(limit(ALONE, f"{ranges}_alone_{sizes_of(s)}", model(reshaped(u, s))) for s in fits),
-        inside(ALONE, f"{ranges}_alone_channels_{2 * m}", model(reshaped(u, (1, 3, 4, 2 * m)))),
-        *(outside(ALONE, f"{ranges}_alone_{sizes_of(s)}", model(reshaped(u, s))) for s in dict.fromkeys(beyond)),
-        inside(ALONE, f"{ranges}_behind_abs_channels_{less}", model(reshaped(u, (1, 3, 4, less)), behind_abs)),
-        inside(ALONE, f"{ranges}_before_abs_channels_{less}", model(reshaped(u, (1, 3, 4, less)), None, then_abs)),
-        inside(ALONE, f"{ranges}_behind_conv_channels_5", model(reshaped(u, (1, 5, 4, 6)), behind_conv)),
+        *(limit(ALONE, f"{ranges}_alone_{sizes_of(s)}", u.with_x(shape=s)) for s in fits),
+        inside(ALONE, f"{ranges}_alone_channels_{2 * m}", u.with_x(shape=(1, 3, 4, 2 * m))),
+        *(outside(ALONE, f"{ranges}_alone_{sizes_of(s)}", u.with_x(shape=s)) for s in dict.fromkeys(beyond)),
+        inside(ALONE, f"{ranges}_behind_abs_channels_{less}", u.with_x(shape=(1, 3, 4, less)), behind_abs),
+        inside(ALONE, f"{ranges}_before_abs_channels_{less}", u.with_x(shape=(1, 3, 4, less)), bare, then_abs),
+        inside(ALONE, f"{ranges}_behind_conv_channels_5", u.with_x(shape=(1, 5, 4, 6)), behind_conv),
     ]
 
 
@@ -95,7 +94,7 @@ def static_relu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     pairs = list(dict.fromkeys([*pairs, *((x, Quant(y.scale, -128)) for x, y in pairs)]))
     return [
         *bounded(u, "relu", m),
-        *rank_limit(limits, lambda shape: reshaped(u, shape), m),
+        *rank_limit(limits, lambda shape: u.with_x(shape=shape), m),
         *unary_rescale(u),
         *contexts(u),
         *behind_convolution(u),
@@ -151,11 +150,11 @@ def permitted_bounds_drafts(op: str, limits: Limits, unbounded: float | None) ->
     free = [bounds for bounds in TWO_SIDED if bounds in permitted]
     narrow = f"alone_channels_{m - 1}"
     return [
-        *(limit("bounds", _bound_name(*b), model(clamped(b))) for b in permitted),
-        *(limit("bounds", f"{_bound_name(*b)}_as_floats", model(clamped(b))) for b in spelled),
-        *(outside("bounds", _bound_name(*b), model(clamped(b))) for b in refused),
-        *(outside("bounds", "behind_conv", model(clamped(b), behind_conv)) for b in refused[:1]),
-        *(inside(ALONE, f"{_bound_name(*b)}_{narrow}", model(clamped(b, (1, 3, 4, m - 1)))) for b in free),
+        *(limit("bounds", _bound_name(*b), clamped(b)) for b in permitted),
+        *(limit("bounds", f"{_bound_name(*b)}_as_floats", clamped(b)) for b in spelled),
+        *(outside("bounds", _bound_name(*b), clamped(b)) for b in refused),
+        *(outside("bounds", "behind_conv", clamped(b), behind_conv) for b in refused[:1]),
+        *(inside(ALONE, f"{_bound_name(*b)}_{narrow}", clamped(b, (1, 3, 4, m - 1))) for b in free),
         *(d for b in permitted if b in ONE_SIDED for d in bounded(clamped(b), _bound_name(*b), m)),
         *_bounds_numbers(clamped, permitted, m),
         *rank_limit(limits, lambda shape: clamped(plain_bounds(permitted), shape), m),
@@ -186,17 +185,13 @@ def static_clamp_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     return [
         *permitted_bounds_drafts(op, limits, None),
         *_spelled(spelled, permitted),
-        *(
-            outside("bounds", _bound_name(*b), model(call(op, shape, *b, y=fitting(*b))))
-            for b in absent
-            if b not in permitted
-        ),
+        *(outside("bounds", _bound_name(*b), call(op, shape, *b, y=fitting(*b))) for b in absent if b not in permitted),
     ]
 
 
 def _spelled(uses: Sequence[tuple[str, Call, Bounds]], permitted: Sequence[Bounds]) -> list[CaseDraft]:
     """Uses whose bounds are spelled in another way."""
-    return [(limit if bounds in permitted else outside)("bounds", name, model(u)) for name, u, bounds in uses]
+    return [(limit if bounds in permitted else outside)("bounds", name, u) for name, u, bounds in uses]
 
 
 def static_hardtanh_cases(precision: str, limits: Limits) -> list[CaseDraft]:
@@ -231,7 +226,7 @@ def float_clamp_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         ("crossed", (1.0, -1.0)),
     )
     chosen = float_spellings(unary, precision, bounds)
-    return [*float_unary(unary, precision, limits), *(accepted(f"bounds_{name}", model(u)) for name, u in chosen)]
+    return [*float_unary(unary, precision, limits), *(accepted(f"bounds_{name}", u) for name, u in chosen)]
 
 
 def float_hardtanh_cases(precision: str, limits: Limits) -> list[CaseDraft]:
@@ -239,7 +234,7 @@ def float_hardtanh_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     unary = FloatUnary("aten.hardtanh.default", "HardtanhConfig", (-1.0, 1.0), supports=FLOAT_STATIC)
     bounds = (("default", ()), ("relu6", (0.0, 6.0)), ("whole_numbers", (-2, 3)), ("off_the_grid", (-1.23, 1.23)))
     chosen = float_spellings(unary, precision, bounds)
-    return [*float_unary(unary, precision, limits), *(accepted(f"bounds_{name}", model(u)) for name, u in chosen)]
+    return [*float_unary(unary, precision, limits), *(accepted(f"bounds_{name}", u) for name, u in chosen)]
 
 
 def float_relu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
@@ -265,7 +260,7 @@ def integer_clamp_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     unary = IntegerUnary("aten.clamp.default", (-1.0, 2.0), more=bounds)
     u = unary.subject(precision).call(precision)
     drafts = integer_unary(unary, precision, limits)
-    drafts += [limit("bounds", name, model(replace(u, args=(X, *args)))) for name, args in bounds[1:3]]
+    drafts += [limit("bounds", name, replace(u, args=(X, *args))) for name, args in bounds[1:3]]
     return drafts
 
 
@@ -291,9 +286,9 @@ def integer_clamp_tensor_cases(precision: str, limits: Limits) -> list[CaseDraft
 
     return [
         *integer_everywhere(subject, precision, limits),
-        limit("bounds", "low", model(only_low)),
-        limit("bounds", "high", model(only_high)),
-        accepted("low_per_channel", model(per_channel)),
+        limit("bounds", "low", only_low),
+        limit("bounds", "high", only_high),
+        accepted("low_per_channel", per_channel),
         *rescaled(subject, precision),
         *ratio_limits(_apart, 14 if is_wide(precision) else 22),
     ]

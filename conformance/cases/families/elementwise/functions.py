@@ -32,10 +32,8 @@ from npu_assay.conformance.cases.make import (
     call,
     constant,
     limit,
-    model,
     outside,
     quant,
-    requantized,
 )
 from npu_assay.conformance.cases.permitted import INFINITY, fixed_quant
 from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
@@ -76,7 +74,7 @@ def static_neg_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 def _neg_rescale(u: Call) -> list[CaseDraft]:
     """A difference, so limited like a sum: the input scale must be below 2**19 output scales."""
     y = quant(2.0**-19)
-    past, kept = requantized(u, quant(1.0), y), requantized(u, quant(BELOW), y)
+    past, kept = u.requantized(quant(1.0), y), u.requantized(quant(BELOW), y)
     return rescale_limit(("ratio_2_to_the_19", past), ("ratio_below_2_to_the_19", kept))
 
 
@@ -85,7 +83,7 @@ def static_leaky_relu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     slopes = (("default", ()), ("0.1", (0.1,)), ("0", (0.0,)), ("1", (1,)), ("minus_0.5", (-0.5,)), ("1.5", (1.5,)))
     variants = {name: call("aten.leaky_relu.default", FULL_IMAGE, *rest) for name, rest in slopes}
     named = call("aten.leaky_relu.default", FULL_IMAGE, negative_slope=0.25)
-    slope_cases = [accepted(f"slope_{name}", model(u)) for name, u in variants.items()]
+    slope_cases = [accepted(f"slope_{name}", u) for name, u in variants.items()]
     codes = [
         draft
         for name in ("default", "minus_0.5", "1.5")
@@ -97,7 +95,7 @@ def static_leaky_relu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *unlimited(variants["0.1"], limits, int),
         *unary_rescale(variants["0.1"]),
         *slope_cases,
-        accepted("slope_by_name", model(named)),
+        accepted("slope_by_name", named),
         *codes,
     ]
 
@@ -149,7 +147,7 @@ def float_leaky_relu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     unary = FloatUnary("aten.leaky_relu.default", "LeakyReLUConfig", (0.1,))
     slopes = (("default", ()), ("0", (0.0,)), ("1", (1,)), ("minus_0.5", (-0.5,)), ("1.5", (1.5,)))
     chosen = float_spellings(unary, precision, slopes)
-    return [*float_unary(unary, precision, limits), *(accepted(f"slope_{name}", model(u)) for name, u in chosen)]
+    return [*float_unary(unary, precision, limits), *(accepted(f"slope_{name}", u) for name, u in chosen)]
 
 
 def float_elu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
@@ -166,9 +164,9 @@ def float_elu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     )
     return [
         *float_unary(unary, precision, limits),
-        *(accepted(f"alpha_{name}", model(u)) for name, u in float_spellings(unary, precision, alphas)),
-        *(limit("elu_scales", name, model(u)) for name, u in float_spellings(unary, precision, kept)),
-        *(outside("elu_scales", name, model(u)) for name, u in float_spellings(unary, precision, past)),
+        *(accepted(f"alpha_{name}", u) for name, u in float_spellings(unary, precision, alphas)),
+        *(limit("elu_scales", name, u) for name, u in float_spellings(unary, precision, kept)),
+        *(outside("elu_scales", name, u) for name, u in float_spellings(unary, precision, past)),
     ]
 
 
@@ -178,9 +176,9 @@ def float_gelu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     x = real("x", IMAGE, precision)
     return [
         *float_unary(unary, precision, limits),
-        limit("approximate", "left_out", model(call_on(unary.op, x, precision))),
-        limit("approximate", "none", model(call_on(unary.op, x, precision, approximate="none"))),
-        outside("approximate", "tanh", model(call_on(unary.op, x, precision, approximate="tanh"))),
+        limit("approximate", "left_out", call_on(unary.op, x, precision)),
+        limit("approximate", "none", call_on(unary.op, x, precision, approximate="none")),
+        outside("approximate", "tanh", call_on(unary.op, x, precision, approximate="tanh")),
     ]
 
 
@@ -193,8 +191,8 @@ def float_pow_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     others = float_spellings(positive, precision, [(str(number), (number,)) for number in past])
     return [
         *float_unary(unary, precision, limits),
-        *(limit("exponent", name, model(u)) for name, u in kept),
-        *(outside("exponent", name, model(u)) for name, u in others),
+        *(limit("exponent", name, u) for name, u in kept),
+        *(outside("exponent", name, u) for name, u in others),
     ]
 
 
@@ -243,7 +241,7 @@ def integer_function(function: Function, precision: str, limits: Limits) -> list
     u = subject.call(precision)
     drafts = integer_everywhere(subject, precision, limits)
     for name, args, kwargs in function.more:
-        drafts.append(accepted(name, model(replace(u, args=(u.args[0], *args), kwargs=kwargs))))
+        drafts.append(accepted(name, replace(u, args=(u.args[0], *args), kwargs=kwargs)))
     drafts += integer_all_codes(subject, precision)
     drafts += slopes(function, precision, limits)
     return drafts if function.domain is None else within_domain(drafts, function.domain)
@@ -286,7 +284,7 @@ def slopes(function: Function, precision: str, limits: Limits, usual: Call | Non
     drafts = [limit("table_slope", "usual", subject.model(u))]
     if function.jump is not None:
         x, y = function.jump
-        drafts.append(outside("table_slope", "jumps", model(requantized_codes(u, x, y, INT16))))
+        drafts.append(outside("table_slope", "jumps", requantized_codes(u, x, y, INT16)))
     return drafts
 
 
@@ -305,14 +303,14 @@ def with_number(
     other = u.values[1]
 
     def with_other(shape: tuple[int, ...], is_constant: bool) -> Call:
-        return replace(u, values=(u.values[0], replace(other, shape=shape, constant=is_constant)))
+        return replace(u, values=(u.x, replace(other, shape=shape, constant=is_constant)))
 
     drafts = [
         *integer_everywhere(subject, precision, limits),
-        limit("number_operand", "constant_of_shape_1", model(u)),
-        limit("number_operand", "constant_without_shape", model(with_other((), True))),
-        limit("number_operand", "constant_of_shape_1x1x1", model(with_other((1, 1, 1), True))),
-        outside("number_operand", "computed", model(with_other((1,), False))),
+        limit("number_operand", "constant_of_shape_1", u),
+        limit("number_operand", "constant_without_shape", with_other((), True)),
+        limit("number_operand", "constant_of_shape_1x1x1", with_other((1, 1, 1), True)),
+        outside("number_operand", "computed", with_other((1,), False)),
         *integer_all_codes(subject, precision),
         *slopes(replace(function, jump=None), precision, limits, u),
     ]

@@ -21,7 +21,6 @@ from npu_assay.conformance.cases.make import (
     model,
     outside,
     quant,
-    requantized,
     valued,
     weight_quant,
 )
@@ -43,10 +42,10 @@ def static_prelu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     m = limits.multiple("channels_multiple_of")
     shape, every = image(m), prelu(wide(m))
     u = prelu(shape)
-    ranks = [outside("rank", f"rank_{len(s)}", model(prelu(s))) for s in ((m, m), (1, m, 8), (1, m, 2, 2, 8))]
+    ranks = [outside("rank", f"rank_{len(s)}", prelu(s)) for s in ((m, m), (1, m, 8), (1, m, 2, 2, 8))]
     return [
         *ranks,
-        limit("rank", "rank_4", model(u)),
+        limit("rank", "rank_4", u),
         *_prelu_channels(m),
         *_prelu_positions(limits, m),
         *_prelu_slopes(shape),
@@ -56,23 +55,23 @@ def static_prelu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *all_codes(_wide(every, 0.004), rescaling_pairs(), multiple=m),
         *all_codes(_wide(every, 0.02), rescaling_pairs(2.5)[:4], label="_steep", multiple=m),
         *fills(u),
-        *(valued(f"slopes_{name}", model(_slopes(u, Fill(name)))) for name in ("min", "max", "zero", "ramp")),
+        *(valued(f"slopes_{name}", _slopes(u, Fill(name))) for name in ("min", "max", "zero", "ramp")),
     ]
 
 
 def _steep_rescale(u: Call) -> list[CaseDraft]:
     """Code times slope, up to 2**14, shifted left by 17 bits, leaves 32 bits."""
     x, y = quant(1.0), quant(2.0**-16)
-    beyond, kept = (_wide(requantized(u, x, y), scale) for scale in (1.0, BELOW))
+    beyond, kept = (_wide(u.requantized(x, y), scale) for scale in (1.0, BELOW))
     return rescale_limit(("slope_ratio_2_to_the_16", beyond), ("slope_ratio_below_2_to_the_16", kept))
 
 
 def _wide(u: Call, scale: float) -> Call:
-    return replace(u, values=(u.values[0], replace(u.values[1], quant=weight_quant(scale))))
+    return replace(u, values=(u.x, replace(u.values[1], quant=weight_quant(scale))))
 
 
 def _slopes(u: Call, fill: Fill) -> Call:
-    return replace(u, values=(u.values[0], replace(u.values[1], fill=fill)))
+    return replace(u, values=(u.x, replace(u.values[1], fill=fill)))
 
 
 def _prelu_channels(m: int) -> list[CaseDraft]:
@@ -80,12 +79,12 @@ def _prelu_channels(m: int) -> list[CaseDraft]:
     code, less = "channels_multiple_of", m - 1
     behind, alone = past(m, less, m + 1, m // 2, 1), past(m, less, m + 1, 1)
     return [
-        *(limit(code, f"behind_conv_{c}", model(prelu((1, c, 4, 7)), behind_conv)) for c in (m, 2 * m)),
-        *(outside(code, f"behind_conv_{c}", model(prelu((1, c, 4, 7)), behind_conv)) for c in behind),
-        limit(code, f"alone_{m}", model(prelu((1, m, 3, m)))),
-        *(outside(code, f"alone_{c}", model(prelu((1, c, 3, c)))) for c in alone),
-        limit(code, f"alone_last_dimension_{less}", model(prelu((1, m, 3, less)))),
-        outside(code, f"alone_second_dimension_{less}", model(prelu((1, less, 3, m)))),
+        *(limit(code, f"behind_conv_{c}", prelu((1, c, 4, 7)), behind_conv) for c in (m, 2 * m)),
+        *(outside(code, f"behind_conv_{c}", prelu((1, c, 4, 7)), behind_conv) for c in behind),
+        limit(code, f"alone_{m}", prelu((1, m, 3, m))),
+        *(outside(code, f"alone_{c}", prelu((1, c, 3, c))) for c in alone),
+        limit(code, f"alone_last_dimension_{less}", prelu((1, m, 3, less))),
+        outside(code, f"alone_second_dimension_{less}", prelu((1, less, 3, m))),
     ]
 
 
@@ -123,11 +122,11 @@ def _prelu_slopes(shape: tuple[int, ...]) -> list[CaseDraft]:
 
     single = with_slopes(constant("alpha", (1,), weight_quant(0.004)))
     return [
-        limit(code, "one_slope_per_channel", model(prelu(shape))),
-        inside(code, "one_slope_for_all", model(single)),
-        inside(code, "one_slope_for_all_behind_conv", model(single, behind_conv)),
-        outside(code, "computed_slopes", model(with_slopes(activation("alpha", (m,), quant(0.004, 0))))),
-        outside(code, "slopes_zero_point_1", model(with_slopes(constant("alpha", (m,), quant(0.004, 1))))),
+        limit(code, "one_slope_per_channel", prelu(shape)),
+        inside(code, "one_slope_for_all", single),
+        inside(code, "one_slope_for_all_behind_conv", single, behind_conv),
+        outside(code, "computed_slopes", with_slopes(activation("alpha", (m,), quant(0.004, 0)))),
+        outside(code, "slopes_zero_point_1", with_slopes(constant("alpha", (m,), quant(0.004, 1)))),
     ]
 
 

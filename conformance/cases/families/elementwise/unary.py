@@ -36,8 +36,6 @@ from npu_assay.conformance.cases.pieces.spelling import (
     is_static,
     is_wide,
     real,
-    reshaped,
-    with_x,
 )
 from npu_assay.conformance.cases.pieces.subject import FLOAT, FloatSubject, IntegerSubject
 from npu_assay.conformance.cases.pieces.values import (
@@ -73,8 +71,8 @@ def static_shapes(u: Call, limits: Limits) -> list[CaseDraft]:
     """Ranks 1 to 6, one channel, one element, sizes that are multiples of nothing; then the largest rank."""
     choices = [shape for shape in STATIC_SHAPES if len(shape) <= deepest(limits)]
     return [
-        *(accepted(f"shape_{sizes_of(shape)}", model(reshaped(u, shape))) for shape in choices),
-        *rank_limit(limits, lambda shape: reshaped(u, shape)),
+        *(accepted(f"shape_{sizes_of(shape)}", u.with_x(shape=shape)) for shape in choices),
+        *rank_limit(limits, lambda shape: u.with_x(shape=shape)),
     ]
 
 
@@ -84,7 +82,7 @@ def unlimited(u: Call, limits: Limits, follow: Callable[[int], int]) -> list[Cas
         *static_shapes(u, limits),
         *contexts(u),
         *behind_convolution(u),
-        placed("behind_abs", model(u, behind_abs)),
+        placed("behind_abs", u, behind_abs),
         placed("twice_in_a_row", twice_in_a_row(u)),
         *all_codes(u, rescaling_pairs(1.0, follow)),
         *fills(u),
@@ -98,7 +96,7 @@ def fixed_results(op: str, limits: Limits, x: Quant, y: Quant) -> list[CaseDraft
         *static_shapes(u, limits),
         *contexts(u),
         *behind_convolution(u),
-        placed("behind_abs", model(u, behind_abs)),
+        placed("behind_abs", u, behind_abs),
         *fixed_output(u, y),
         *after_products(u),
         *all_codes(u, [(q, y) for q in lut_inputs()]),
@@ -159,16 +157,14 @@ def float_unary(unary: FloatUnary, precision: str, limits: Limits) -> list[CaseD
 
 def float_shapes(unary: FloatUnary, precision: str) -> list[CaseDraft]:
     """Ranks 0 to 5, sizes that are multiples of nothing."""
-    return [
-        accepted(f"shape_{sizes_of(shape) or 'scalar'}", model(unary.at(precision, shape))) for shape in FLOAT_SHAPES
-    ]
+    return [accepted(f"shape_{sizes_of(shape) or 'scalar'}", unary.at(precision, shape)) for shape in FLOAT_SHAPES]
 
 
 def float_values(unary: FloatUnary, u: Call) -> list[CaseDraft]:
     """Numbers that tell implementations apart."""
     listed = {"telling": unary.numbers, "large": unary.large}
     return [
-        valued(name, model(with_x(u, shape=(1, 2, 3, 8), fill=Fill("list", values=numbers))))
+        valued(name, u.with_x(shape=(1, 2, 3, 8), fill=Fill("list", values=numbers)))
         for name, numbers in listed.items()
         if numbers
     ]
@@ -185,9 +181,9 @@ def float_all_codes(u: Call, label: str = "") -> list[CaseDraft]:
     """Every one of the 256 codes, for input and output quantizations that tell roundings apart."""
     drafts = []
     for x, y in pairs():
-        codes = with_x(u, shape=(1, 8, 4, 8), fill=SCATTERED, quant=x)
+        codes = u.with_x(shape=(1, 8, 4, 8), fill=SCATTERED, quant=x)
         drafts.append(
-            valued(f"all_codes{label}_{named(x)}_to_{named(y)}", model(Call(u.op, codes.values, u.args, y, u.kwargs)))
+            valued(f"all_codes{label}_{named(x)}_to_{named(y)}", Call(u.op, codes.values, u.args, y, u.kwargs))
         )
     return drafts
 
@@ -220,9 +216,7 @@ def integer_all_codes(subject: IntegerSubject, precision: str) -> list[CaseDraft
     base = subject.at(subject.shape)
     x, y = base.values[0].quant or Q, base.y or Q
     assert isinstance(x.scale, float) and isinstance(y.scale, float)
-    filled = replace(
-        u, values=(replace(u.values[0], fill=WIDE_SCATTERED if is_wide(precision) else SCATTERED), *u.values[1:])
-    )
+    filled = u.with_x(fill=WIDE_SCATTERED if is_wide(precision) else SCATTERED)
     pairs = (
         (x, y),
         (quant(x.scale / 2, 0), quant(y.scale / 2, 0)),
@@ -264,7 +258,7 @@ def integer_unary(unary: IntegerUnary, precision: str, limits: Limits) -> list[C
     subject = unary.subject(precision)
     u = subject.call(precision)
     drafts = integer_everywhere(subject, precision, limits)
-    drafts += [accepted(name, model(replace(u, args=(X, *args)))) for name, args in unary.more]
+    drafts += [accepted(name, replace(u, args=(X, *args))) for name, args in unary.more]
     if precision == INTEGERS:
         return drafts
     drafts += integer_all_codes(subject, precision)

@@ -22,7 +22,6 @@ from npu_assay.conformance.cases.make import (
     inside,
     label,
     limit,
-    model,
     outside,
     placed,
     pointwise,
@@ -68,8 +67,8 @@ def static_cat_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *_cat_dims(m),
         *_cat_qparams(u),
         *contexts(u),
-        placed("three_inputs", model(cat((2, 1, m), (2, 4, m), (2, 2, m), dim=1))),
-        placed("five_inputs", model(cat(*[(3, m)] * 5))),
+        placed("three_inputs", cat((2, 1, m), (2, 4, m), (2, 2, m), dim=1)),
+        placed("five_inputs", cat(*[(3, m)] * 5)),
         accepted("default_dim", _computed(replace(cat((m, m), (3, m)), args=((X, Ref("x1")),)))),
         *(
             d
@@ -94,11 +93,11 @@ def _cat_inputs(u: Call) -> list[CaseDraft]:
     single = replace(u, values=u.values[:1], args=((X,), 1))
     twice = replace(u, values=u.values[:1], args=((X, X), 1))
     return [
-        limit("min_inputs", "two", model(u)),
-        outside("min_inputs", "one", model(single)),
-        outside("min_inputs", "one_behind_abs", model(single, behind_abs)),
-        outside("min_inputs", "same_input_twice", model(twice)),
-        outside("min_inputs", "same_input_twice_behind_abs", model(twice, behind_abs)),
+        limit("min_inputs", "two", u),
+        outside("min_inputs", "one", single),
+        outside("min_inputs", "one_behind_abs", single, behind_abs),
+        outside("min_inputs", "same_input_twice", twice),
+        outside("min_inputs", "same_input_twice_behind_abs", twice, behind_abs),
     ]
 
 
@@ -115,19 +114,13 @@ def _cat_channels(m: int) -> list[CaseDraft]:
         ((2, m, 1), (2, 2 * m, 1), 1),
     )
     return [
-        *(limit(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d))) for a, b, d in fits),
-        *(
-            outside(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d)))
-            for a, b, d in dict.fromkeys(beyond)
-        ),
+        *(limit(code, f"{sizes_of(a, b)}_dim_{label(d)}", cat(a, b, dim=d)) for a, b, d in fits),
+        *(outside(code, f"{sizes_of(a, b)}_dim_{label(d)}", cat(a, b, dim=d)) for a, b, d in dict.fromkeys(beyond)),
         limit(code, f"channels_first_{m}_and_{2 * m}", _behind_two_convs(m, 2 * m, 1)),
         limit(code, f"channels_first_{m}_and_{m}_rows", _behind_two_convs(m, m, 2)),
         outside(code, f"channels_first_{m}_and_{less}", _behind_two_convs(m, less, 1)),
         outside(code, f"channels_first_{less}_rows", _behind_two_convs(less, less, 2)),
-        *(
-            outside(code, f"{c}_and_{c}_of_equal_shape", model(cat((2, c), (2, c))))
-            for c in dict.fromkeys((less, half))
-        ),
+        *(outside(code, f"{c}_and_{c}_of_equal_shape", cat((2, c), (2, c))) for c in dict.fromkeys((less, half))),
         outside(code, f"channels_first_{less}_and_{less}", _behind_two_convs(less, less, 1)),
     ]
 
@@ -163,8 +156,8 @@ def _cat_dims(m: int) -> list[CaseDraft]:
         ((m,), (m,), 0),
     )
     return [
-        *(limit(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d))) for a, b, d in fits),
-        *(outside(code, f"{sizes_of(a, b)}_dim_{label(d)}", model(cat(a, b, dim=d))) for a, b, d in past),
+        *(limit(code, f"{sizes_of(a, b)}_dim_{label(d)}", cat(a, b, dim=d)) for a, b, d in fits),
+        *(outside(code, f"{sizes_of(a, b)}_dim_{label(d)}", cat(a, b, dim=d)) for a, b, d in past),
         *(inside(code, f"computed_{sizes_of(a, b)}_dim_{label(d)}", _computed(cat(a, b, dim=d))) for a, b, d in past),
         *(outside(code, f"one_computed_{sizes_of(a, b)}", _computed(cat(a, b, dim=d), 1)) for a, b, d in past[:2]),
         inside(code, "channels_first_batch_1", _behind_two_convs(m, m, 1)),
@@ -183,10 +176,10 @@ def _cat_qparams(u: Call) -> list[CaseDraft]:
     }
     equal = [cat(x.shape, other.shape, dim=1, q=quant(0.05, zero)) for zero in ZERO_POINTS]
     return [
-        *(limit(code, f"all_zero_point_{zero}", model(e)) for zero, e in zip(ZERO_POINTS, equal, strict=True)),
-        *(outside(code, f"first_input_{n}", model(_inputs(u, replace(x, quant=q), other))) for n, q in off.items()),
-        *(outside(code, f"last_input_{n}", model(_inputs(u, x, replace(other, quant=q)))) for n, q in off.items()),
-        *(outside(code, f"output_{n}", model(replace(u, y=q))) for n, q in off.items()),
+        *(limit(code, f"all_zero_point_{zero}", e) for zero, e in zip(ZERO_POINTS, equal, strict=True)),
+        *(outside(code, f"first_input_{n}", _inputs(u, replace(x, quant=q), other)) for n, q in off.items()),
+        *(outside(code, f"last_input_{n}", _inputs(u, x, replace(other, quant=q))) for n, q in off.items()),
+        *(outside(code, f"output_{n}", replace(u, y=q)) for n, q in off.items()),
     ]
 
 
@@ -207,20 +200,20 @@ def float_cat_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     u = subject.call(precision)
     drafts = float_everywhere(subject, precision, limits)
     for count in (least, least + 1, 5, 6, 11):
-        drafts.append(limit("min_inputs", f"{count}_inputs", model(_float_cat(precision, [IMAGE] * count, 1))))
+        drafts.append(limit("min_inputs", f"{count}_inputs", _float_cat(precision, [IMAGE] * count, 1)))
     x, y = u.values
     few, refs = _float_cat(precision, [IMAGE] * (least - 1), 1), tuple(Ref(_name(i)) for i in range(least - 1))
     drafts += [
-        inside("min_inputs", "one_of_three_again", model(replace(u, args=((X, Ref("x1"), X), 1)))),
-        outside("min_inputs", f"{least - 1}_inputs", model(few)),
-        outside("min_inputs", "same_input_twice", model(replace(few, args=((*refs, refs[0]), 1)))),
-        outside("nonempty", "one_empty_input", model(_float_cat(precision, [IMAGE, (1, 0, 4, 5)], 1))),
-        accepted("constant_input", model(replace(u, values=(x, replace(y, constant=True))))),
+        inside("min_inputs", "one_of_three_again", replace(u, args=((X, Ref("x1"), X), 1))),
+        outside("min_inputs", f"{least - 1}_inputs", few),
+        outside("min_inputs", "same_input_twice", replace(few, args=((*refs, refs[0]), 1))),
+        outside("nonempty", "one_empty_input", _float_cat(precision, [IMAGE, (1, 0, 4, 5)], 1)),
+        accepted("constant_input", replace(u, values=(x, replace(y, constant=True)))),
     ]
     for axis in (0, 2, 3, -1, -3):
-        drafts.append(accepted(f"axis_{label(axis)}", model(_float_cat(precision, [IMAGE, IMAGE], axis))))
-    drafts.append(accepted("sizes_differ", model(_float_cat(precision, [(2, 1, 3), (2, 4, 3), (2, 2, 3)], 1))))
-    drafts.append(accepted("axis_left_out", model(replace(u, args=((X, Ref("x1")),)))))
+        drafts.append(accepted(f"axis_{label(axis)}", _float_cat(precision, [IMAGE, IMAGE], axis)))
+    drafts.append(accepted("sizes_differ", _float_cat(precision, [(2, 1, 3), (2, 4, 3), (2, 2, 3)], 1)))
+    drafts.append(accepted("axis_left_out", replace(u, args=((X, Ref("x1")),))))
     drafts += float_layout_values(u)
     return [*drafts, *float_same_qparams(u), *_one_differs(u)] if is_static(precision) else drafts
 
@@ -228,8 +221,8 @@ def float_cat_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 def _one_differs(u: Call) -> Iterator[CaseDraft]:
     """Only one of the inputs has other parameters."""
     x, y = u.values
-    yield outside("same_qparams", "second_input", model(replace(u, values=(x, replace(y, quant=quant(0.05, 2))))))
-    yield outside("same_qparams", "first_input", model(replace(u, values=(replace(x, quant=quant(0.04, 3)), y))))
+    yield outside("same_qparams", "second_input", replace(u, values=(x, replace(y, quant=quant(0.05, 2)))))
+    yield outside("same_qparams", "first_input", replace(u, values=(replace(x, quant=quant(0.04, 3)), y)))
 
 
 def _name(index: int) -> str:
@@ -262,18 +255,16 @@ def integer_cat_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     pair = (X, Ref("x1"))
     u = subject.call(precision)
     for axis in (0, 1, 2, -1, -3):
-        drafts.append(accepted(f"axis_{label(axis)}", model(replace(u, args=(pair, axis)))))
-    drafts.append(accepted("axis_left_out", model(replace(u, args=(pair,)))))
-    drafts.append(accepted("same_tensor_twice", model(replace(u, values=(x,), args=((X, X), 1)))))
-    drafts.append(accepted("three", model(replace(u, args=((X, Ref("x1"), X), 1)))))
-    drafts.append(
-        accepted("sizes_differ", model(replace(u, values=(x, replace(other, shape=(1, 2, 4, 5))), args=(pair, 1))))
-    )
-    drafts.append(accepted("constant", model(replace(u, values=(x, replace(other, constant=True)), args=(pair, 1)))))
+        drafts.append(accepted(f"axis_{label(axis)}", replace(u, args=(pair, axis))))
+    drafts.append(accepted("axis_left_out", replace(u, args=(pair,))))
+    drafts.append(accepted("same_tensor_twice", replace(u, values=(x,), args=((X, X), 1))))
+    drafts.append(accepted("three", replace(u, args=((X, Ref("x1"), X), 1))))
+    drafts.append(accepted("sizes_differ", replace(u, values=(x, replace(other, shape=(1, 2, 4, 5))), args=(pair, 1))))
+    drafts.append(accepted("constant", replace(u, values=(x, replace(other, constant=True)), args=(pair, 1))))
     if precision != INTEGERS:
         for name, q in (("coarser", quant(0.1, 3)), ("finer", quant(0.02, -9)), ("shifted", quant(0.05, 40))):
             mixed = replace(other, quant=codes_quant(precision, q))
-            drafts.append(valued(f"second_{name}", model(replace(u, values=(x, mixed), args=(pair, 1)))))
+            drafts.append(valued(f"second_{name}", replace(u, values=(x, mixed), args=(pair, 1))))
     return drafts
 
 

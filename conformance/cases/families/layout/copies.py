@@ -53,16 +53,16 @@ def static_clone_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     u = call(CLONE, FULL_IMAGE, memory_format="contiguous_format")
     code = "memory_format"
     return [
-        *(limit(code, name, model(call(CLONE, FULL_IMAGE, memory_format=name), behind_abs)) for name in fits),
-        outside(code, "channels_last", model(call(CLONE, FULL_IMAGE, memory_format="channels_last"), behind_abs)),
-        outside(code, "channels_last_rank_5", model(_channels_last_3d(), behind_abs)),
-        silent(code, "left_out", model(call(CLONE, FULL_IMAGE), behind_abs)),
+        *(limit(code, name, call(CLONE, FULL_IMAGE, memory_format=name), behind_abs) for name in fits),
+        outside(code, "channels_last", call(CLONE, FULL_IMAGE, memory_format="channels_last"), behind_abs),
+        outside(code, "channels_last_rank_5", _channels_last_3d(), behind_abs),
+        silent(code, "left_out", call(CLONE, FULL_IMAGE), behind_abs),
         *(
-            accepted(f"shape_{sizes_of(s)}", model(_static_cloned(u, s), behind_abs))
+            accepted(f"shape_{sizes_of(s)}", _static_cloned(u, s), behind_abs)
             for s in COPIES
             if len(s) <= deepest(limits)
         ),
-        placed("behind_conv", model(_static_cloned(u, (1, 8, 4, 6)), behind_conv)),
+        placed("behind_conv", _static_cloned(u, (1, 8, 4, 6)), behind_conv),
         *in_place(u),
         *rank_limit(limits, lambda shape: _static_cloned(u, shape), prefix=behind_abs),
     ]
@@ -76,7 +76,7 @@ def _channels_last_3d() -> Call:
 
 
 def _static_cloned(u: Call, shape: Shape) -> Call:
-    return replace(u, values=(replace(u.values[0], shape=shape),))
+    return u.with_x(shape=shape)
 
 
 def _ordered(order: Shape | None, shape: Shape = FULL_IMAGE) -> Call:
@@ -88,16 +88,16 @@ def static_dim_order_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     code = "memory_format"
     u = _ordered((0, 1, 2, 3))
     return [
-        limit(code, "contiguous", model(u, behind_abs)),
-        outside(code, "channels_last", model(_ordered((0, 2, 3, 1)), behind_abs)),
-        outside(code, "channels_last_rank_5", model(_ordered((0, 2, 3, 4, 1), (1, 8, 2, 3, 4)), behind_abs)),
-        silent(code, "left_out", model(_ordered(None), behind_abs)),
+        limit(code, "contiguous", u, behind_abs),
+        outside(code, "channels_last", _ordered((0, 2, 3, 1)), behind_abs),
+        outside(code, "channels_last_rank_5", _ordered((0, 2, 3, 4, 1), (1, 8, 2, 3, 4)), behind_abs),
+        silent(code, "left_out", _ordered(None), behind_abs),
         *(
-            accepted(f"shape_{sizes_of(s)}", model(_ordered(tuple(range(len(s))), s), behind_abs))
+            accepted(f"shape_{sizes_of(s)}", _ordered(tuple(range(len(s))), s), behind_abs)
             for s in COPIES
             if len(s) <= deepest(limits)
         ),
-        placed("behind_conv", model(_ordered((0, 1, 2, 3), (1, 8, 4, 6)), behind_conv)),
+        placed("behind_conv", _ordered((0, 1, 2, 3), (1, 8, 4, 6)), behind_conv),
         *in_place(u),
         *rank_limit(limits, lambda shape: _ordered(tuple(range(len(shape))), shape), prefix=behind_abs),
     ]
@@ -114,12 +114,12 @@ def float_to_copy_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     drafts = float_everywhere(subject, precision, limits)
     drafts += [
         *float_layout_values(_copy(precision, IMAGE, (0, 2, 3, 1))),
-        accepted("channels_last", model(_copy(precision, IMAGE, (0, 2, 3, 1)))),
-        accepted("channels_last_one_channel", model(_copy(precision, (1, 1, 4, 5), (0, 2, 3, 1)))),
-        limit("no_conversion", "dtype_left_out", model(u)),
-        limit("no_conversion", own, model(replace(u, kwargs=(("dtype", own), *u.kwargs)))),
+        accepted("channels_last", _copy(precision, IMAGE, (0, 2, 3, 1))),
+        accepted("channels_last_one_channel", _copy(precision, (1, 1, 4, 5), (0, 2, 3, 1))),
+        limit("no_conversion", "dtype_left_out", u),
+        limit("no_conversion", own, replace(u, kwargs=(("dtype", own), *u.kwargs))),
         *(
-            outside("no_conversion", dtype, model(_to(u, dtype)))
+            outside("no_conversion", dtype, _to(u, dtype))
             for dtype in ((other,) if is_static(precision) else (other, "float64"))
         ),
     ]
@@ -162,9 +162,9 @@ def integer_conversion_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
     subject = IntegerSubject(at, shapes=SHAPES)
     drafts = integer_everywhere(subject, precision, limits)
-    drafts.append(limit("conversion", "int8_to_int16", model(at(IMAGE))))
-    drafts.append(outside("conversion", "int8_to_int64", model(at(IMAGE, "int64"))))
-    drafts.append(outside("conversion", "int8_to_float16", model(at(IMAGE, "float16"))))
+    drafts.append(limit("conversion", "int8_to_int16", at(IMAGE)))
+    drafts.append(outside("conversion", "int8_to_int64", at(IMAGE, "int64")))
+    drafts.append(outside("conversion", "int8_to_float16", at(IMAGE, "float16")))
     small = ("int8", "int16", "int32")
     pairs = [(before, after) for before in small for after in small if before != after and (before, after) != small[:2]]
     narrow = "code_dtype" in limits
@@ -176,11 +176,11 @@ def integer_conversion_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         else:
             drafts.append(inside("conversion", f"{before}_to_{after}", graph))
     if narrow:
-        drafts.append(limit("code_dtype", "int8_to_int32", model(at(IMAGE, "int32"))))
-        drafts.append(limit("no_bool", "int8", model(at(IMAGE))))
-        drafts.append(outside("no_bool", "from_bool", model(at(IMAGE, "int8", "bool"))))
+        drafts.append(limit("code_dtype", "int8_to_int32", at(IMAGE, "int32")))
+        drafts.append(limit("no_bool", "int8", at(IMAGE)))
+        drafts.append(outside("no_bool", "from_bool", at(IMAGE, "int8", "bool")))
     else:
-        drafts += [accepted(f"{dtype}_from_bool", model(at(IMAGE, dtype, "bool"))) for dtype in small]
+        drafts += [accepted(f"{dtype}_from_bool", at(IMAGE, dtype, "bool")) for dtype in small]
     return drafts
 
 

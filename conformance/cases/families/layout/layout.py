@@ -15,14 +15,13 @@ from npu_assay.conformance.cases.make import (
     Q,
     X,
     accepted,
+    bare,
     behind_abs,
     behind_conv,
     behind_neg,
     call,
-    filled,
     inside,
     limit,
-    model,
     outside,
     sizes_of,
     step,
@@ -45,15 +44,15 @@ from npu_assay.conformance.graph import Graph, Ref, Step
 def not_alone(u: Call) -> list[CaseDraft]:
     """Some computing operator must share the partition: in front or behind, but not another copy or view."""
     code = "not_alone"
-    flat = Step("before", VIEW, (X, u.values[0].shape), (), u.y)
+    flat = Step("before", VIEW, (X, u.x.shape), (), u.y)
     view_first = Graph(u.values, (flat, step(u, Ref("before"))), (Ref(SUBJECT),))
     unquantized_abs = Step("other", "aten.abs.default", (Ref(SUBJECT),), (), None)
     beside_float = Graph(u.values, (step(u), unquantized_abs), (Ref("other"),))
     return [
-        limit(code, "behind_abs", model(u, behind_abs)),
-        limit(code, "before_abs", model(u, None, then_abs)),
-        inside(code, "between_abs", model(u, behind_abs, then_abs)),
-        outside(code, "alone", model(u)),
+        limit(code, "behind_abs", u, behind_abs),
+        limit(code, "before_abs", u, bare, then_abs),
+        inside(code, "between_abs", u, behind_abs, then_abs),
+        outside(code, "alone", u),
         outside(code, "behind_a_view", view_first),
         outside(code, "before_a_view", _then_view(u)),
         outside(code, "before_unquantised_abs", beside_float),
@@ -73,7 +72,7 @@ def in_place(u: Call) -> list[CaseDraft]:
         *not_alone(u),
         *surroundings(u, behind_abs),
         *neighbors,
-        limit("quantized", "quantised_on_both_sides", model(u, behind_abs, then_abs)),
+        limit("quantized", "quantised_on_both_sides", u, behind_abs, then_abs),
         *layout_values(u, behind_neg),
     ]
 
@@ -81,7 +80,7 @@ def in_place(u: Call) -> list[CaseDraft]:
 def ranks(most: int, with_rank: Callable[[int], Call], numbers: Sequence[int]) -> list[CaseDraft]:
     """Output ranks up to `most`."""
     return [
-        (limit if rank <= most else outside)("max_rank", f"rank_{rank}", model(with_rank(rank), behind_abs))
+        (limit if rank <= most else outside)("max_rank", f"rank_{rank}", with_rank(rank), behind_abs)
         for rank in numbers
     ]
 
@@ -94,9 +93,9 @@ def deepest_input(limits: Limits, largest: int = 16) -> int:
 def input_ranks(most: int, with_shape: Callable[[Shape], Call]) -> list[CaseDraft]:
     """Input ranks up to `most`; what comes out has a permitted rank."""
     code = "max_input_rank"
-    past = [outside(code, f"rank_{n}", model(with_shape(_deep(n)), behind_abs)) for n in (most + 1, most + 2)]
-    inner = [inside(code, f"rank_{n}", model(with_shape(_deep(n)), behind_abs)) for n in range(5, most)]
-    return [limit(code, f"rank_{most}", model(with_shape(_deep(most)), behind_abs)), *past, *inner]
+    past = [outside(code, f"rank_{n}", with_shape(_deep(n)), behind_abs) for n in (most + 1, most + 2)]
+    inner = [inside(code, f"rank_{n}", with_shape(_deep(n)), behind_abs) for n in range(5, most)]
+    return [limit(code, f"rank_{most}", with_shape(_deep(most)), behind_abs), *past, *inner]
 
 
 def _deep(rank: int) -> Shape:
@@ -112,7 +111,7 @@ def crossings(behind: Sequence[Crossing], before: Sequence[Crossing]) -> list[Ca
     code = "transposition"
     return [
         *(
-            (limit if good else outside)(code, f"behind_conv_{n}", model(u, behind_conv))
+            (limit if good else outside)(code, f"behind_conv_{n}", u, behind_conv)
             for n, u, good in dict.fromkeys(behind)
         ),
         *(
@@ -170,12 +169,11 @@ def layout(row: Layout, precision: str, limits: Limits) -> list[CaseDraft]:
     u = subject.call(precision)
     drafts = integer_everywhere(subject, precision, limits)
     drafts += [
-        accepted(name, model(filled_if(replace(u, args=(X, *args)), precision), subject.prefix))
-        for name, args in row.more
+        accepted(name, filled_if(replace(u, args=(X, *args)), precision), subject.prefix) for name, args in row.more
     ]
     if row.idle:
         drafts.append(limit("not_alone", "behind_abs", subject.model(u)))
-        drafts.append(outside("not_alone", "alone", model(u)))
+        drafts.append(outside("not_alone", "alone", u))
     if precision == INTEGERS:
         return [*drafts, *plain_integers(u, subject, limits)]
     drafts += one_hots(u, subject.prefix, spots=3)
@@ -184,7 +182,7 @@ def layout(row: Layout, precision: str, limits: Limits) -> list[CaseDraft]:
 
 def filled_if(u: Call, precision: str) -> Call:
     """A ramp shows exchanged axes; plain integers are different already."""
-    return u if precision == INTEGERS else filled(u, RAMP)
+    return u if precision == INTEGERS else u.with_x(fill=RAMP)
 
 
 def plain_integers(u: Call, subject: IntegerSubject, limits: Limits) -> Iterator[CaseDraft]:
@@ -193,11 +191,11 @@ def plain_integers(u: Call, subject: IntegerSubject, limits: Limits) -> Iterator
         yield accepted(dtype, subject.model(_typed(u, dtype)))
     if "no_bool" in limits:
         yield limit("no_bool", "int32", subject.model(u))
-        yield outside("no_bool", "bool", model(_typed(u, "bool")))
+        yield outside("no_bool", "bool", _typed(u, "bool"))
     if "code_dtype" in limits:
         limits.value("code_dtype", ())
         yield limit("code_dtype", "int32", subject.model(u))
-        yield outside("code_dtype", "bool", model(_typed(u, "bool")))
+        yield outside("code_dtype", "bool", _typed(u, "bool"))
 
 
 def _typed(u: Call, dtype: str) -> Call:
@@ -218,7 +216,7 @@ def same_sizes(args: tuple[Any, ...]) -> Limited:
 
     def more(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
         u = replace(subject.call(precision), args=(X, *args))
-        yield limit("not_alone", "same_shape_behind_abs", model(u, behind_abs))
-        yield outside("not_alone", "same_shape_alone", model(u))
+        yield limit("not_alone", "same_shape_behind_abs", u, behind_abs)
+        yield outside("not_alone", "same_shape_alone", u)
 
     return more

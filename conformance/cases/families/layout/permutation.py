@@ -20,7 +20,6 @@ from npu_assay.conformance.cases.make import (
     behind_conv,
     bias_quant,
     call,
-    filled,
     label,
     limit,
     model,
@@ -108,17 +107,14 @@ def static_permute_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     known = [(s, (0, 3, 1, 2), good) for s, good in last_to_second(m)]
     known += [(s, (0, 2, 3, 1), good) for s, good in second_to_last(m)]
     return [
-        *(limit(code, f"{sizes_of(s)}_by_{label(p)}", model(permute(s, p))) for s, p in INVARIANT),
-        *(
-            (limit if good else outside)(code, f"{sizes_of(s)}_by_{label(p)}", model(permute(s, p)))
-            for s, p, good in known
-        ),
-        *(outside(code, f"{sizes_of(s)}_by_{label(p)}", model(permute(s, p))) for s, p in NEVER),
-        limit(code, "negative_dims", model(permute((1, m, m, m), (0, -2, -1, 1)))),
+        *(limit(code, f"{sizes_of(s)}_by_{label(p)}", permute(s, p)) for s, p in INVARIANT),
+        *((limit if good else outside)(code, f"{sizes_of(s)}_by_{label(p)}", permute(s, p)) for s, p, good in known),
+        *(outside(code, f"{sizes_of(s)}_by_{label(p)}", permute(s, p)) for s, p in NEVER),
+        limit(code, "negative_dims", permute((1, m, m, m), (0, -2, -1, 1))),
         *_permute_layouts(code),
         *same_qparams(u),
         *contexts(u),
-        placed("behind_abs", model(u, behind_abs)),
+        placed("behind_abs", u, behind_abs),
         *layout_values(u),
         *layout_values(permute((1, m // 2, 2, m), (0, 3, 1, 2)), label="_back"),
         *rank_limit(limits, _ones_exchanged),
@@ -141,14 +137,11 @@ def _permute_layouts(code: str) -> list[CaseDraft]:
     first_to_last = ((1, 8, 8, 8), (1, 8, 3, 3), (1, 5, 3, 7))
     to_conv = ((1, 5, 7, 3), (1, 8, 8, 8))
     return [
-        *(
-            limit(code, f"behind_conv_{sizes_of(s)}", model(permute(s, (0, 2, 3, 1)), behind_conv))
-            for s in first_to_last
-        ),
+        *(limit(code, f"behind_conv_{sizes_of(s)}", permute(s, (0, 2, 3, 1)), behind_conv) for s in first_to_last),
         *(limit(code, f"before_conv_{sizes_of(s)}", _before_conv(permute(s, (0, 3, 1, 2)), s[3])) for s in to_conv),
-        outside(code, "behind_conv_5x3x7_by_0_3_2_1", model(permute((1, 5, 3, 7), (0, 3, 2, 1)), behind_conv)),
-        outside(code, "behind_conv_8x3x7_by_0_1_3_2", model(permute((1, 8, 3, 7), (0, 1, 3, 2)), behind_conv)),
-        limit(code, "behind_conv_identity", model(permute((1, 8, 3, 7), (0, 1, 2, 3)), behind_conv)),
+        outside(code, "behind_conv_5x3x7_by_0_3_2_1", permute((1, 5, 3, 7), (0, 3, 2, 1)), behind_conv),
+        outside(code, "behind_conv_8x3x7_by_0_1_3_2", permute((1, 8, 3, 7), (0, 1, 3, 2)), behind_conv),
+        limit(code, "behind_conv_identity", permute((1, 8, 3, 7), (0, 1, 2, 3)), behind_conv),
     ]
 
 
@@ -190,7 +183,7 @@ def float_permute_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     drafts = float_everywhere(subject, precision, limits)
     for shape, order in FLOAT_ORDERS if precision != "fp16" else FLOAT_ORDERS[:3]:
         u = _permuted(precision, shape, order)
-        drafts.append(accepted(f"shape_{sizes_of(shape)}_order_{label(order)}", model(filled(u, RAMP))))
+        drafts.append(accepted(f"shape_{sizes_of(shape)}_order_{label(order)}", u.with_x(fill=RAMP)))
     u = subject.call(precision)
     return [*drafts, *float_layout_values(u), *(float_same_qparams(u) if is_static(precision) else ())]
 
@@ -213,15 +206,15 @@ def permute_limits(subject: IntegerSubject, precision: str, limits: Limits) -> I
     for side, shapes in ((limit, kept), (outside, past)):
         for shape, order in shapes:
             u = subject.call(precision, shape)
-            yield side("transposition", f"{sizes_of(shape)}_by_{label(order)}", model(replace(u, args=(X, order))))
+            yield side("transposition", f"{sizes_of(shape)}_by_{label(order)}", replace(u, args=(X, order)))
 
 
 def idle_order(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """An order that changes nothing is one that computes nothing."""
     u = subject.call(precision)
-    same = replace(u, args=(X, tuple(range(len(u.values[0].shape)))))
-    yield limit("not_alone", "identity_behind_abs", model(same, behind_abs))
-    yield outside("not_alone", "identity_alone", model(same))
+    same = replace(u, args=(X, tuple(range(len(u.x.shape)))))
+    yield limit("not_alone", "identity_behind_abs", same, behind_abs)
+    yield outside("not_alone", "identity_alone", same)
 
 
 def integer_permute_cases(precision: str, limits: Limits) -> list[CaseDraft]:
@@ -252,18 +245,18 @@ def flip_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Iter
     several = (("batch", (0,)), ("width", (3,)), ("two", (1, 2)), ("all", (0, 1, 2, 3)))
     if "dims" not in limits:
         for name, dims in several:
-            yield accepted(name, model(replace(u, args=(X, dims))))
-        yield limit("not_alone", "nothing_behind_abs", model(replace(u, args=(X, ())), behind_abs))
-        yield outside("not_alone", "nothing_alone", model(replace(u, args=(X, ()))))
-        yield accepted("matrix", model(replace(subject.call(precision, (3, 5)), args=(X, (1,)))))
+            yield accepted(name, replace(u, args=(X, dims)))
+        yield limit("not_alone", "nothing_behind_abs", replace(u, args=(X, ())), behind_abs)
+        yield outside("not_alone", "nothing_alone", replace(u, args=(X, ())))
+        yield accepted("matrix", replace(subject.call(precision, (3, 5)), args=(X, (1,))))
         return
     listed = limits.some_of("dims", (1, 2))
     for dim in listed:
-        yield limit("dims", f"dim_{dim}", model(replace(u, args=(X, (dim,)))))
-    yield limit("dims", "dim_minus_2", model(replace(u, args=(X, (-2,)))))
+        yield limit("dims", f"dim_{dim}", replace(u, args=(X, (dim,))))
+    yield limit("dims", "dim_minus_2", replace(u, args=(X, (-2,))))
     for name, dims in several:
-        yield outside("dims", name, model(replace(u, args=(X, dims))))
-    yield outside("dims", "rank_3", model(subject.call(precision, (2, 3, 4))))
+        yield outside("dims", name, replace(u, args=(X, dims)))
+    yield outside("dims", "rank_3", subject.call(precision, (2, 3, 4)))
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -271,9 +264,6 @@ FAMILIES: Mapping[str, Family] = {
         integers=with_limits(Layout(on("aten.flip.default", (2,)), shapes=(), deep=False), flip_limits)
     ),
     PERMUTE: Family(
-        plain=_plain_permute,
-        static=static_permute_cases,
-        floats=float_permute_cases,
-        integers=integer_permute_cases,
+        plain=_plain_permute, static=static_permute_cases, floats=float_permute_cases, integers=integer_permute_cases
     ),
 }

@@ -13,8 +13,6 @@ from npu_assay.conformance.cases.families.linear.weights import (
     integer_weighted,
     ratios,
     single,
-    with_weight,
-    with_weights,
 )
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
@@ -27,7 +25,6 @@ from npu_assay.conformance.cases.make import (
     activation,
     bias_quant,
     constant,
-    filled,
     fitting_weight_scale,
     limit,
     model,
@@ -78,29 +75,20 @@ class Linear:
 def float_linear_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.linear.default: constant weights; rows of any rank."""
     subject = FloatSubject(
-        "LinearConfig",
-        Linear().at,
-        PRECISIONS,
-        shape=(3, 64),
-        single=(1, 1),
-        empty=(0, 64),
-        open=((0,),),
-        product=True,
+        "LinearConfig", Linear().at, PRECISIONS, shape=(3, 64), single=(1, 1), empty=(0, 64), open=((0,),), product=True
     )
     drafts = [
         *float_weighted(subject, precision, limits),
         *linear_sizes(precision),
-        accepted("no_bias", model(Linear(bias=False).at(precision, (3, 64)))),
+        accepted("no_bias", Linear(bias=False).at(precision, (3, 64))),
     ]
-    drafts += [accepted("open_axes_0_and_1", model(_open_rows(precision)))]
+    drafts += [accepted("open_axes_0_and_1", _open_rows(precision))]
     if precision in ("static_int8_per_channel", "dynamic_int8"):
         drafts += axes(precision)
     if precision in DYNAMIC:
         drafts += tokens(precision)
     if precision == "dynamic_int8":
-        drafts.append(
-            accepted("per_tensor_weights", model(with_weights(subject.call(precision), quant=weight_quant(0.01))))
-        )
+        drafts.append(accepted("per_tensor_weights", subject.call(precision).with_value("w", quant=weight_quant(0.01))))
     if precision == "dynamic_int4":
         drafts += groups(limits)
     if precision == "fp32":
@@ -117,39 +105,39 @@ def linear_sizes(precision: str) -> Iterator[CaseDraft]:
 
 def _open_rows(precision: str) -> Call:
     u = Linear().at(precision, (2, 3, 64))
-    return replace(u, values=(replace(u.values[0], dynamic=(0, 1)), *u.values[1:]))
+    return u.with_x(dynamic=(0, 1))
 
 
 def axes(precision: str) -> Iterator[CaseDraft]:
     """One scale per output, not per input; the weights are square, so that both fit."""
     u = Linear(8).at(precision, (3, 8))
-    yield limit("weight_axis", "outputs", model(u))
+    yield limit("weight_axis", "outputs", u)
     scales = u.values[1].quant
     assert scales is not None
-    yield outside("weight_axis", "inputs", model(with_weights(u, quant=replace(scales, axis=1))))
+    yield outside("weight_axis", "inputs", u.with_value("w", quant=replace(scales, axis=1)))
 
 
 def tokens(precision: str) -> Iterator[CaseDraft]:
     """Parameters chosen for all rows together, and row by row."""
     for how in ("per_tensor", "per_token"):
         u = replace(Linear().at(precision, (4, 64)), dynamic=how)
-        yield accepted(f"quantised_{how}", model(u))
+        yield accepted(f"quantised_{how}", u)
         rows = Fill("list", values=(*([0.01, -0.02] * 32), *([3.0, -1.0] * 32), *([0.0] * 64), *([100.0] * 64)))
-        yield valued(f"rows_far_apart_{how}", model(filled(u, rows)))
+        yield valued(f"rows_far_apart_{how}", u.with_x(fill=rows))
 
 
 def groups(limits: Limits) -> Iterator[CaseDraft]:
     """Group sizes: multiples of the limit that divide the row; one group is the whole row."""
     least = limits.number("group_size", GROUP, 8, 64)
     for size, inputs in ((least, 2 * least), (2 * least, 4 * least), (least, least), (3 * least, 3 * least)):
-        yield limit("group_size", f"{size}_of_{inputs}", model(_grouped(size, inputs)))
+        yield limit("group_size", f"{size}_of_{inputs}", _grouped(size, inputs))
     for size, inputs in ((least // 2, 2 * least), (least + least // 2, 3 * least), (least // 4, least)):
-        yield outside("group_size", f"{size}_of_{inputs}", model(_grouped(size, inputs)))
+        yield outside("group_size", f"{size}_of_{inputs}", _grouped(size, inputs))
 
 
 def _grouped(size: int, inputs: int) -> Call:
     u = Linear().at("dynamic_int4", (3, inputs))
-    return replace(u, values=(u.values[0], weights("w", (5, inputs), "dynamic_int4", group=size), *u.values[2:]))
+    return replace(u, values=(u.x, weights("w", (5, inputs), "dynamic_int4", group=size), *u.values[2:]))
 
 
 def open_weights(u: Call) -> Iterator[CaseDraft]:
@@ -189,7 +177,7 @@ def integer_linear_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         ("one_output", _integer_linear((3, 7), 1)),
         ("many", _integer_linear((2, 65), 33)),
     ):
-        drafts.append(accepted(name, model(spelled(u, precision))))
+        drafts.append(accepted(name, spelled(u, precision)))
     if is_wide(precision):
         drafts += wide_sums(precision)
     if "weight_sum" in limits:
@@ -201,15 +189,15 @@ def wide_sums(precision: str) -> Iterator[CaseDraft]:
     """Sums past 32 bits, and one past 24 bits that a code less would round the other way."""
     for name in ("min", "max"):
         u = spelled(_integer_linear((2, 640), 3), precision)
-        x = replace(u.values[0], fill=Fill(name))
-        yield valued(f"long_sums_{name}", model(with_weight(replace(u, values=(x, *u.values[1:])), fill=Fill("max"))))
+        x = replace(u.x, fill=Fill(name))
+        yield valued(f"long_sums_{name}", replace(u, values=(x, *u.values[1:])).with_value("w", fill=Fill("max")))
     u = spelled(_integer_linear((1, 8), 2), precision)
     scales, fills = (2.0**-8, 2.0**-7, 2.0**-15), (Fill("max"), Fill("max"), Fill("list", values=(503,)))
     values = (
         replace(v, quant=in_steps(v.quant, s), fill=fill) for v, s, fill in zip(u.values, scales, fills, strict=True)
     )
     # 8 * 32767 * 127 + 503 = 32511 * 1024 + 511
-    yield valued("just_below_a_tie", model(replace(u, values=tuple(values), y=in_steps(u.y, 2.0**-5))))
+    yield valued("just_below_a_tie", replace(u, values=tuple(values), y=in_steps(u.y, 2.0**-5)))
 
 
 def weight_sums(precision: str, limits: Limits) -> Iterator[CaseDraft]:
@@ -217,11 +205,11 @@ def weight_sums(precision: str, limits: Limits) -> Iterator[CaseDraft]:
     most = limits.number("weight_sum", 127 * 65536, 127 * 1024, 127 * 65536)
     for count, side in ((most // 127, limit), (most // 127 + 1, outside)):
         u = spelled(_integer_linear((1, count), 1), precision)
-        yield side("weight_sum", f"{count}_weights_of_127", model(with_weight(u, fill=Fill("max"))))
+        yield side("weight_sum", f"{count}_weights_of_127", u.with_value("w", fill=Fill("max")))
     code = next(code for code in range(127, 0, -1) if (most + 1) % code == 0)
     u = spelled(_integer_linear((1, (most + 1) // code), 1), precision)
     name = f"{(most + 1) // code}_weights_of_{code}"
-    yield outside("weight_sum", name, model(with_weight(u, fill=Fill("list", values=(code,)))))
+    yield outside("weight_sum", name, u.with_value("w", fill=Fill("list", values=(code,))))
 
 
 FAMILIES: Mapping[str, Family] = {LINEAR: Family(floats=float_linear_cases, integers=integer_linear_cases)}

@@ -23,7 +23,6 @@ from npu_assay.conformance.cases.make import (
     bias_quant,
     call,
     constant,
-    filled,
     fitting_weight_scale,
     inside,
     limit,
@@ -79,25 +78,25 @@ def _with_weights(u: Call, w: Value) -> Call:
 
 def weight_zero_points(u: Call) -> list[CaseDraft]:
     """Constant weights are symmetric; computed ones may have any zero point."""
-    w = next(value for value in u.values if value.name == "w")
+    w = u.value("w")
     assert w.quant is not None and isinstance(w.quant.scale, float)
     scale = w.quant.scale
     computed = activation("w", w.shape, quant(scale, 0))
     return [
-        limit("weight_zero_point", "constant_0", model(u)),
+        limit("weight_zero_point", "constant_0", u),
         *(
-            outside("weight_zero_point", f"constant_{zero}".replace("-", "minus_"), model(_with_weights(u, moved)))
+            outside("weight_zero_point", f"constant_{zero}".replace("-", "minus_"), _with_weights(u, moved))
             for zero in (1, -1, -128, 127)
             for moved in [replace(w, quant=Quant(scale, zero))]
         ),
-        inside("weight_zero_point", "computed_0", model(_with_weights(u, computed))),
-        inside("weight_zero_point", "computed_5", model(_with_weights(u, replace(computed, quant=quant(scale, 5))))),
+        inside("weight_zero_point", "computed_0", _with_weights(u, computed)),
+        inside("weight_zero_point", "computed_5", _with_weights(u, replace(computed, quant=quant(scale, 5)))),
     ]
 
 
 def linear_form(u: Call) -> Graph:
     """The weights are stored [n, k] and transposed in front of the product, as torch's linear is lowered."""
-    w = next(value for value in u.values if value.name == "w")
+    w = u.value("w")
     stored = replace(w, shape=(w.shape[1], w.shape[0]))
     turn = Step("turn", "aten.permute_copy.default", (Ref("w"), (1, 0)), (), None)
     product = replace(step(u), args=tuple(Ref("turn") if a == Ref("w") else a for a in u.args))
@@ -112,7 +111,7 @@ def shared_weights(u: Call) -> Graph:
 
 def product_numbers(u: Call) -> list[CaseDraft]:
     """Extremes, ramps, single elements; weights of extremes, single elements; several output quantizations."""
-    w = next(value for value in u.values if value.name == "w")
+    w = u.value("w")
     weights = {
         name: _with_weights(u, replace(w, fill=Fill(name))) for name in ("min", "max", "zero", "ramp", "alternating")
     }
@@ -121,9 +120,9 @@ def product_numbers(u: Call) -> list[CaseDraft]:
     return [
         *fills(u),
         *one_hots(u),
-        *(valued(f"weights_{name}", model(variant)) for name, variant in (weights | hot).items()),
-        *(valued(f"to_{named(y)}", model(replace(u, y=y))) for y in outputs),
-        valued("ramp_with_one_hot_weights", model(filled(hot["one_hot_at_7"], Fill("ramp")))),
+        *(valued(f"weights_{name}", variant) for name, variant in (weights | hot).items()),
+        *(valued(f"to_{named(y)}", replace(u, y=y)) for y in outputs),
+        valued("ramp_with_one_hot_weights", hot["one_hot_at_7"].with_x(fill=Fill("ramp"))),
     ]
 
 
@@ -139,13 +138,13 @@ def static_mm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     u = mm(3, 7, 5)
     square = call("aten.mm.default", (8, 8), X, y=quant(1.5, 2))
     return [
-        limit("rank", "matrices", model(u)),
-        limit("distinct_inputs", "two_inputs", model(u)),
-        outside("distinct_inputs", "same_input_twice", model(square)),
-        outside("distinct_inputs", "same_input_twice_behind_abs", model(square, behind_abs)),
+        limit("rank", "matrices", u),
+        limit("distinct_inputs", "two_inputs", u),
+        outside("distinct_inputs", "same_input_twice", square),
+        outside("distinct_inputs", "same_input_twice_behind_abs", square, behind_abs),
         *weight_zero_points(u),
         *product_rescale(_mm_rescale),
-        *(accepted(f"sizes_{m}_{k}_{n}", model(mm(m, k, n))) for m, k, n in SIZES),
+        *(accepted(f"sizes_{m}_{k}_{n}", mm(m, k, n)) for m, k, n in SIZES),
         *before_activations(u, (3, 5)),
         *_product_contexts(u, mm(3, 6, 6)),
         *product_numbers(u),
@@ -160,7 +159,7 @@ def _mm_rescale(y: Quant, scale: float) -> Call:
 
 def _product_contexts(u: Call, square: Call) -> list[CaseDraft]:
     return [
-        placed("behind_abs", model(u, behind_abs)),
+        placed("behind_abs", u, behind_abs),
         placed("linear_form", linear_form(u)),
         placed("shared_weights", shared_weights(square)),
     ]
@@ -176,13 +175,13 @@ def static_addmm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     limits.fixed("beta", 1)
     u = addmm(3, 7, 5)
     return [
-        limit("rank", "matrices", model(u)),
+        limit("rank", "matrices", u),
         *_addmm_distinct(u),
         *_factors(u),
         *weight_zero_points(u),
         *_biases(u),
         *product_rescale(_addmm_rescale),
-        *(accepted(f"sizes_{m}_{k}_{n}", model(addmm(m, k, n))) for m, k, n in SIZES),
+        *(accepted(f"sizes_{m}_{k}_{n}", addmm(m, k, n)) for m, k, n in SIZES),
         *before_activations(u, (3, 5)),
         *_product_contexts(u, addmm(3, 6, 6)),
         *product_numbers(u),
@@ -200,23 +199,23 @@ def _addmm_distinct(u: Call) -> list[CaseDraft]:
     bias = constant("bias", (8,), bias_quant(Q, Q))
     square = Call(u.op, (activation("x", (8, 8)), bias), (Ref("bias"), X, X), quant(1.5, 2))
     return [
-        limit("distinct_inputs", "three_inputs", model(u)),
-        outside("distinct_inputs", "same_matrix_twice", model(square)),
-        outside("distinct_inputs", "same_matrix_twice_behind_abs", model(square, behind_abs)),
+        limit("distinct_inputs", "three_inputs", u),
+        outside("distinct_inputs", "same_matrix_twice", square),
+        outside("distinct_inputs", "same_matrix_twice_behind_abs", square, behind_abs),
     ]
 
 
 def _factors(u: Call) -> list[CaseDraft]:
     """alpha and beta, each spelled as whole and as fractional number."""
-    drafts = [limit("alpha", "default", model(u)), limit("beta", "default", model(u))]
+    drafts = [limit("alpha", "default", u), limit("beta", "default", u)]
     for name in ("alpha", "beta"):
         for value in (1, 1.0):
-            drafts.append(limit(name, f"{value}", model(replace(u, kwargs=((name, value),)))))
+            drafts.append(limit(name, f"{value}", replace(u, kwargs=((name, value),))))
         for value in (2, 0, 0.5, -1):
             text = str(value).replace("-", "minus_")
-            drafts.append(outside(name, text, model(replace(u, kwargs=((name, value),)))))
+            drafts.append(outside(name, text, replace(u, kwargs=((name, value),))))
     both = (("beta", 1), ("alpha", 1))
-    return [*drafts, inside("alpha", "both_1", model(replace(u, kwargs=both)))]
+    return [*drafts, inside("alpha", "both_1", replace(u, kwargs=both))]
 
 
 def _biases(u: Call) -> list[CaseDraft]:
@@ -235,12 +234,12 @@ def _biases(u: Call) -> list[CaseDraft]:
     }
     single = addmm(3, 7, 1)
     return [
-        limit("static_bias", "one_element_per_output", model(u)),
-        limit("static_bias", "one_output", model(single)),
-        silent("static_bias", "as_a_row", model(replace(u, values=(x, w, replace(bias, shape=(1, 5)))))),
-        *(outside("static_bias", name, model(replace(u, values=(x, w, other)))) for name, other in off.items()),
+        limit("static_bias", "one_element_per_output", u),
+        limit("static_bias", "one_output", single),
+        silent("static_bias", "as_a_row", replace(u, values=(x, w, replace(bias, shape=(1, 5))))),
+        *(outside("static_bias", name, replace(u, values=(x, w, other))) for name, other in off.items()),
         *(
-            valued(f"bias_{name}", model(replace(u, values=(x, w, replace(bias, fill=Fill(name))))))
+            valued(f"bias_{name}", replace(u, values=(x, w, replace(bias, fill=Fill(name)))))
             for name in ("min", "max", "zero", "alternating")
         ),
     ]
@@ -261,17 +260,17 @@ def static_bmm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     m = limits.multiple("matrix_dims_multiple_of")
     u = bmm(2, m, 2 * m, m)
     weights = constant("z", (2, 2 * m, m), weight_quant(fitting_weight_scale(Q, Q, 2 * m)))
-    fixed = replace(u, values=(u.values[0], weights))
+    fixed = replace(u, values=(u.x, weights))
     return [
-        limit("rank", "matrices_in_batches", model(u)),
+        limit("rank", "matrices_in_batches", u),
         *_bmm_dims(m),
-        limit("distinct_inputs", "two_inputs", model(u)),
+        limit("distinct_inputs", "two_inputs", u),
         *_bmm_distinct(m),
-        *(accepted(f"batch_{size}", model(bmm(size, m, m, m))) for size in (1, 3, 8)),
-        silent("distinct_inputs", "constant_operand", model(fixed)),
-        placed("behind_abs", model(u, behind_abs)),
-        limit("transposition", "formatless", model(bmm(1, m, m, m))),
-        outside("transposition", "behind_conv", model(bmm(1, m, m, m), behind_conv)),
+        *(accepted(f"batch_{size}", bmm(size, m, m, m)) for size in (1, 3, 8)),
+        silent("distinct_inputs", "constant_operand", fixed),
+        placed("behind_abs", u, behind_abs),
+        limit("transposition", "formatless", bmm(1, m, m, m)),
+        outside("transposition", "behind_conv", bmm(1, m, m, m), behind_conv),
         *_bmm_rescale(m),
         *_bmm_numbers(u, m),
         *fills(u),
@@ -284,19 +283,19 @@ def _bmm_dims(m: int) -> list[CaseDraft]:
     code, less = "matrix_dims_multiple_of", m - 1
     fits = ((m, m, m), (3 * m, m, 2 * m), (m, 5 * m, m))
     return [
-        *(limit(code, f"{a}_{b}_{c}", model(bmm(2, a, b, c))) for a, b, c in fits),
-        *(outside(code, f"rows_{size}", model(bmm(2, size, m, m))) for size in around(m)),
-        *(outside(code, f"inner_{size}", model(bmm(2, m, size, m))) for size in around(m)),
-        *(outside(code, f"columns_{size}", model(bmm(2, m, m, size))) for size in around(m)),
-        outside(code, f"all_but_batch_{less}", model(bmm(m, less, less, less))),
+        *(limit(code, f"{a}_{b}_{c}", bmm(2, a, b, c)) for a, b, c in fits),
+        *(outside(code, f"rows_{size}", bmm(2, size, m, m)) for size in around(m)),
+        *(outside(code, f"inner_{size}", bmm(2, m, size, m)) for size in around(m)),
+        *(outside(code, f"columns_{size}", bmm(2, m, m, size)) for size in around(m)),
+        outside(code, f"all_but_batch_{less}", bmm(m, less, less, less)),
     ]
 
 
 def _bmm_distinct(m: int) -> list[CaseDraft]:
     square = call("aten.bmm.default", (2, m, m), X, y=quant(1.5, 2))
     return [
-        outside("distinct_inputs", "same_input_twice", model(square)),
-        outside("distinct_inputs", "same_input_twice_behind_abs", model(square, behind_abs)),
+        outside("distinct_inputs", "same_input_twice", square),
+        outside("distinct_inputs", "same_input_twice_behind_abs", square, behind_abs),
     ]
 
 
@@ -312,12 +311,12 @@ def _bmm_numbers(u: Call, m: int) -> list[CaseDraft]:
     # Zero points of x, z and y, and the output's largest magnitude over its 255 steps.
     zeros = ((-128, -128, -128, 6.0), (127, 127, -128, 6.0), (0, 0, 0, 0.6), (-128, 127, 127, 6.0), (127, -3, 9, 3.0))
     quants = [(quant(0.05, a), quant(0.05, b), quant(scale, y)) for a, b, y, scale in zeros]
-    ramp, second = filled(u, Fill("ramp")).values
+    ramp, second = u.with_x(fill=Fill("ramp")).values
     spots = sorted({0, 1, m, 100 % prod(second.shape), prod(second.shape) - 1})
     hot = {i: replace(u, values=(ramp, replace(second, fill=Fill("one_hot", index=i)))) for i in spots}
     return [
-        *(valued(f"zero_points_{i}", model(bmm(2, m, 2 * m, m, *triple))) for i, triple in enumerate(quants)),
-        *(valued(f"second_one_hot_at_{i}", model(variant)) for i, variant in hot.items()),
+        *(valued(f"zero_points_{i}", bmm(2, m, 2 * m, m, *triple)) for i, triple in enumerate(quants)),
+        *(valued(f"second_one_hot_at_{i}", variant) for i, variant in hot.items()),
     ]
 
 
@@ -335,14 +334,14 @@ def float_bmm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     drafts = float_everywhere(subject, precision, limits)
     for batch, rows, terms, columns in ((1, 1, 7, 1), (1, 4, 1, 3), (3, 1, 5, 6), (2, 9, 64, 3), (5, 2, 2, 17)):
         u = _float_bmm(precision, (batch, rows, terms), columns)
-        drafts.append(accepted(f"sizes_{batch}_{rows}_{terms}_{columns}", model(u)))
+        drafts.append(accepted(f"sizes_{batch}_{rows}_{terms}_{columns}", u))
     square, u = _float_bmm(precision, (2, 3, 3), 3), subject.call(precision)
     x, y = u.values
     drafts += [
-        accepted("same_tensor_twice", model(replace(square, values=square.values[:1], args=(X, X)))),
-        accepted("constant_operand", model(replace(u, values=(x, replace(y, constant=True))))),
-        accepted("rows_without_elements_in_common", model(_float_bmm(precision, (2, 3, 1), 1))),
-        outside("nonempty", "no_terms", model(_float_bmm(precision, (2, 3, 0), 4))),
+        accepted("same_tensor_twice", replace(square, values=square.values[:1], args=(X, X))),
+        accepted("constant_operand", replace(u, values=(x, replace(y, constant=True)))),
+        accepted("rows_without_elements_in_common", _float_bmm(precision, (2, 3, 1), 1)),
+        outside("nonempty", "no_terms", _float_bmm(precision, (2, 3, 0), 4)),
         *float_layout_values(u),
     ]
     return drafts
@@ -376,26 +375,24 @@ def integer_matrix_cases(op: str, precision: str, limits: Limits) -> list[CaseDr
     assert y.quant is not None
     scales = scales_of(y.quant, len(y.shape) - 1, y.shape[-1])
     drafts += [
-        accepted("constant", model(replace(u, values=(x, replace(y, constant=True))))),
+        accepted("constant", replace(u, values=(x, replace(y, constant=True)))),
         outside(
-            "per_tensor",
-            "a_scale_for_each_column",
-            model(replace(u, values=(x, replace(y, quant=scales, constant=True)))),
+            "per_tensor", "a_scale_for_each_column", replace(u, values=(x, replace(y, quant=scales, constant=True)))
         ),
-        accepted("one_column", model(spelled(at((*batch, 4, 5), 1), precision))),
-        outside("mixed_dtype", "second_matrix", model(replace(u, values=(x, replace(y, quant=other_type(precision)))))),
-        outside("static_shape", "open_rows", model(replace(u, values=(replace(x, dynamic=(len(batch),)), y)))),
+        accepted("one_column", spelled(at((*batch, 4, 5), 1), precision)),
+        outside("mixed_dtype", "second_matrix", replace(u, values=(x, replace(y, quant=other_type(precision))))),
+        outside("static_shape", "open_rows", replace(u, values=(replace(x, dynamic=(len(batch),)), y))),
     ]
     for name, fill in (("both_min", Fill("min")), ("both_max", Fill("max"))):
-        drafts.append(valued(name, model(replace(u, values=tuple(replace(v, fill=fill) for v in u.values)))))
+        drafts.append(valued(name, replace(u, values=tuple(replace(v, fill=fill) for v in u.values))))
     if "code_dtype" in limits:
         limits.value("code_dtype", ())
-        drafts.append(limit("code_dtype", "int8", model(u)))
-        drafts.append(outside("code_dtype", "int16", model(spelled(at((*batch, 4, 5)), "int16"))))
+        drafts.append(limit("code_dtype", "int8", u))
+        drafts.append(outside("code_dtype", "int16", spelled(at((*batch, 4, 5)), "int16")))
     if "max_size" in limits:
         most = limits.number("max_size", 65536, 1024, 65536)
         for size, side in ((most, limit), (most + 1, outside)):
-            drafts.append(side("max_size", f"{size}_columns", model(spelled(at((*batch, 1, 1), size), precision))))
+            drafts.append(side("max_size", f"{size}_columns", spelled(at((*batch, 1, 1), size), precision)))
     # 5 products of codes: below 2**17 (2**33, of which results have 32 bits).
     bits = -2 if is_wide(precision) else 13
     for name, side, ratio in (
@@ -407,9 +404,7 @@ def integer_matrix_cases(op: str, precision: str, limits: Limits) -> list[CaseDr
             replace(x, quant=codes_quant(precision, quant(1.0))),
             replace(y, quant=codes_quant(precision, quant(ratio * finer))),
         )
-        drafts.append(
-            side("rescale", f"{name}_ratio", model(replace(u, values=values, y=codes_quant(precision, quant(1.0)))))
-        )
+        drafts.append(side("rescale", f"{name}_ratio", replace(u, values=values, y=codes_quant(precision, quant(1.0)))))
     return drafts
 
 
@@ -418,10 +413,7 @@ ADDMM = "aten.addmm.default"
 FAMILIES: Mapping[str, Family] = {
     ADDMM: Family(plain=lambda limits: (addmm(3, 7, 5), bare), static=static_addmm_cases),
     BMM: Family(
-        plain=_plain_bmm,
-        static=static_bmm_cases,
-        floats=float_bmm_cases,
-        integers=partial(integer_matrix_cases, BMM),
+        plain=_plain_bmm, static=static_bmm_cases, floats=float_bmm_cases, integers=partial(integer_matrix_cases, BMM)
     ),
     MM: Family(
         plain=lambda limits: (mm(3, 7, 5), bare), static=static_mm_cases, integers=partial(integer_matrix_cases, MM)

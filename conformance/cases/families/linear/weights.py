@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
@@ -16,7 +15,6 @@ from npu_assay.conformance.cases.make import (
     activation,
     constant,
     f32,
-    filled,
     fused_in,
     limit,
     model,
@@ -47,17 +45,6 @@ from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 # ------------------------------------------------------------------------------------ floats
 
 
-def weight_of(u: Call) -> int:
-    """Where the weights stand among the operands."""
-    return [value.name for value in u.values].index("w")
-
-
-def with_weights(u: Call, **changes: Any) -> Call:
-    """The same call with other weights."""
-    index = weight_of(u)
-    return replace(u, values=(*u.values[:index], replace(u.values[index], **changes), *u.values[index + 1 :]))
-
-
 def float_weighted(subject: FloatSubject, precision: str, limits: Limits) -> list[CaseDraft]:
     """Cases of every product: constants, quantization of weights and results, activations, numbers."""
     u = subject.call(precision)
@@ -78,16 +65,16 @@ def float_weighted(subject: FloatSubject, precision: str, limits: Limits) -> lis
 
 def constants(u: Call, precision: str) -> Iterator[CaseDraft]:
     """Weights and bias are constants; as model inputs they are outside."""
-    yield limit("static_weights", "constants", model(u))
+    yield limit("static_weights", "constants", u)
     if precision in FLOATS:
-        open_weights = with_weights(u, constant=False)
+        open_weights = u.with_value("w", constant=False)
     else:
-        per_tensor = weight_quant(0.01) if precision != "static_int8" else u.values[weight_of(u)].quant
-        open_weights = with_weights(u, constant=False, quant=per_tensor)
-    yield outside("static_weights", "weights_are_an_input", model(open_weights))
+        per_tensor = weight_quant(0.01) if precision != "static_int8" else u.value("w").quant
+        open_weights = u.with_value("w", constant=False, quant=per_tensor)
+    yield outside("static_weights", "weights_are_an_input", open_weights)
     if any(value.name == "b" for value in u.values):
         bias = tuple(replace(v, constant=False) if v.name == "b" else v for v in u.values)
-        yield outside("static_weights", "bias_is_an_input", model(replace(u, values=bias)))
+        yield outside("static_weights", "bias_is_an_input", replace(u, values=bias))
 
 
 def float_activated(u: Call, precision: str) -> Iterator[CaseDraft]:
@@ -114,7 +101,7 @@ def _two_consumers(u: Call) -> Graph:
 
 def quantized_results(u: Call) -> Iterator[CaseDraft]:
     """One quantize node takes the result, with at most a relu or a hardtanh between."""
-    yield limit("quantized", "quantised", model(u))
+    yield limit("quantized", "quantised", u)
     yield limit("quantized", "relu_between", with_activation(u, then_relu))
     yield limit("quantized", "hardtanh_between", with_activation(u, then_hardtanh))
     yield outside("quantized", "sigmoid_between", with_activation(u, fused("aten.sigmoid.default")))
@@ -124,22 +111,18 @@ def quantized_results(u: Call) -> Iterator[CaseDraft]:
 
 def weight_zero_points(u: Call) -> Iterator[CaseDraft]:
     """Weights are symmetric."""
-    q = u.values[weight_of(u)].quant
-    assert q is not None
-    yield limit("weight_zero_point", "0", model(u))
+    q = u.quant("w")
+    yield limit("weight_zero_point", "0", u)
     for zero in (1, -3):
         yield outside(
-            "weight_zero_point",
-            str(zero).replace("-", "minus_"),
-            model(with_weights(u, quant=replace(q, zero_point=zero))),
+            "weight_zero_point", str(zero).replace("-", "minus_"), u.with_value("w", quant=replace(q, zero_point=zero))
         )
 
 
 def scales(u: Call, limits: Limits) -> Iterator[CaseDraft]:
     """Input scale * weight scale / output scale: just below the limit, and at it (in one channel only)."""
     bound = float(limits.number("requant_scale", 256, 2, 2**20))
-    q = u.values[weight_of(u)].quant
-    assert q is not None
+    q = u.quant("w")
     below = bound * (1 - 2.0**-23)
 
     def scaled(weight_scale: float) -> Call:
@@ -147,54 +130,53 @@ def scales(u: Call, limits: Limits) -> Iterator[CaseDraft]:
             wide: tuple[float, ...] | float = (f32(weight_scale), *(f32(1.0) for _ in q.scale[1:]))
         else:
             wide = f32(weight_scale)
-        x = replace(u.values[0], quant=quant(1.0, 0), fill=Fill("list", values=(1, -1, 2, 0, -2)))
-        return with_weights(replace(u, values=(x, *u.values[1:]), y=quant(1.0)), quant=replace(q, scale=wide))
+        x = replace(u.x, quant=quant(1.0, 0), fill=Fill("list", values=(1, -1, 2, 0, -2)))
+        return replace(u, values=(x, *u.values[1:]), y=quant(1.0)).with_value("w", quant=replace(q, scale=wide))
 
-    yield limit("requant_scale", "just_below", model(scaled(below)))
-    yield limit("requant_scale", "tiny", model(_rescaled(u, 2.0**-10, 2.0**8)))
-    yield outside("requant_scale", "equal", model(scaled(bound)))
-    yield outside("requant_scale", "twice", model(scaled(2 * bound)))
+    yield limit("requant_scale", "just_below", scaled(below))
+    yield limit("requant_scale", "tiny", _rescaled(u, 2.0**-10, 2.0**8))
+    yield outside("requant_scale", "equal", scaled(bound))
+    yield outside("requant_scale", "twice", scaled(2 * bound))
 
 
 def _rescaled(u: Call, x: float, y: float) -> Call:
-    return replace(u, values=(replace(u.values[0], quant=quant(x)), *u.values[1:]), y=quant(y))
+    return replace(u.with_x(quant=quant(x)), y=quant(y))
 
 
 def float_numbers(u: Call, precision: str) -> Iterator[CaseDraft]:
     """Extremes, single numbers, and quantizations that tell roundings apart."""
     if is_static(precision):
-        yield valued("ties", model(_float_tied(u)))
+        yield valued("ties", _float_tied(u))
     elif precision in FLOATS:
-        yield valued("large_then_small", model(_stagnating(u)))
+        yield valued("large_then_small", _stagnating(u))
     yield from one_hots(u, spots=2)
     if is_static(precision):
         for name in ("min", "max", "alternating"):
-            yield valued(f"all_{name}", model(filled(u, Fill(name))))
+            yield valued(f"all_{name}", u.with_x(fill=Fill(name)))
         for zero in ZERO_POINTS:
-            x = replace(u.values[0], quant=quant(0.05, zero))
-            yield valued(f"zero_point_{zero}", model(replace(u, values=(x, *u.values[1:]), y=quant(0.11, -zero // 2))))
-        yield valued("saturates", model(replace(u, y=quant(0.003, 11))))
-        yield valued("coarse", model(replace(u, y=quant(3.0, -5))))
+            x = replace(u.x, quant=quant(0.05, zero))
+            yield valued(f"zero_point_{zero}", replace(u, values=(x, *u.values[1:]), y=quant(0.11, -zero // 2)))
+        yield valued("saturates", replace(u, y=quant(0.003, 11)))
+        yield valued("coarse", replace(u, y=quant(3.0, -5)))
     elif precision in FLOATS:
-        yield valued("telling", model(filled(u, Fill("list", values=TELLING))))
+        yield valued("telling", u.with_x(fill=Fill("list", values=TELLING)))
 
 
 def _float_tied(u: Call) -> Call:
     """Powers of two for scales, and accumulators of two steps to a code: every other one lies between two codes."""
-    q = u.values[weight_of(u)].quant
-    assert q is not None
+    q = u.quant("w")
     scale: tuple[float, ...] | float = (2.0**-3,) * len(q.scale) if isinstance(q.scale, tuple) else 2.0**-3
     few = Fill("list", values=(1, 0, 0, 1, 0, -1, 0, 0, 0, 0, 0))
-    x = replace(u.values[0], quant=quant(2.0**-2, 0), fill=few)
+    x = replace(u.x, quant=quant(2.0**-2, 0), fill=few)
     tied = replace(u, values=(x, *u.values[1:]), y=quant(2.0**-4, 1))
     small = Fill("list", values=(3, -2, 5, 1, -7, 4, 0, 2, -1, 6, -4, 9, -5))
-    return with_weights(tied, quant=replace(q, scale=scale, zero_point=0), fill=small)
+    return tied.with_value("w", quant=replace(q, scale=scale, zero_point=0), fill=small)
 
 
 def _stagnating(u: Call) -> Call:
     """A large number, then small ones: a sum in few bits stays where it is."""
-    small = filled(u, Fill("list", values=(256.0, *([1.0] * 35))))
-    return with_weights(small, fill=Fill("list", values=(1.0,)))
+    small = u.with_x(fill=Fill("list", values=(256.0, *([1.0] * 35))))
+    return small.with_value("w", fill=Fill("list", values=(1.0,)))
 
 
 def run_time_rows(u: Call) -> Iterator[CaseDraft]:
@@ -212,7 +194,7 @@ def run_time_rows(u: Call) -> Iterator[CaseDraft]:
         "half_zero_half_large": (*([0.0] * 64), *([1000.0, -500.0] * 32)),
     }
     for name, listed in rows.items():
-        yield valued(f"rows_{name}", model(filled(u, Fill("list", values=listed))))
+        yield valued(f"rows_{name}", u.with_x(fill=Fill("list", values=listed)))
 
 
 # ------------------------------------------------------------------------------------ integers
@@ -224,16 +206,6 @@ W = Ref("w")
 B = Ref("b")
 
 
-def with_weight(u: Call, **changes: Any) -> Call:
-    """The call with changes in its weights."""
-    return replace(u, values=tuple(replace(v, **changes) if v.name == "w" else v for v in u.values))
-
-
-def with_bias(u: Call, **changes: Any) -> Call:
-    """The call with changes in its bias."""
-    return replace(u, values=tuple(replace(v, **changes) if v.name == "b" else v for v in u.values))
-
-
 def integer_weighted(at: Callable[[], Call], precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Weights and biases: constants of the right type; activations fused behind them; numbers."""
     u = spelled(at(), precision)
@@ -241,37 +213,34 @@ def integer_weighted(at: Callable[[], Call], precision: str, limits: Limits) -> 
     for code in ("weight_dtype", "bias_dtype"):
         limits.value(code, ())
     names = ("weight", "w"), ("bias", "b")
-    yield limit("static_weights", "constants", model(u))
+    yield limit("static_weights", "constants", u)
     for name, ref in names if computed else names[1:]:
         if ref == "b" or not per_channel(precision):
             computed_one = tuple(_computed(v) if v.name == ref else v for v in u.values)
-            yield outside("static_weights", f"computed_{name}", model(replace(u, values=computed_one)))
-    yield limit("weight_dtype", "int8", model(u))
-    w = next(v for v in u.values if v.name == "w").quant
-    assert w is not None
-    yield outside("weight_dtype", "int16", model(with_weight(u, quant=replace(w, dtype="int16", qmin=-300, qmax=300))))
-    yield limit("bias_dtype", "int32", model(u))
-    b = next(v for v in u.values if v.name == "b").quant
-    assert b is not None
-    yield outside("bias_dtype", "int16", model(with_bias(u, quant=replace(b, dtype="int16", qmin=-2000, qmax=2000))))
+            yield outside("static_weights", f"computed_{name}", replace(u, values=computed_one))
+    yield limit("weight_dtype", "int8", u)
+    w, b = u.quant("w"), u.quant("b")
+    yield outside("weight_dtype", "int16", u.with_value("w", quant=replace(w, dtype="int16", qmin=-300, qmax=300)))
+    yield limit("bias_dtype", "int32", u)
+    yield outside("bias_dtype", "int16", u.with_value("b", quant=replace(b, dtype="int16", qmin=-2000, qmax=2000)))
     if per_channel(precision):
-        yield limit("weight_zero_point", "zero", model(u))
+        yield limit("weight_zero_point", "zero", u)
         inputs = weight_quant(spread(0.01, u.values[1].shape[1]), 1)
-        yield limit("weight_axis", "outputs", model(u))
-        yield outside("weight_axis", "inputs", model(with_weight(u, quant=inputs)))
+        yield limit("weight_axis", "outputs", u)
+        yield outside("weight_axis", "inputs", u.with_value("w", quant=inputs))
         for zero in (1, -5):
             yield outside(
                 "weight_zero_point",
                 str(zero).replace("-", "minus_"),
-                model(with_weight(u, quant=replace(w, zero_point=zero))),
+                u.with_value("w", quant=replace(w, zero_point=zero)),
             )
     yield from integer_activated(u, precision, limits)
     for name in ("min", "max", "alternating", "ramp"):
-        yield valued(f"weights_{name}", model(with_weight(u, fill=Fill(name))))
-    yield valued("ties", model(integer_tied(u)))
+        yield valued(f"weights_{name}", u.with_value("w", fill=Fill(name)))
+    yield valued("ties", integer_tied(u))
     if not is_wide(precision):
         for zero in (-100, 100):
-            yield valued(f"result_zero_point_{zero}", model(replace(u, y=quant(0.05, zero))))
+            yield valued(f"result_zero_point_{zero}", replace(u, y=quant(0.05, zero)))
 
 
 def integer_tied(u: Call) -> Call:
@@ -304,7 +273,7 @@ def integer_activated(u: Call, precision: str, limits: Limits) -> Iterator[CaseD
     """With an activation behind it, with or without codes between them."""
     relu, relu6 = fused("aten.relu.default"), fused("aten.hardtanh.default", 0.0, 6.0)
     positive = replace(u, y=codes_quant(precision, POSITIVE))
-    yield limit(UNFUSED, "quantised", model(u))
+    yield limit(UNFUSED, "quantised", u)
     yield fused_in(limits, "then_relu", with_activation(positive, relu))
     yield fused_in(limits, "then_relu_of_signed_codes", with_activation(u, relu))
     if not is_wide(precision):
@@ -321,7 +290,7 @@ def ratios(precision: str, at: Callable[[float], Call]) -> Iterator[CaseDraft]:
     """
     past = 2.0**16 / 127 if is_wide(precision) else 2.0**16
     for name, side, ratio in (("largest", limit, past * (1 - 2.0**-20)), ("too_large", outside, past * (1 + 2.0**-20))):
-        yield side("rescale", f"{name}_ratio", model(at(ratio)))
+        yield side("rescale", f"{name}_ratio", at(ratio))
 
 
 def single(precision: str, op: str) -> Callable[[float], Call]:

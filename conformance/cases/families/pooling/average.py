@@ -51,7 +51,7 @@ from npu_assay.conformance.cases.pieces.everywhere import float_everywhere
 from npu_assay.conformance.cases.pieces.placed import on_image
 from npu_assay.conformance.cases.pieces.quantization import same_qparams
 from npu_assay.conformance.cases.pieces.sizes import CHANNELS, LARGE, Arguments, listed
-from npu_assay.conformance.cases.pieces.spelling import is_static, reshaped, with_x
+from npu_assay.conformance.cases.pieces.spelling import is_static
 from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, FloatSubject
 from npu_assay.conformance.cases.pieces.values import SCATTERED, float_layout_values, layout_values, named
 
@@ -77,7 +77,7 @@ def static_avg_pool2d_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *_include_pad(AVG2, big),
         *_divisor_override(big),
         *windows(AVG2, big, _FREE_STRIDES),
-        *(accepted(f"shape_{'x'.join(map(str, s))}", model(reshaped(u, s))) for s in FREE_SHAPES),
+        *(accepted(f"shape_{'x'.join(map(str, s))}", u.with_x(shape=s)) for s in FREE_SHAPES),
         *same_qparams(u),
         *pool_contexts(u),
         *layout_values(call(AVG2, big, (3, 2), (2, 1), (1, 0)), label="_padded"),
@@ -102,12 +102,12 @@ def _include_pad(op: str, shape: tuple[int, ...]) -> list[CaseDraft]:
     sides = ((1,),) if one else ((1, 1), (1, 0), (0, 1))
     kernel, stride, none = ((3,), (1,), (0,)) if one else ((3, 3), (1, 1), (0, 0))
     return [
-        limit(code, "false_without_padding", model(call(op, shape, *_fit(one), none, False, False))),
-        limit(code, "false_by_name", model(call(op, shape, *_fit(one), count_include_pad=False))),
-        *(limit(code, f"true_{listed(p)}", model(call(op, shape, kernel, stride, p, False, True))) for p in sides),
-        *(inside(code, f"default_{listed(p)}", model(call(op, shape, kernel, stride, p))) for p in sides),
-        *(outside(code, f"false_{listed(p)}", model(call(op, shape, kernel, stride, p, False, False))) for p in sides),
-        outside(code, "false_padding_1", model(call(op, shape, kernel, stride, 1, count_include_pad=False))),
+        limit(code, "false_without_padding", call(op, shape, *_fit(one), none, False, False)),
+        limit(code, "false_by_name", call(op, shape, *_fit(one), count_include_pad=False)),
+        *(limit(code, f"true_{listed(p)}", call(op, shape, kernel, stride, p, False, True)) for p in sides),
+        *(inside(code, f"default_{listed(p)}", call(op, shape, kernel, stride, p)) for p in sides),
+        *(outside(code, f"false_{listed(p)}", call(op, shape, kernel, stride, p, False, False)) for p in sides),
+        outside(code, "false_padding_1", call(op, shape, kernel, stride, 1, count_include_pad=False)),
     ]
 
 
@@ -118,11 +118,11 @@ def _fit(one: bool) -> tuple[object, ...]:
 def _divisor_override(big: tuple[int, ...]) -> list[CaseDraft]:
     head = ((2, 2), (2, 2), (0, 0), False, True)
     return [
-        limit("divisor_override", "left_out", model(call(AVG2, big, *head))),
-        limit("divisor_override", "none", model(call(AVG2, big, *head, None))),
-        *(outside("divisor_override", f"{n}", model(call(AVG2, big, *head, n))) for n in (3, 4, 5, 1000)),
-        outside("divisor_override", "by_name", model(call(AVG2, big, (2, 2), divisor_override=7))),
-        outside("divisor_override", "as_1", model(call(AVG2, big, *head, 1, y=quant(0.2, 3), x=quant(0.2, 3)))),
+        limit("divisor_override", "left_out", call(AVG2, big, *head)),
+        limit("divisor_override", "none", call(AVG2, big, *head, None)),
+        *(outside("divisor_override", f"{n}", call(AVG2, big, *head, n)) for n in (3, 4, 5, 1000)),
+        outside("divisor_override", "by_name", call(AVG2, big, (2, 2), divisor_override=7)),
+        outside("divisor_override", "as_1", call(AVG2, big, *head, 1, y=quant(0.2, 3), x=quant(0.2, 3))),
     ]
 
 
@@ -140,11 +140,11 @@ def static_avg_pool1d_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *windows1d(AVG1, m),
         *same_qparams(u),
         *contexts(u),
-        placed("behind_abs", model(u, behind_abs)),
-        silent("operator", "lengths_not_multiples_of_8", model(call(AVG1, (1, 3, 7), (2,), (2,)))),
-        silent("operator", "batch_2", model(call(AVG1, (2, 8, 16), (2,), (2,)))),
-        accepted("channels_1", model(call(AVG1, (1, 1, 7), (2,), (2,)))),
-        accepted("channels_16", model(call(AVG1, (1, 16, 16), (2,), (2,)))),
+        placed("behind_abs", u, behind_abs),
+        silent("operator", "lengths_not_multiples_of_8", call(AVG1, (1, 3, 7), (2,), (2,))),
+        silent("operator", "batch_2", call(AVG1, (2, 8, 16), (2,), (2,))),
+        accepted("channels_1", call(AVG1, (1, 1, 7), (2,), (2,))),
+        accepted("channels_16", call(AVG1, (1, 16, 16), (2,), (2,))),
         *layout_values(call(AVG1, line, (3,), (1,), (1,)), label="_padded"),
         *layout_values(u),
     ]
@@ -167,13 +167,13 @@ def static_adaptive_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     u = call(ADAPTIVE, (1, 8, 8, 6), (4, 3))
     return [
         *rank2d(ADAPTIVE, 8, (4, 4)),
-        *(limit(code, _sizes(i, o), model(call(ADAPTIVE, (1, 8, *i), o))) for i, o in fits),
-        *(outside(code, _sizes(i, o), model(call(ADAPTIVE, (1, 8, *i), o))) for i, o in (*beyond, *more)),
-        *(accepted(f"shape_{'x'.join(map(str, s))}", model(call(ADAPTIVE, s, (2, 1)))) for s in ADAPTIVE_SHAPES),
+        *(limit(code, _sizes(i, o), call(ADAPTIVE, (1, 8, *i), o)) for i, o in fits),
+        *(outside(code, _sizes(i, o), call(ADAPTIVE, (1, 8, *i), o)) for i, o in (*beyond, *more)),
+        *(accepted(f"shape_{'x'.join(map(str, s))}", call(ADAPTIVE, s, (2, 1))) for s in ADAPTIVE_SHAPES),
         *same_qparams(u),
         *contexts(u),
-        placed("behind_abs", model(u, behind_abs)),
-        *(placed(f"behind_conv_channels_{c}", model(reshaped(u, (1, c, 8, 6)), behind_conv)) for c in (8, 5, 1)),
+        placed("behind_abs", u, behind_abs),
+        *(placed(f"behind_conv_channels_{c}", u.with_x(shape=(1, c, 8, 6)), behind_conv) for c in (8, 5, 1)),
         *layout_values(u),
     ]
 
@@ -250,8 +250,8 @@ def float_avg_pool_cases(precision: str, limits: Limits) -> list[CaseDraft]:
             (quant(0.05, 3), quant(0.03, -9)),
             (quant(0.1), quant(0.2, 127)),
         ):
-            wide = with_x(_avg(precision, (1, 4, 8, 8)), quant=x, fill=SCATTERED)
-            drafts.append(valued(f"codes_{named(x)}_to_{named(y)}", model(replace(wide, y=y))))
+            wide = _avg(precision, (1, 4, 8, 8)).with_x(quant=x, fill=SCATTERED)
+            drafts.append(valued(f"codes_{named(x)}_to_{named(y)}", replace(wide, y=y)))
     return drafts
 
 

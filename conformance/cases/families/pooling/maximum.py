@@ -39,7 +39,6 @@ from npu_assay.conformance.cases.make import (
     behind_abs,
     behind_conv,
     call,
-    filled,
     label,
     limit,
     model,
@@ -118,9 +117,9 @@ def static_max_pool2d_with_indices_cases(precision: str, limits: Limits) -> list
     only = Graph(u.values, model(u).steps, (Ref(SUBJECT, 1),))
     return [
         *static_max_pool2d_cases(INDICES, precision, limits),
-        limit("indices_unused", "values_only", model(alone)),
+        limit("indices_unused", "values_only", alone),
         outside("indices_unused", "returned", returned),
-        outside("indices_unused", "returned_behind_abs", model(u, behind_abs)),
+        outside("indices_unused", "returned_behind_abs", u, behind_abs),
         silent("indices_unused", "only_indices_returned", only),
     ]
 
@@ -128,13 +127,10 @@ def static_max_pool2d_with_indices_cases(precision: str, limits: Limits) -> list
 def _dilations(op: str, big: tuple[int, ...], window: tuple[object, ...]) -> list[CaseDraft]:
     head = (*window, (0, 0))
     return [
-        *(limit("dilation", listed(d), model(call(op, big, *head, d))) for d in (1, (1,), (1, 1))),
-        *(
-            outside("dilation", listed(d), model(call(op, big, *head, d)))
-            for d in (2, (2,), (2, 2), (2, 1), (1, 2), (1, 3))
-        ),
-        outside("dilation", "by_name", model(call(op, big, *head, dilation=2))),
-        outside("dilation", "2_behind_conv", model(call(op, big, *head, 2), behind_conv)),
+        *(limit("dilation", listed(d), call(op, big, *head, d)) for d in (1, (1,), (1, 1))),
+        *(outside("dilation", listed(d), call(op, big, *head, d)) for d in (2, (2,), (2, 2), (2, 1), (1, 2), (1, 3))),
+        outside("dilation", "by_name", call(op, big, *head, dilation=2)),
+        outside("dilation", "2_behind_conv", call(op, big, *head, 2), behind_conv),
     ]
 
 
@@ -143,17 +139,17 @@ def _channels(op: str, rest: tuple[object, ...], size: tuple[int, ...], m: int) 
     code, less = CHANNELS, m - 1
     beside = past(m, less, m + 1)
     return [
-        *(limit(code, f"{c}", model(call(op, (1, c, *size), *rest))) for c in (m, 2 * m, 3 * m)),
-        *(outside(code, f"{c}", model(call(op, (1, c, *size), *rest))) for c in around(m)),
-        *(outside(code, f"{c}_behind_conv", model(call(op, (1, c, *size), *rest), behind_conv)) for c in beside),
-        outside(code, f"{less}_other_sizes_{m}", model(call(op, (1, less, *(m for _ in size)), *rest))),
+        *(limit(code, f"{c}", call(op, (1, c, *size), *rest)) for c in (m, 2 * m, 3 * m)),
+        *(outside(code, f"{c}", call(op, (1, c, *size), *rest)) for c in around(m)),
+        *(outside(code, f"{c}_behind_conv", call(op, (1, c, *size), *rest), behind_conv) for c in beside),
+        outside(code, f"{less}_other_sizes_{m}", call(op, (1, less, *(m for _ in size)), *rest)),
     ]
 
 
 def _batches(op: str, rest: tuple[object, ...], size: tuple[int, ...], m: int) -> list[CaseDraft]:
     return [
-        limit("batch", "1", model(call(op, (1, m, *size), *rest))),
-        *(outside("batch", f"{n}", model(call(op, (n, m, *size), *rest))) for n in (2, 8)),
+        limit("batch", "1", call(op, (1, m, *size), *rest)),
+        *(outside("batch", f"{n}", call(op, (n, m, *size), *rest)) for n in (2, 8)),
     ]
 
 
@@ -173,14 +169,14 @@ def _vertical_strides(op: str, big: tuple[int, ...], strides: Sequence[int]) -> 
 
     def judged(variant: str, *rest: object) -> CaseDraft:
         side = limit if vertical_stride(*rest) in strides else outside
-        return side(code, variant, model(call(op, big, *rest)))
+        return side(code, variant, call(op, big, *rest))
 
     return [
-        *(limit(code, f"{h}_{w}", model(call(op, big, (2, 2), (h, w)))) for h in strides for w in (1, 2, 3, 5, 9)),
+        *(limit(code, f"{h}_{w}", call(op, big, (2, 2), (h, w))) for h in strides for w in (1, 2, 3, 5, 9)),
         judged("kernel_2_3_default", (2, 3)),
-        *(outside(code, f"{h}_{w}", model(call(op, big, (2, 2), (h, w)))) for h in beyond for w in (1, 2, 3)),
+        *(outside(code, f"{h}_{w}", call(op, big, (2, 2), (h, w))) for h in beyond for w in (1, 2, 3)),
         *(judged(variant, *rest) for variant, rest in spelled),
-        outside(code, f"{most + 1}_behind_conv", model(call(op, big, (2, 2), (most + 1, 1)), behind_conv)),
+        outside(code, f"{most + 1}_behind_conv", call(op, big, (2, 2), (most + 1, 1)), behind_conv),
     ]
 
 
@@ -193,17 +189,17 @@ def static_max_pool1d_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     head = ((2,), (2,), (0,))
     return [
         *rank1d(MAX1, m),
-        *(limit("dilation", listed(d), model(call(MAX1, line, *head, d))) for d in (1, (1,))),
-        *(outside("dilation", listed(d), model(call(MAX1, (1, m, 24), (9,), (1,), (0,), d))) for d in (2, (2,))),
-        outside("dilation", "3", model(call(MAX1, (1, m, 32), (9,), (1,), (0,), 3))),
+        *(limit("dilation", listed(d), call(MAX1, line, *head, d)) for d in (1, (1,))),
+        *(outside("dilation", listed(d), call(MAX1, (1, m, 24), (9,), (1,), (0,), d)) for d in (2, (2,))),
+        outside("dilation", "3", call(MAX1, (1, m, 32), (9,), (1,), (0,), 3)),
         *ceil1d(MAX1, m),
         *_channels(MAX1, ((2,), (2,)), (16,), m),
         *_batches(MAX1, ((2,), (2,)), (16,), m),
         *windows1d(MAX1, m),
         *same_qparams(u),
         *contexts(u),
-        placed("behind_abs", model(u, behind_abs)),
-        silent("operator", "lengths_not_multiples_of_8", model(call(MAX1, (1, m, 7), (2,), (2,)))),
+        placed("behind_abs", u, behind_abs),
+        silent("operator", "lengths_not_multiples_of_8", call(MAX1, (1, m, 7), (2,), (2,))),
         *layout_values(call(MAX1, line, (3,), (1,), (1,)), label="_padded"),
         *layout_values(u),
     ]
@@ -249,10 +245,10 @@ def float_max_pool_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *(outside("stride_within_kernel", name, pool(*arguments)) for name, arguments in past),
         limit("rank", "4", pool((2, 2), shape=(2, 2, 4, 4))),
         outside("rank", "3", pool((2, 2), shape=(3, 4, 4))),
-        limit("static_ceil_mode", "true_with_known_sizes", model(ceil)),
-        limit("static_ceil_mode", "false_with_open_sizes", model(opened(flat, (2, 3)))),
+        limit("static_ceil_mode", "true_with_known_sizes", ceil),
+        limit("static_ceil_mode", "false_with_open_sizes", opened(flat, (2, 3))),
         *(
-            outside("static_ceil_mode", f"true_with_open_axis_{label(axes)}", model(opened(ceil, axes)))
+            outside("static_ceil_mode", f"true_with_open_axis_{label(axes)}", opened(ceil, axes))
             for axes in ((0,), (2,), (3,), (0, 2, 3))
         ),
         accepted("padding", pool((3, 3), (2, 2), (1, 1))),
@@ -260,7 +256,7 @@ def float_max_pool_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         accepted("horizontal_padding", pool((3, 3), (2, 2), (0, 1))),
         accepted("dilation", pool((2, 2), (1, 1), (0, 0), (2, 2))),
         accepted("vertical_dilation", pool((2, 2), (1, 1), (0, 0), (2, 1))),
-        valued("below_zero_with_padding", model(filled(_padded_max(precision), Fill("min")))),
+        valued("below_zero_with_padding", _padded_max(precision).with_x(fill=Fill("min"))),
         *float_layout_values(_padded_max(precision)),
     ]
     return [*drafts, *float_same_qparams(u)] if is_static(precision) else drafts
@@ -318,14 +314,14 @@ def integer_maximum_cases(op: str, precision: str, limits: Limits) -> list[CaseD
         drafts += [outside("stride_or_window", name, window.of(precision, WINDOWED, *args)) for name, args in past]
     u = window.subject.call(precision)
     if op == INDICES:
-        drafts.append(limit("indices_unused", "values_only", model(u)))
+        drafts.append(limit("indices_unused", "values_only", u))
         both = Graph(model(u).values, (replace(model(u).steps[0], outputs=2),), (Ref(SUBJECT), Ref(SUBJECT, 1)))
         drafts.append(outside("indices_unused", "indices_returned", both))
     if "code_dtype" in limits:
         limits.value("code_dtype", ())
-        drafts.append(limit("code_dtype", "codes", model(u)))
+        drafts.append(limit("code_dtype", "codes", u))
         plain = replace(u, values=(integers("x", WINDOWED),), y=None)
-        drafts.append(outside("code_dtype", "int32", model(plain)))
+        drafts.append(outside("code_dtype", "int32", plain))
     return drafts
 
 

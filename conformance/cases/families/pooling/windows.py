@@ -16,7 +16,6 @@ from npu_assay.conformance.cases.make import (
     behind_abs,
     behind_conv,
     call,
-    filled,
     limit,
     model,
     outside,
@@ -27,7 +26,7 @@ from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import moved_ratios, rescaled
 from npu_assay.conformance.cases.pieces.sizes import LARGE, Arguments, listed
-from npu_assay.conformance.cases.pieces.spelling import call_on, real, reshaped
+from npu_assay.conformance.cases.pieces.spelling import call_on, real
 from npu_assay.conformance.cases.pieces.subject import IntegerSubject
 from npu_assay.conformance.cases.pieces.values import one_hots
 from npu_assay.conformance.graph import Fill, Graph
@@ -74,7 +73,7 @@ def windows(
     paddings = [(f"padding_{listed(p)}", ((3, 3), (2, 1), p)) for p in (0, 1, (1,), (1, 0), (0, 1), (1, 1))]
     variants = dict([*spelled, *default, *kernels, *steps, *paddings, *more])
     permitted = {n: rest for n, rest in variants.items() if not strides or vertical_stride(*rest) in strides}
-    return [accepted(n, model(call(op, shape, *rest))) for n, rest in permitted.items()]
+    return [accepted(n, call(op, shape, *rest)) for n, rest in permitted.items()]
 
 
 def vertical_stride(kernel: object, stride: object = (), *rest: object) -> object:
@@ -86,8 +85,8 @@ def vertical_stride(kernel: object, stride: object = (), *rest: object) -> objec
 def rank2d(op: str, channels: int, *rest: object) -> list[CaseDraft]:
     arguments = rest if rest else ((2, 2), (2, 2))
     return [
-        limit("rank", "rank_4", model(call(op, (1, channels, 8, 8), *arguments))),
-        outside("rank", "rank_3", model(call(op, (channels, 8, 8), *arguments))),
+        limit("rank", "rank_4", call(op, (1, channels, 8, 8), *arguments)),
+        outside("rank", "rank_3", call(op, (channels, 8, 8), *arguments)),
     ]
 
 
@@ -122,15 +121,15 @@ def ceil1d(op: str, channels: int) -> list[CaseDraft]:
 def pool_contexts(u: Call, channels: Sequence[int] = (8, 5, 1)) -> list[CaseDraft]:
     return [
         *contexts(u),
-        placed("behind_abs", model(u, behind_abs)),
-        *(placed(f"behind_conv_channels_{c}", model(reshaped(u, (1, c, 9, 10)), behind_conv)) for c in channels),
+        placed("behind_abs", u, behind_abs),
+        *(placed(f"behind_conv_channels_{c}", u.with_x(shape=(1, c, 9, 10)), behind_conv) for c in channels),
     ]
 
 
 def rank1d(op: str, channels: int) -> list[CaseDraft]:
     return [
-        limit("rank", "rank_3", model(call(op, line_shape(channels), (2,), (2,)))),
-        outside("rank", "rank_2", model(call(op, line_shape(channels)[1:], (2,), (2,)))),
+        limit("rank", "rank_3", call(op, line_shape(channels), (2,), (2,))),
+        outside("rank", "rank_2", call(op, line_shape(channels)[1:], (2,), (2,))),
     ]
 
 
@@ -141,7 +140,7 @@ def windows1d(op: str, channels: int) -> list[CaseDraft]:
     strides = [(f"stride_{s}", 8 * s, ((1,), (s,))) for s in (1, 2, 3, 4, 5)]
     paddings = [(f"padding_{listed(p)}", 16, ((3,), (1,), p)) for p in (1, (1,))]
     variants = [*spelled, *default, *strides, *paddings, ("kernel_8", 64, ((8,), (8,)))]
-    return [accepted(name, model(call(op, (1, channels, length), *rest))) for name, length, rest in variants]
+    return [accepted(name, call(op, (1, channels, length), *rest)) for name, length, rest in variants]
 
 
 # ------------------------------------------------------------------------------------ floats
@@ -193,10 +192,10 @@ def integer_window(window: Window, precision: str, limits: Limits) -> list[CaseD
     subject = window.subject
     u = subject.call(precision)
     drafts = integer_everywhere(subject, precision, limits)
-    drafts += [accepted(name, model(filled(replace(u, args=(X, *args)), Fill(seed=3)))) for name, args in window.more]
+    drafts += [accepted(name, replace(u, args=(X, *args)).with_x(fill=Fill(seed=3))) for name, args in window.more]
     drafts += one_hots(u, spots=3)
     if "batch" not in limits:
-        drafts.append(accepted("several_images", model(subject.call(precision, (2, *WINDOWED[1:])))))
+        drafts.append(accepted("several_images", subject.call(precision, (2, *WINDOWED[1:]))))
     return [*drafts, *rescaled(subject, precision), *moved_ratios(subject, precision)]
 
 
