@@ -32,24 +32,14 @@ from npu_assay.conformance.cases.pieces.values import SCATTERED, TELLING
 from npu_assay.conformance.graph import Fill, Graph, Ref, Step, Value
 
 QUANTIZE = "quantized_decomposed.quantize_per_tensor.default"
-
-
 DEQUANTIZE = "quantized_decomposed.dequantize_per_tensor.default"
-
-
 WHOLE = (-128, 127)
-
-
 RANGES: Mapping[str, tuple[int, int]] = {
     "uint8": (0, 255),
     "int16": (-(2**15), 2**15 - 1),
     "int32": (-(2**31), 2**31 - 1),
 }
-
-
 SMALLEST = 2.0**-126  # of the normal float32 numbers
-
-
 # (name, scale, zero point): what both operators take, and what they do not.
 USUAL = (
     ("scale_smallest", SMALLEST, 0),
@@ -57,8 +47,6 @@ USUAL = (
     ("zero_point_127", 0.05, 127),
     ("zero_point_minus_128", 0.05, -128),
 )
-
-
 STRANGE = (
     ("scale_subnormal", 2.0**-127, 0),
     ("scale_negative", -0.05, 3),

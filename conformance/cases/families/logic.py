@@ -19,8 +19,6 @@ from npu_assay.conformance.cases.pieces.values import SCATTERED
 from npu_assay.conformance.graph import Value
 
 SHAPES = ((7,), (3, 5), (2, 3, 4))
-
-
 EXTREMES = (2147483647.0, -2147483648.0, 0.0, -1.0, 1.0, 1431655765.0)
 
 

@@ -150,8 +150,6 @@ PADS = (
     ("far_number", ((0, 1, 2, 0), -1000.0)),
     ("cut_off", ((-1, 2, 0, -1),)),
 )
-
-
 BORDERS = (
     ("reflect", ((2, 1, 1, 0), "reflect")),
     ("replicate", ((2, 1, 1, 0), "replicate")),

@@ -187,11 +187,7 @@ def integer_upsample_cases(op: str, precision: str, limits: Limits) -> list[Case
 
 
 NEAREST = "aten.upsample_nearest2d.vec"
-
-
 BILINEAR = "aten.upsample_bilinear2d.vec"
-
-
 FAMILIES: Mapping[str, Family] = {
     BILINEAR: Family(
         plain=_upsample(BILINEAR, None, False),

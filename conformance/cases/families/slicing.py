@@ -60,11 +60,7 @@ def _plain_split(op: str) -> Callable[[Limits], Placed]:
 
 
 SLICE = "aten.slice_copy.Tensor"
-
-
 END = 2**63 - 1  # "to the end", as torch exports x[:, 2:]
-
-
 SLICED = "sliced_dim_multiple_of"
 
 

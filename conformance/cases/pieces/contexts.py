@@ -80,8 +80,6 @@ def _with_again(u: Call, prefix: Prefix, more: tuple[Value, ...], again: Call) -
 
 
 TWO_SCALES = "used_twice_at_two_scales"
-
-
 FIXED = frozenset({"aten._softmax.default", "aten.sigmoid.default", "aten.tanh.default"})
 """Operators whose results have the quantization that their range asks for, whatever the operand has."""
 

@@ -102,11 +102,7 @@ def integer_everywhere(subject: IntegerSubject, precision: str, limits: Limits) 
 
 
 BITS = (1.0, 0.0, 0.0, 1.0, 1.0)
-
-
 ZEROS = (0.0,)
-
-
 NEGATING = ("aten.neg.default",)
 
 

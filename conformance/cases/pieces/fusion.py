@@ -23,20 +23,10 @@ from npu_assay.conformance.cases.pieces.quantization import PROBABILITY, TANH, U
 from npu_assay.conformance.graph import Graph, Quant, Ref, Step, Value
 
 VIEW = "aten.view_copy.default"
-
-
 FUSED = "fused_activation"
-
-
 RELU = "aten.relu.default"
-
-
 SIGMOID = "aten.sigmoid.default"
-
-
 TANGENT = "aten.tanh.default"
-
-
 UNFUSABLE: Sequence[tuple[str, str, Quant]] = (("sigmoid", SIGMOID, PROBABILITY), ("tanh", TANGENT, TANH))
 
 

@@ -73,8 +73,6 @@ def _float_behind(u: Call, values: tuple[Value, ...], before: Step) -> Graph:
 
 
 INPUTS = 4
-
-
 NEIGHBOR_SCALE = 0.01
 
 
@@ -135,8 +133,6 @@ def fused(op: str, *bounds: float) -> Suffix:
 
 
 then_relu = fused("aten.relu.default")
-
-
 then_hardtanh = fused("aten.hardtanh.default", -1.0, 2.0)
 
 

@@ -15,8 +15,6 @@ from npu_assay.conformance.graph import Fill, Graph, Ref, Step
 # Codes a multiple of 20 above the zero point 3: sums, products and means of them at scale 0.05 are on the grid,
 # so that computing in floats and computing in integers agree.
 TWENTIES = Fill("list", values=(23, -17, 43, 3, -37, 63, 23, -57, 83, -97))
-
-
 Options = tuple[tuple[str, Any], ...]
 
 

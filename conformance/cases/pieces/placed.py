@@ -10,8 +10,6 @@ from npu_assay.conformance.cases.make import Call, Prefix, bare, call
 from npu_assay.conformance.cases.permitted import Shape, image
 
 Placed = tuple[Call, Prefix]
-
-
 FULL_IMAGE = image()
 
 

@@ -26,23 +26,11 @@ from npu_assay.conformance.cases.pieces.values import ZERO_POINTS
 from npu_assay.conformance.graph import Fill, Quant, Value
 
 UP_TO_6 = quant(6.2 / 255, -128)
-
-
 PROBABILITY = Quant(1 / 256, -128)
-
-
 TANH = Quant(1 / 128, 0)
-
-
 HALF = Quant(1 / 256, 0)  # what the Neutron quantizer gives the operands of mul
-
-
 POSITIVE = quant(0.0234375, -128)  # reals in [0, 5.98]
-
-
 OTHER = quant(0.03125, -7)
-
-
 RESCALED = (("halved", quant(0.025, 3)), ("doubled", quant(0.1, -20)), ("shifted", quant(0.05, -128)))
 """Quantizations of a result beside an operand's of scale 0.05 and zero point 3: finer, coarser, shifted."""
 
@@ -114,8 +102,6 @@ def _requantized(u: Call, x: Quant, y: Quant) -> Call:
 
 
 UNSIGNED = Quant(Q.scale, 131, 0, 255, dtype="uint8")
-
-
 REALS = Fill("list", values=(0.25, 0.5, 0.125, 0.375, 0.75))
 
 

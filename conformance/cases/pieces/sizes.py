@@ -46,8 +46,6 @@ def rank_limit(
 
 
 LARGE = 65536
-
-
 Arguments = tuple[tuple[str, tuple[Any, ...]], ...]
 
 

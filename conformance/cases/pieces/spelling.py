@@ -24,17 +24,9 @@ from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
 
 
 STATIC = ("static_int8", "static_int8_per_channel")
-
-
 DYNAMIC = ("dynamic_int8", "dynamic_int4")
-
-
 FLOATS = ("fp32", "fp16")
-
-
 GROUP = 32  # inputs per scale of 4-bit weights
-
-
 WEIGHT_SCALE = 0.01
 
 
@@ -95,35 +87,15 @@ def call_on(
 
 
 INT8 = "int8"
-
-
 INT16 = "int16"
-
-
 INTEGERS = "integers"
-
-
 PER_CHANNEL = "_per_channel"
-
-
 QUANTIZED = (INT8, INT8 + PER_CHANNEL, INT16, INT16 + PER_CHANNEL)
-
-
 IMAGE = (1, 3, 4, 5)
-
-
 FINER = 256
-
-
 CONVOLUTION = "aten.convolution.default"
-
-
 LINEAR = "aten.linear.default"
-
-
 WEIGHTED = (CONVOLUTION, LINEAR)
-
-
 TRANSPOSED = 6  # the position of a convolution's argument
 
 

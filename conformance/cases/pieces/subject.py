@@ -10,11 +10,7 @@ from npu_assay.conformance.cases.pieces.spelling import IMAGE, spelled
 from npu_assay.conformance.graph import Graph
 
 PRECISIONS = ("FP32", "STATIC_QUANT", "DYNAMIC_QUANT")
-
-
 FLOAT = ("FP32",)
-
-
 FLOAT_STATIC = ("FP32", "STATIC_QUANT")
 
 

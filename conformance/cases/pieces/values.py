@@ -11,12 +11,8 @@ from npu_assay.conformance.cases.pieces.subject import IntegerSubject
 from npu_assay.conformance.graph import Fill, Quant, Value
 
 ZERO_POINTS = (-128, 0, 127)
-
-
 # Every code once, neighbors far apart.
 SCATTERED = Fill("list", values=tuple(float((37 * index) % 256 - 128) for index in range(256)))
-
-
 FILLS: Sequence[tuple[str, Fill]] = (
     ("all_min", Fill("min")),
     ("all_max", Fill("max")),
@@ -108,18 +104,10 @@ def integer_fills(subject: IntegerSubject, precision: str) -> Iterator[CaseDraft
 
 
 WIDE_SCATTERED = Fill("list", values=tuple(float((40503 * index) % 65536 - 32768) for index in range(256)))
-
-
 # Halves, thirds, neighbors of whole numbers, small and large numbers of both signs, zeros of both signs.
 TELLING = (0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 1 / 3, -1 / 3, 0.9995, -0.9995, 1.0005, 3.0, -3.0, 6.0, -6.0)
-
-
 POSITIVE_NUMBERS = Fill("list", values=(0.25, 1.0, 3.5, 2.0**-10, 0.1, 7.75, 100.0, 1.5, 0.6875, 12.0))
-
-
 SMALL_NUMBERS = Fill("list", values=(0.25, -0.5, 0.125, 0.375, -0.25, 0.5, 0.0625))
-
-
 SMALL_POSITIVE = Fill("list", values=(0.25, 0.5, 0.125, 0.375, 0.75, 1.0, 0.0625))
 
 

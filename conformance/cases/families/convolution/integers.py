@@ -91,8 +91,6 @@ SHAPED: Mapping[str, Convolution] = {
     "conv1d_depthwise": Convolution((1, 3, 9), (3,), 3, (1,), (2,), (1,), groups=3, extra=(0,)),
     "conv3d_flat": Convolution((1, 3, 4, 6, 7), (1, 3, 2), 5, (1, 2, 1), (0, 1, 0), (1, 1, 1), extra=(0, 0, 0)),
 }
-
-
 TRANSPOSED: Mapping[str, Convolution] = {
     "transposed": Convolution((1, 3, 4, 5), (3, 4), 4, (2, 2), (1, 2), transposed=True),
     "transposed_output_padding": Convolution((1, 3, 4, 5), (2, 3), 4, (2, 2), (0, 1), transposed=True, extra=(1, 1)),

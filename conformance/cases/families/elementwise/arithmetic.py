@@ -71,11 +71,7 @@ def _quotient(limits: Limits) -> Placed:
 
 
 STATIC_SUM = quant(0.1, 5)
-
-
 PRODUCT = quant(0.002, 1)
-
-
 SHAPES = ((1,), (7,), (6, 82), (1, 4, 7), (1, 3, 5, 7), (2, 1, 4, 3), (2, 3, 2, 3, 2), (1, 1, 1, 1))
 
 
@@ -251,11 +247,7 @@ def _div_numbers(plain: tuple[int, ...]) -> list[CaseDraft]:
 
 
 LARGEST_RATIO = 256.0
-
-
 JUST_BELOW = 1 - 2.0**-20
-
-
 JUST_ABOVE = 1 + 2.0**-20
 
 

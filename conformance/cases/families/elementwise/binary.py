@@ -286,11 +286,7 @@ def float_triples() -> list[tuple[Quant, Quant, Quant]]:
 
 
 Y = Ref("y")
-
-
 INTEGER_SUM = quant(0.08, 1)
-
-
 INTEGER_BROADCAST = (
     (IMAGE, (1, 3, 1, 1)),
     (IMAGE, (5,)),
@@ -299,8 +295,6 @@ INTEGER_BROADCAST = (
     ((1, 3, 1, 5), (2, 1, 4, 1)),
     ((4, 5), (1, 3, 4, 5)),
 )
-
-
 TRIPLES = (
     (quant(0.05), quant(0.05), quant(0.1)),
     (quant(0.05, -128), quant(0.05, 127), quant(0.1, 0)),

@@ -106,11 +106,7 @@ def static_relu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 # Without rescaling the one-sided ones are a maximum with zero or nothing; the two-sided ones always compute.
 ONE_SIDED: Sequence[Bounds] = ((0, 6), (0, None), (0, INFINITY))
-
-
 TWO_SIDED: Sequence[Bounds] = ((-1, 1), (0, 1))
-
-
 FORBIDDEN: Sequence[Bounds] = (
     (-1, 1),
     (0, 1),
@@ -295,8 +291,6 @@ def integer_clamp_tensor_cases(precision: str, limits: Limits) -> list[CaseDraft
 
 
 HARDTANH = (("default", ()), ("relu6", (0.0, 6.0)), ("whole_numbers", (-2, 3)), ("off_the_grid", (-1.23, 1.23)))
-
-
 FAMILIES: Mapping[str, Family] = {
     "aten.clamp.default": Family(
         plain=_clamped("aten.clamp.default", None),

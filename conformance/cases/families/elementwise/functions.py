@@ -114,8 +114,6 @@ def static_tanh_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 
 _POSITIVE = (1.0, 0.5, 0.25, 2.0, 3.0, 10.0, 100.0, 0.999, 1.001, 2.0**-10, 2.0**-14, 1000.0)
-
-
 PLAIN: Mapping[str, FloatUnary] = {
     row.op: row
     for row in (
@@ -200,11 +198,7 @@ def float_pow_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 
 WITHIN_1 = quant(1 / 120)
-
-
 COARSE = quant(0.08, 1)
-
-
 FRACTION = quant(1.99 / 256)  # reals within (-1, 1)
 
 
@@ -318,8 +312,6 @@ def with_number(
 
 
 ROUNDING = "rounding_mode"
-
-
 FUNCTIONS: Mapping[str, Function] = {
     row.op: row
     for row in (
@@ -366,8 +358,6 @@ FUNCTIONS: Mapping[str, Function] = {
         Function("aten.tanh.default", y=WITHIN_1),
     )
 }
-
-
 OF_TWO: Mapping[str, tuple[Function, tuple[tuple[str, Any], ...]]] = {
     "aten.div.Tensor_mode": (Function("aten.div.Tensor_mode", y=quant(1.0)), ((ROUNDING, "floor"),)),
     "aten.pow.Tensor_Tensor": (Function("aten.pow.Tensor_Tensor", x=POSITIVE, y=COARSE, domain=(0.2, INFINITY)), ()),

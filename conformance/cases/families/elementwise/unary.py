@@ -108,11 +108,7 @@ def fixed_results(op: str, limits: Limits, x: Quant, y: Quant) -> list[CaseDraft
 
 
 FLOAT_SHAPES = ((), (7,), (2, 3, 2, 3, 2), (3, 65))
-
-
 SMALL = (2.0**-14, -(2.0**-14), 2.0**-10, 1e-3, -1e-3, 0.015625, -0.03125)
-
-
 LARGE_NUMBERS = (60.0, -60.0, 255.0, -255.0, 1000.0, -1000.0)
 
 

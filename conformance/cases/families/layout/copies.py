@@ -42,8 +42,6 @@ from npu_assay.conformance.graph import Ref
 
 
 CLONE = "aten.clone.default"
-
-
 DIM_ORDER = "dim_order_ops._clone_dim_order.default"
 
 

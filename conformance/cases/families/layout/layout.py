@@ -135,8 +135,6 @@ def _channels(name: str) -> int:
 
 Limited = Callable[[IntegerSubject, str, Limits], Iterator[CaseDraft]]
 """Makes the cases of an operator's own limits."""
-
-
 At = Callable[[Shape], Call]
 
 

@@ -201,8 +201,6 @@ def run_time_rows(u: Call) -> Iterator[CaseDraft]:
 
 
 W = Ref("w")
-
-
 B = Ref("b")
 
 

@@ -59,8 +59,6 @@ from npu_assay.conformance.cases.pieces.values import SCATTERED, float_layout_va
 
 
 AVG2 = "aten.avg_pool2d.default"
-
-
 AVG1 = "aten.avg_pool1d.default"
 
 
@@ -86,8 +84,6 @@ def static_avg_pool2d_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 
 FREE_SHAPES = ((2, 8, 4, 5), (1, 1, 4, 5), (1, 3, 5, 4), (3, 5, 2, 3))
-
-
 _FREE_STRIDES: Sequence[tuple[str, tuple[object, ...]]] = (
     ("stride_3_2", ((2, 2), (3, 2))),
     ("stride_2_3", ((2, 2), (2, 3))),

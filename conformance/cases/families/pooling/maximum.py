@@ -71,11 +71,7 @@ def _max_pool(op: str) -> Callable[[Limits], Placed]:
 
 
 MAX2 = "aten.max_pool2d.default"
-
-
 MAX1 = "aten.max_pool1d.default"
-
-
 INDICES = "aten.max_pool2d_with_indices.default"
 
 

@@ -147,11 +147,7 @@ def windows1d(op: str, channels: int) -> list[CaseDraft]:
 
 
 PICTURE = (1, 3, 6, 7)
-
-
 OPEN_PICTURE = ((0,), (2, 3), (0, 2, 3))
-
-
 EMPTY = (0, 3, 6, 7)
 
 
