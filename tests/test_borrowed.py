@@ -7,19 +7,14 @@ from pathlib import Path
 import any_backend
 import pytest
 
-from npu_assay.conformance.cases import INT8, cases_for, every_operator, has_cases, integer, typed
+from npu_assay.conformance.cases import cases_for, every_operator, has_cases
+from npu_assay.conformance.cases.families import FAMILIES
 from npu_assay.conformance.cases.homes import has_home
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 from npu_assay.reference.operators import HOMES, VIEWS
 
-FAMILIES = {
-    "": INT8,
-    "int8": integer.FAMILIES,
-    "int16": integer.FAMILIES,
-    "fp32": typed.FAMILIES,
-    "fp16": typed.FAMILIES,
-}
+PRECISIONS = ("", "int8", "int16", "fp32", "fp16")
 PLAIN_NUMBERS = 18
 """Operators of truths, bits and whole numbers alone, and argmax of raw codes."""
 MADE = {f"aten.{name}" for name in ("arange.start_step", "eye.default", "full.default", "full_like.default")}
@@ -31,13 +26,13 @@ PRODUCTS = {"aten.conv1d.default", "aten.conv2d.default"}
 
 
 def borrowed(precision: str) -> list[str]:
-    known = {*FAMILIES[precision], *VIEWS}
+    known = {*VIEWS, *(name for name, family in FAMILIES.items() if family.maker(precision) is not None)}
     return sorted(
         name for name in every_operator() - known if has_cases(name, precision) and not has_home(name, precision)
     )
 
 
-ASKED = [(name, precision) for precision in FAMILIES for name in borrowed(precision)]
+ASKED = [(name, precision) for precision in PRECISIONS for name in borrowed(precision)]
 
 
 def test_every_operator_has_cases_of_codes_and_of_floats() -> None:
@@ -64,7 +59,7 @@ def test_what_is_borrowed_is_judged_rightly(name: str, precision: str, tmp_path:
         assert not wrong, (case.id, wrong)
 
 
-@pytest.mark.parametrize("name", sorted(typed.FAMILIES))
+@pytest.mark.parametrize("name", sorted(name for name in FAMILIES if FAMILIES[name].floats is not None))
 def test_a_strangers_table_of_floats_asks_nothing_of_xnnpack(name: str, tmp_path: Path) -> None:
     """No option of its partitioner, and both sides of what the table itself limits."""
     path = tmp_path / "any@1.0.toml"

@@ -16,8 +16,8 @@ import pytest
 
 import npu_assay.conformance.cases
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.cases.make import SUBJECT, Q, model, quant, use
-from npu_assay.conformance.cases.shared import all_codes, one_hots, rescaling_pairs
+from npu_assay.conformance.cases.make import SUBJECT, Q, call, model, quant
+from npu_assay.conformance.cases.pieces.values import all_codes, one_hots, rescaling_pairs
 from npu_assay.conformance.programs.graph import Case, Graph, Ref
 from npu_assay.conformance.table import load_table
 
@@ -86,26 +86,27 @@ def test_no_case_function_reads_a_partitioner_or_the_table() -> None:
 
     What a table defines itself is a predicate, which is data; `boundaries` evaluates it.
     """
-    for path in Path(npu_assay.conformance.cases.__path__[0]).glob("*.py"):
+    folder = Path(npu_assay.conformance.cases.__path__[0])
+    tables = "npu_assay.conformance.table"
+    homes = {f"npu_assay.reference.operators{part}" for part in ("", ".home", ".lookup")}
+    more = {
+        "__init__.py": {
+            *("npu_assay.conformance.table.constraints", "npu_assay.conformance.common.memory", tables, *homes),
+            *("npu_assay.conformance.predicates.named", "npu_assay.conformance.predicates.own"),
+        },
+        "family.py": {tables},
+        "homes.py": homes,
+        "limits.py": {"npu_assay.conformance.common.errors", "npu_assay.conformance.predicates.own"},
+        "pieces/options.py": {"npu_assay.conformance.programs.checks"},
+        "rows.py": {tables, "npu_assay.reference.operators"},
+    }
+    for path in folder.rglob("*.py"):
+        name = path.relative_to(folder).as_posix()
         imported = {name for node in ast.walk(ast.parse(path.read_text())) for name in _modules(node)}
         ours = {name for name in imported if name.split(".")[0] in ("npu_assay", "torch")}
-        more = {
-            "__init__.py": {
-                *(
-                    "npu_assay.conformance.table.constraints",
-                    "npu_assay.conformance.common.memory",
-                    "npu_assay.conformance.table",
-                ),
-                *("npu_assay.conformance.predicates.named", "npu_assay.conformance.predicates.own"),
-                *("npu_assay.reference.operators", "npu_assay.reference.operators.lookup"),
-            },
-            "homes.py": {
-                *(f"npu_assay.reference.operators{part}" for part in ("", ".home", ".lookup")),
-            },
-            "limits.py": {"npu_assay.conformance.common.errors", "npu_assay.conformance.predicates.own"},
-        }
-        allowed = {"npu_assay.conformance.programs.graph"} | more.get(path.name, set())
-        assert {name for name in ours if not name.startswith("npu_assay.conformance.cases")} <= allowed, path.name
+        allowed = {"npu_assay.conformance.programs.graph"} | more.get(name, set())
+        if not name.startswith("boundaries/"):
+            assert {name for name in ours if not name.startswith("npu_assay.conformance.cases")} <= allowed, name
 
 
 def _modules(node: ast.AST) -> list[str]:
@@ -170,18 +171,18 @@ def test_no_two_cases_of_one_row_and_constraint_are_the_same_question() -> None:
 
 
 def test_helpers_put_the_subject_into_its_context() -> None:
-    graph = model(use("aten.abs.default", (1, 8)))
+    graph = model(call("aten.abs.default", (1, 8)))
     assert [step.name for step in graph.steps] == [SUBJECT]
     assert graph.outputs == (Ref(SUBJECT),)
 
 
 def test_one_hots_reach_both_ends() -> None:
-    indices = [draft.graph.values[0].fill.index for draft in one_hots(use("aten.abs.default", (2, 3)))]
+    indices = [draft.graph.values[0].fill.index for draft in one_hots(call("aten.abs.default", (2, 3)))]
     assert indices[0] == 0 and indices[-1] == 5
 
 
 def test_all_codes_hold_every_code_once() -> None:
-    drafts = all_codes(use("aten.abs.default", (1, 8)), rescaling_pairs())
+    drafts = all_codes(call("aten.abs.default", (1, 8)), rescaling_pairs())
     values = drafts[0].graph.values[0].fill.values
     assert sorted(values) == [float(code) for code in range(-128, 128)]
 

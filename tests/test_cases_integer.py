@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.cases.integer.spelling import spelled, wide
-from npu_assay.conformance.cases.make import SUBJECT, Q, Use, X, activation, bias_quant, constant, weight_quant
+from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, activation, bias_quant, constant, weight_quant
+from npu_assay.conformance.cases.pieces.spelling import spelled, wide
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.programs.checks import Refuses
 from npu_assay.conformance.programs.graph import Case, Quant, Ref
 from npu_assay.conformance.record.results import to_line
-from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.partitioners.ethosu import ethos_u85
 
@@ -74,7 +74,7 @@ def test_accepted_cases_have_the_type_of_their_precision(table: Table) -> None:
 
 def test_a_use_in_other_precisions() -> None:
     w, b = constant("w", (4, 7), weight_quant(0.01)), constant("b", (4,), bias_quant(Q, weight_quant(0.01)))
-    u = Use("aten.linear.default", (activation("x", (2, 7)), w, b), (X, Ref("w"), Ref("b")), Q)
+    u = Call("aten.linear.default", (activation("x", (2, 7)), w, b), (X, Ref("w"), Ref("b")), Q)
     scale = Q.scale
     assert isinstance(scale, float)
     x, weights, bias = spelled(u, "int16_per_channel").values

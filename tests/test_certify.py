@@ -10,7 +10,10 @@ import pytest
 
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.cases.make import SUBJECT, model, use
+from npu_assay.conformance.cases.make import SUBJECT, call, model
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.cluster_worker import dismiss_all
+from npu_assay.conformance.run.execution import Job, Pool, run_all
 from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step
 from npu_assay.conformance.record.results import (
     CaseResult,
@@ -111,7 +114,7 @@ ODD = Fill("list", values=tuple(float(code) for code in range(-127, 128, 2)))
 
 def behind_copies(y: Quant, copies: int) -> Case:
     """A delegated abs, then copies that nobody delegates; only the last one is quantised, with `y`."""
-    u = use("aten.abs.default", (1, 128), x=Quant(0.0625), y=Quant(0.0625), fill=ODD)
+    u = call("aten.abs.default", (1, 128), x=Quant(0.0625), y=Quant(0.0625), fill=ODD)
     graph = model(u)
     steps, last = list(graph.steps), Ref(SUBJECT)
     for index in range(copies):

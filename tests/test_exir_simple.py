@@ -11,14 +11,20 @@ import torch
 from torch import Tensor, fx
 
 from npu_assay.conformance.backend import scaffold
-from npu_assay.conformance.cases.baseline import binary, convolution
-from npu_assay.conformance.cases.conv import fused, operand_quant, shifted, with_operand
-from npu_assay.conformance.cases.integer.convolution import Convolution
-from npu_assay.conformance.cases.make import Q, Use, X, constant, model, quant, use, weight_quant
-from npu_assay.conformance.cases.matrix import linear_form, mm
-from npu_assay.conformance.cases.shared import used_twice
-from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.cases.families.convolution.integers import Convolution
+from npu_assay.conformance.cases.families.convolution.static import (
+    convolution,
+    fused,
+    operand_quant,
+    shifted,
+    with_operand,
+)
+from npu_assay.conformance.cases.families.elementwise.binary import binary
+from npu_assay.conformance.cases.families.linear.matrices import linear_form, mm
+from npu_assay.conformance.cases.make import Call, Q, X, call, constant, model, quant, weight_quant
+from npu_assay.conformance.cases.pieces.contexts import used_twice
 from npu_assay.conformance.programs.graph import Graph, Ref
+from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import read_table
 from npu_assay.partitioners.exir import BackendError, Partitioner, PreprocessResult, delegates, to_backend
@@ -93,7 +99,7 @@ def test_two_inputs_and_the_arguments_by_name() -> None:
 
 
 def test_one_input_twice_is_one_input() -> None:
-    twice = use("aten.add.Tensor", (2, 3), X)
+    twice = call("aten.add.Tensor", (2, 3), X)
     ((header, _),) = taken(model(twice))
     assert [operand["input"] for operand in header["operands"]] == [0, 0]
 
@@ -106,7 +112,7 @@ def test_constants_go_along_and_transposed_ones_are_transposed() -> None:
 
 
 def test_the_first_of_several_results_is_enough() -> None:
-    pool = use("aten.max_pool2d.default", (1, 2, 4, 4), (2, 2), (2, 1))
+    pool = call("aten.max_pool2d.default", (1, 2, 4, 4), (2, 2), (2, 1))
     ((header, _),) = taken(model(pool))
     assert header["arguments"]["stride"] == [2, 1] and header["arguments"]["ceil_mode"] is False
 
@@ -121,15 +127,15 @@ def test_several_clusters_are_several_delegates() -> None:
     ("u", "codes"),
     [
         (binary("aten.add.Tensor", (2, 3), y=quant(0.1, 5)), []),
-        (use("aten.add.Tensor", (2, 3), 2.0), ["quantized"]),
+        (call("aten.add.Tensor", (2, 3), 2.0), ["quantized"]),
         (binary("aten.add.Tensor", (0, 3)), ["static_shape"]),
         (convolution(), ["quantized"]),
-        (use("aten.permute_copy.default", (2, 3), (1, 0), y=quant(0.1, 3)), ["same_qparams"]),
-        (use("aten.neg.default", (2, 3)), ["never"]),
-        (use("aten.abs.default", (2, 3)), []),
+        (call("aten.permute_copy.default", (2, 3), (1, 0), y=quant(0.1, 3)), ["same_qparams"]),
+        (call("aten.neg.default", (2, 3)), ["never"]),
+        (call("aten.abs.default", (2, 3)), []),
     ],
 )
-def test_every_reason_is_given(u: Use, codes: list[str]) -> None:
+def test_every_reason_is_given(u: Call, codes: list[str]) -> None:
     if u.op == "aten.add.Tensor" and not codes:
         assert len(taken(model(u))) == 1
     else:
@@ -151,7 +157,7 @@ def test_codes_of_16_bits_are_taken_where_they_are_let_in() -> None:
 
 # ------------------------------------------------------------------------------------ convolutions
 
-SINGLE = Convolution().use()  # one scale for all weights, and a bias
+SINGLE = Convolution().call()  # one scale for all weights, and a bias
 
 
 def test_a_constant_bias_has_codes_of_32_bits() -> None:
@@ -242,7 +248,7 @@ def test_a_table_can_promise_convolutions_without_activations(precisions: str) -
 
 def test_what_makes_no_cluster_is_said() -> None:
     found = []
-    for u in (use("aten.add.Tensor", (2, 3), 2.0, x=None), replace(SINGLE, y=None), wide_input()):
+    for u in (call("aten.add.Tensor", (2, 3), 2.0, x=None), replace(SINGLE, y=None), wide_input()):
         partitioner = ToyPartitioner()
         refused(model(u), partitioner)
         found.append(partitioner.rejections[0].found)
@@ -251,7 +257,7 @@ def test_what_makes_no_cluster_is_said() -> None:
     assert found[2].endswith(": codes of int16 with scale 0.5 and zero point 0")
 
 
-def wide_input() -> Use:
+def wide_input() -> Call:
     """16 bits in, 8 bits out."""
     wide = replace(quant(0.5), qmin=-32768, qmax=32767, dtype="int16")
     return binary("aten.add.Tensor", (2, 3), wide, wide)
@@ -265,18 +271,18 @@ def test_nothing_but_tags_and_rejections_change() -> None:
     assert str(program.graph) == before and list(tags) == ["Toy_0"]
     untagged = [n.op for n in program.graph.nodes if "delegation_tag" not in n.meta]
     assert sorted(untagged) == ["call_function", "call_function", "output", "placeholder"]  # at the model's two ends
-    partitioner.partition(build(model(use("aten.abs.default", (1,)))))
+    partitioner.partition(build(model(call("aten.abs.default", (1,)))))
     assert partitioner.rejections == []
 
 
 def test_a_subgraph_of_another_kind_is_an_error() -> None:
     with pytest.raises(BackendError, match="one operator between dequantize and quantize"):
-        only_cluster(build(model(use("aten.abs.default", (2, 3), x=None, y=None))))
+        only_cluster(build(model(call("aten.abs.default", (2, 3), x=None, y=None))))
 
 
 def test_a_constant_operand_of_the_first_position() -> None:
     weights = constant("z", (2, 3), weight_quant(0.02))
-    ((header, arrays),) = taken(model(use("aten.add.Tensor", (2, 3), Ref("z"), more=(weights,), x=Q)))
+    ((header, arrays),) = taken(model(call("aten.add.Tensor", (2, 3), Ref("z"), more=(weights,), x=Q)))
     assert header["operands"][1] == {"scale": pytest.approx(0.02), "zero_point": 0, "constant": 0}
     assert arrays[0].dtype == torch.int8
 

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from npu_assay.conformance.cases import cases_for, every_operator, homes
-from npu_assay.conformance.cases.make import Use
+from npu_assay.conformance.cases.make import Call
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.judge.float_golden import real_value
 from npu_assay.conformance.judge.integer_golden import substitute
 from npu_assay.conformance.programs.graph import Ref
-from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.reference import onnx_golden
 from npu_assay.reference.golden import Bounded, run
@@ -27,13 +27,13 @@ TRIALS = 12
 JUMPS = {"aten.isinf.default", "aten.isnan.default"}
 
 
-def _spellings(name: str) -> list[Use]:
+def _spellings(name: str) -> list[Call]:
     own = HOMES[name]
-    plain = [homes.use(own, "fp32"), *(homes.use(own, "fp32", shape) for shape in own.shapes)]
-    return [*plain, *(homes.use(own, "fp32", at=at) for _, at in own.spellings)]
+    plain = [homes.called(own, "fp32"), *(homes.called(own, "fp32", shape) for shape in own.shapes)]
+    return [*plain, *(homes.called(own, "fp32", at=at) for _, at in own.spellings)]
 
 
-def _reals(use: Use) -> dict[Ref, Bounded]:
+def _reals(use: Call) -> dict[Ref, Bounded]:
     return {Ref(value.name): real_value(value) for value in use.values}
 
 
@@ -41,7 +41,7 @@ def _first(result: Any) -> Tensor:
     return result if isinstance(result, Tensor) else result[0]
 
 
-def _torch(use: Use, values: dict[Ref, Tensor]) -> Tensor:
+def _torch(use: Call, values: dict[Ref, Tensor]) -> Tensor:
     """torch's own, in float64; indices and truths as they are."""
     kinds = {Ref(value.name): value.dtype for value in use.values}
     given = {

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import npu_assay.conformance.cases
 from npu_assay.conformance.backend.loading import load_backend
-from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases import cases_for, rows
+from npu_assay.conformance.cases.families import FAMILIES
 from npu_assay.conformance.cases.kernels import kernel_of
 from npu_assay.conformance.cases.limits import LimitError, Limits, around, past
 from npu_assay.conformance.cases.make import SUBJECT
@@ -368,8 +368,10 @@ def test_a_value_that_no_cases_can_follow_is_one_clear_error(fault: str, tmp_pat
 
 def test_a_value_that_a_suite_never_reads_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     row = NEUTRON.row("aten.constant_pad_nd.default")
-    hearing = npu_assay.conformance.cases.INT8[row.name]
-    monkeypatch.setattr(npu_assay.conformance.cases, "INT8", {row.name: lambda limits: hearing(Limits())})
+    hearing = FAMILIES[row.name].static
+    assert hearing is not None
+    deaf = replace(FAMILIES[row.name], static=lambda precision, limits: hearing(precision, Limits()))
+    monkeypatch.setattr(rows, "FAMILIES", {row.name: deaf})
     with pytest.raises(LimitError, match="max_rank: the suite makes its cases of this row without regard to the value"):
         cases_for(replace(NEUTRON, rows=(row,)))
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.conformance.cases.baseline import BASELINES, baseline
+from npu_assay.conformance.cases.families import BASELINES, baseline
 from npu_assay.conformance.cases.make import bias_quant, quant, weight_quant
 from npu_assay.conformance.judge.gates import FORM
 from npu_assay.conformance.judge.integer_golden import exact_codes

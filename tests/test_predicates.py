@@ -11,7 +11,7 @@ import strict_backend
 from click.testing import CliRunner
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.cases.baseline import baseline
+from npu_assay.conformance.cases.families import baseline
 from npu_assay.conformance.cases.limits import LimitError
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.cli import main

@@ -10,7 +10,7 @@ import torch
 from honesty import faults
 from random_graphs import random_graph
 
-from npu_assay.conformance.cases.baseline import convolution
+from npu_assay.conformance.cases.families.convolution.static import convolution
 from npu_assay.conformance.cases.make import X, activation, constant, quant, spread, step, weight_quant
 from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Step, Value
 from npu_assay.partitioners.neutron import NeutronPartitioner, NeutronRuntime, backend, generate_neutron_compile_spec

@@ -2,110 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from types import MappingProxyType
 
-from npu_assay.conformance.cases import (
-    arithmetic,
-    cat,
-    conv,
-    elementwise,
-    homes,
-    image,
-    integer,
-    matrix,
-    pad,
-    permute,
-    pool,
-    shape,
-    slices,
-    softmax,
-    transposed,
-    typed,
-)
-from npu_assay.conformance.cases.baseline import plain
-from npu_assay.conformance.cases.borrowed import FROM, borrowed
+from npu_assay.conformance.cases.families import FAMILIES
+from npu_assay.conformance.cases.family import STATIC_INT8
 from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model, outside
+from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, CaseDraft, outside
 from npu_assay.conformance.cases.ranks import within_rank
-from npu_assay.conformance.cases.shared import sizes
+from npu_assay.conformance.cases.rows import drafts as drafts_of
 from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
+from npu_assay.conformance.table.constraints import Constraint
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
 from npu_assay.conformance.predicates.own import Definition
-from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.table import INTEGER_PRECISIONS, Row, Table
-from npu_assay.conformance.table.constraints import Constraint
+from npu_assay.conformance.table import Row, Table
 from npu_assay.reference.operators import HOMES, VIEWS
 from npu_assay.reference.operators.lookup import outside_operators
-
-Family = Callable[[Limits], list[Draft]]
-
-
-def _convolutions(limits: Limits) -> list[Draft]:
-    return [*conv.convolution_cases(limits), *transposed.transposed_cases(limits)]
-
-
-def _int8(row: str, family: Family) -> Family:
-    """A row's plain case, its sizes, and what its family adds."""
-
-    def drafts(limits: Limits) -> list[Draft]:
-        u, front = plain(row, limits)
-        return [Draft(OPERATOR, "accept", "baseline", model(u, front)), *sizes(u, front), *family(limits)]
-
-    return drafts
-
-
-# What a row's cases come from, beside its baseline: operators between dequantize and quantize nodes, in int8.
-_FAMILIES: Mapping[str, Family] = {
-    "aten.abs.default": elementwise.abs_cases,
-    "aten._adaptive_avg_pool2d.default": image.adaptive_cases,
-    "aten.addmm.default": matrix.addmm_cases,
-    "aten.add.Tensor": arithmetic.add_cases,
-    "aten.avg_pool1d.default": pool.avg_pool1d_cases,
-    "aten.avg_pool2d.default": pool.avg_pool2d_cases,
-    "aten.bmm.default": matrix.bmm_cases,
-    "aten.cat.default": cat.cat_cases,
-    "aten.clamp.default": elementwise.clamp_cases,
-    "aten.clone.default": shape.clone_cases,
-    "aten.constant_pad_nd.default": pad.pad_cases,
-    "aten.convolution.default": _convolutions,
-    "aten.dim_order_ops._clone_dim_order.default": shape.dim_order_cases,
-    "aten.div.Tensor": arithmetic.div_cases,
-    "aten.hardtanh.default": elementwise.hardtanh_cases,
-    "aten.leaky_relu.default": elementwise.leaky_relu_cases,
-    "aten.max_pool1d.default": pool.max_pool1d_cases,
-    "aten.max_pool2d.default": partial(pool.max_pool2d_cases, pool.MAX2),
-    "aten.max_pool2d_with_indices.default": pool.max_pool2d_with_indices_cases,
-    "aten.mean.dim": image.mean_cases,
-    "aten.mul.Tensor": arithmetic.mul_cases,
-    "aten.mm.default": matrix.mm_cases,
-    "aten.neg.default": elementwise.neg_cases,
-    "aten.permute_copy.default": permute.permute_cases,
-    "aten.prelu.default": elementwise.prelu_cases,
-    "aten.relu.default": elementwise.relu_cases,
-    "aten.sigmoid.default": elementwise.sigmoid_cases,
-    "aten.slice_copy.Tensor": slices.slice_cases,
-    "aten._softmax.default": softmax.softmax_cases,
-    "aten.split.default": partial(slices.split_cases, "aten.split.default"),
-    "aten.split.Tensor": partial(slices.split_cases, "aten.split.Tensor"),
-    "aten.split_with_sizes.default": partial(slices.split_cases, "aten.split_with_sizes.default"),
-    "aten.squeeze.default": partial(shape.squeeze_cases, "aten.squeeze.default"),
-    "aten.squeeze.dim": partial(shape.squeeze_cases, "aten.squeeze.dim"),
-    "aten.squeeze.dims": partial(shape.squeeze_cases, "aten.squeeze.dims"),
-    "aten.tanh.default": elementwise.tanh_cases,
-    "aten.unsqueeze.default": shape.unsqueeze_cases,
-    "aten.upsample_bilinear2d.vec": partial(image.upsample_cases, "aten.upsample_bilinear2d.vec"),
-    "aten.upsample_nearest2d.vec": partial(image.upsample_cases, "aten.upsample_nearest2d.vec"),
-    "aten.view_copy.default": shape.view_cases,
-}
-
-
-INT8: Mapping[str, Family] = MappingProxyType({row: _int8(row, family) for row, family in _FAMILIES.items()})
 
 
 @many_records()
@@ -128,25 +43,20 @@ def cases_for(table: Table) -> tuple[Case, ...]:
 
 def operators(row: Row) -> Iterable[str]:
     """The operators that there are cases for in the number types of this row."""
-    own = (*HOMES, *outside_operators(), *VIEWS)
-    if not row.precisions:
-        return (*INT8, *own)
-    return (*(integer.FAMILIES if set(INTEGER_PRECISIONS) & set(row.precisions) else typed.FAMILIES), *own)
+    kinds = row.precisions or (STATIC_INT8,)
+    known = (name for name, family in FAMILIES.items() if any(family.maker(precision) for precision in kinds))
+    return (*known, *HOMES, *outside_operators(), *VIEWS)
 
 
 def every_operator() -> frozenset[str]:
     """The operators that there are cases for in some number type."""
-    return frozenset((*INT8, *integer.FAMILIES, *typed.FAMILIES, *HOMES, *outside_operators(), *VIEWS))
+    return frozenset((*FAMILIES, *HOMES, *outside_operators(), *VIEWS))
 
 
 def has_cases(operator: str, precision: str) -> bool:
     """Whether there are cases for an operator in a number type; "" is static int8, of which a row says nothing."""
-    try:
-        return bool(
-            _drafts(Row(operator, "", operator, None, (), (precision,) if precision else ()), precision, Limits())
-        )
-    except KeyError:
-        return False
+    row = Row(operator, "", operator, None, (), (precision,) if precision else ())
+    return bool(drafts_of(row, precision, Limits()))
 
 
 def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
@@ -190,18 +100,12 @@ def _definitions(where: str, table: Table, held: Sequence[Constraint]) -> dict[s
 
 def _cases(table: Table, row: Row) -> Iterator[Case]:
     """The row's cases, in each precision that it lists."""
-    for precision in row.precisions:
-        limits = limits_of(table, row, precision)
-        first = precision == row.precisions[0]
+    precisions = row.precisions or (STATIC_INT8,)
+    for precision in precisions:
+        limits, first = limits_of(table, row, precision or None), precision == precisions[0]
         drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
-        larger = past_thresholds(precision, first, limits, drafts)
-        for draft in _bounded(limits, [*drafts, *larger]):
-            yield typed.typed_case(row, precision, draft)
-    if not row.precisions:
-        limits = limits_of(table, row)
-        drafts = with_new_ranks(True, _known(limits, within(limits, _drafts(row, "", limits))))
-        for draft in _bounded(limits, [*drafts, *past_thresholds("", True, limits, drafts)]):
-            yield _case(row, draft)
+        for draft in _bounded(limits, [*drafts, *past_thresholds(precision, first, limits, drafts)]):
+            yield _case(row, precision, draft)
 
 
 def _offered(table: Table, row: Row) -> Iterator[Case]:
@@ -211,7 +115,7 @@ def _offered(table: Table, row: Row) -> Iterator[Case]:
             yield replace(case, expect="unspecified", delegates=None)
 
 
-def _bounded(limits: Limits, drafts: list[Draft]) -> list[Draft]:
+def _bounded(limits: Limits, drafts: list[CaseDraft]) -> list[CaseDraft]:
     """With programs on both sides of the limits that the table defines. Only these need torch, which knows shapes."""
     if all(defined.holds is None for _, defined in limits.own):
         return drafts
@@ -220,7 +124,7 @@ def _bounded(limits: Limits, drafts: list[Draft]) -> list[Draft]:
     return bounded(limits, drafts)
 
 
-def within(limits: Limits, drafts: list[Draft]) -> list[Draft]:
+def within(limits: Limits, drafts: list[CaseDraft]) -> list[CaseDraft]:
     """The drafts with no more dimensions and no larger kernels than the row permits."""
     return within_rank(limits, within_kernel(limits, drafts))
 
@@ -231,39 +135,18 @@ def _refusals(table: Table, row: Row) -> Iterator[Case]:
     for precision in row.precisions:
         drafts = _drafts(row, precision, Limits(f"{table.name}@{table.version}: {row.name} ({precision})"))
         plainest = next(draft for draft in drafts if draft.constraint == OPERATOR and draft.expect == "accept")
-        yield typed.typed_case(row, precision, outside(reason.code, plainest.variant, plainest.graph))
+        yield _case(row, precision, outside(reason.code, plainest.variant, plainest.graph))
 
 
-def _drafts(row: Row, precision: str, limits: Limits) -> list[Draft]:
-    """A row's drafts in one of its number types; "" is static int8, for a row that names none.
-
-    Raises KeyError for a row that there are none for.
-    """
-    named = replace(row, name=VIEWS.get(row.name, row.name))
-    with suppress(KeyError):
-        return _family(named, precision, limits)
-    if homes.has_home(named.name, precision):
-        return homes.drafts(named.name, precision, limits)
-    return borrowed(precision, limits, _elsewhere(named, precision))
+def _drafts(row: Row, precision: str, limits: Limits) -> list[CaseDraft]:
+    """A row's drafts in one of its number types. Raises KeyError for a row that there are none for."""
+    found = drafts_of(row, precision, limits)
+    if found is None:
+        raise KeyError(row.name)
+    return found
 
 
-def _family(row: Row, precision: str, limits: Limits) -> list[Draft]:
-    """The drafts of the row's family. Raises KeyError where it knows nothing of the number type."""
-    if not precision:
-        return INT8[row.name](limits)
-    suite = integer.drafts if precision in INTEGER_PRECISIONS else typed.drafts
-    return suite(row, precision, limits)
-
-
-def _elsewhere(row: Row, precision: str) -> list[Draft]:
-    """The drafts of the row's family in another number type. Raises KeyError for a row without any."""
-    for other in FROM.get(precision, ()):
-        with suppress(KeyError):
-            return _family(replace(row, precisions=(other,)), other, Limits())
-    raise KeyError(row.name)
-
-
-def _known(limits: Limits, drafts: list[Draft]) -> list[Draft]:
+def _known(limits: Limits, drafts: list[CaseDraft]) -> list[CaseDraft]:
     """The drafts without those about constraints that the row does not have."""
     known = {draft.constraint for draft in drafts}
     for code in limits.codes:
@@ -278,7 +161,20 @@ def _known(limits: Limits, drafts: list[Draft]) -> list[Draft]:
     return [draft for draft in drafts if draft.constraint in (OPERATOR, *limits.codes)]
 
 
-def _case(row: Row, draft: Draft) -> Case:
-    reason = draft.constraint if draft.expect == "reject" else None
-    name = f"{row.name}/{draft.constraint}/{draft.side}/{draft.variant}"
-    return Case(name, row.name, draft.constraint, draft.side, draft.expect, reason, draft.graph, SUBJECT)
+def _case(row: Row, precision: str, draft: CaseDraft) -> Case:
+    """A draft as a case of a row in a precision, which is in its id unless it is the only one there is."""
+    reason = draft.constraint if draft.reason is None else draft.reason
+    parts = (row.name, *((precision,) if precision else ()), draft.constraint, draft.side, draft.variant)
+    return Case(
+        "/".join(parts),
+        row.name,
+        draft.constraint,
+        draft.side,
+        draft.expect,
+        reason if draft.expect == "reject" else None,
+        draft.graph,
+        SUBJECT,
+        precision or None,
+        draft.options,
+        draft.delegates,
+    )

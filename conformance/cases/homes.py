@@ -1,7 +1,7 @@
 """Uses of operators by their homes, in each number type.
 
 A home says which tensors the operator takes and what they hold (`npu_assay.reference.operators`); here that becomes a
-use in the number type of a row, which is asked what every other row is (`plain`).
+call in the number type of a row, which is asked what every other row is (`plain`).
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from npu_assay.conformance.cases.integer.spelling import INT8, INT16, INTEGERS, codes_quant
-from npu_assay.conformance.cases.integer.spelling import integers as plain_integers
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import Draft, Q, Use, quant, seeded, sizes_of
-from npu_assay.conformance.cases.permitted import fitting as between
+from npu_assay.conformance.cases.make import Call, CaseDraft, Q, quant, seeded, sizes_of
+from npu_assay.conformance.cases.permitted import fitting
+from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, INTEGERS, codes_quant, integers
 from npu_assay.conformance.cases.plain import CODES, Plain, Shape, asked
 from npu_assay.conformance.cases.thresholds import PAST_ELEMENTS, long_axis
-from npu_assay.conformance.cases.typed.spelling import FLOATS
 from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
-from npu_assay.reference.operators import Call, Operand, Operator, X
+from npu_assay.reference.operators import Call as HomeCall
+from npu_assay.reference.operators import Operand, Operator, X
 from npu_assay.reference.operators.home import REALS, TRUTHS, Range
 from npu_assay.reference.operators.lookup import home
 
@@ -34,26 +33,26 @@ def has_home(name: str, precision: str) -> bool:
     return own.integers if precision == INTEGERS else own.half and precision == "fp16"
 
 
-def drafts(name: str, precision: str, limits: Limits) -> list[Draft]:
-    """A row's cases in one number type. Raises KeyError for an operator or a type that there are none for."""
+def drafts(name: str, precision: str, limits: Limits) -> list[CaseDraft] | None:
+    """A row's cases in one number type; None for an operator or a type that its home says nothing of."""
     own = home(name)
     if own is None or not has_home(name, precision):
-        raise KeyError(name)
+        return None
     return asked(_plain(own, precision), precision, limits)
 
 
 def _plain(own: Operator, precision: str) -> Plain:
     """Codes of 16 bits are made of those of 8, as all cases are."""
     written = INT8 if precision == INT16 else precision
-    more = [(f"shape_{sizes_of(shape)}", use(own, written, shape)) for shape in own.shapes]
+    more = [(f"shape_{sizes_of(shape)}", called(own, written, shape)) for shape in own.shapes]
     if precision != "fp16":
-        more.append((PAST_ELEMENTS, use(own, written, _large(own))))
+        more.append((PAST_ELEMENTS, called(own, written, _large(own))))
     return Plain(
-        use(own, written),
-        (*more, *((name, use(own, written, at=at)) for name, at in own.spellings)),
-        use(own, "fp32"),
-        (lambda shape: use(own, written, shape)) if own.elementwise else None,
-        use(own, written, (0, *own.shape[1:])) if own.empty else None,
+        called(own, written),
+        (*more, *((name, called(own, written, at=at)) for name, at in own.spellings)),
+        called(own, "fp32"),
+        (lambda shape: called(own, written, shape)) if own.elementwise else None,
+        called(own, written, (0, *own.shape[1:])) if own.empty else None,
         own.result == REALS,
         own.moves,
         own.takes if own.bounded else None,
@@ -72,7 +71,9 @@ def _large(own: Operator) -> Shape:
 # ------------------------------------------------------------------------------------ uses
 
 
-def use(own: Operator, precision: str, shape: Shape | None = None, at: Callable[[Shape], Call] | None = None) -> Use:
+def called(
+    own: Operator, precision: str, shape: Shape | None = None, at: Callable[[Shape], HomeCall] | None = None
+) -> Call:
     """One application in a number type: the plain one unless told otherwise."""
     shape = own.shape if shape is None else shape
     call = (own.at if at is None else at)(shape)
@@ -80,7 +81,7 @@ def use(own: Operator, precision: str, shape: Shape | None = None, at: Callable[
     values = {operand.name: _value(own, operand, precision, shape) for operand in operands}
     x = values.pop(X.name)
     kwargs = tuple((name, _refs(value)) for name, value in call.kwargs)
-    return Use(own.name, (x, *values.values()), _refs(call.args), _result(own, precision), kwargs)
+    return Call(own.name, (x, *values.values()), _refs(call.args), _result(own, precision), kwargs)
 
 
 def _operands(argument: Any) -> Iterator[Operand]:
@@ -100,7 +101,7 @@ def _refs(argument: Any) -> Any:
 def _result(own: Operator, precision: str) -> Quant | None:
     if precision not in CODES or own.result != REALS:
         return None
-    return codes_quant(precision, Q if own.gives is None else fitting(own.gives))
+    return codes_quant(precision, Q if own.gives is None else quant_of(own.gives))
 
 
 def _value(own: Operator, operand: Operand, precision: str, shape: Shape) -> Value:
@@ -114,7 +115,7 @@ def _value(own: Operator, operand: Operand, precision: str, shape: Shape) -> Val
         fill = seeded(operand.name) if reals is None else Fill("list", values=spread(*reals))
         return Value(operand.name, sizes, None, fill, operand.constant, dtype)
     if precision == INTEGERS:
-        return plain_integers(operand.name, sizes, constant=operand.constant)
+        return integers(operand.name, sizes, constant=operand.constant)
     q = _quant(own, operand)
     fill = seeded(operand.name) if operand.within is None else Fill("list", values=codes_within(q, operand.within))
     return Value(operand.name, sizes, q, fill, operand.constant)
@@ -128,17 +129,17 @@ def _limits(own: Operator, operand: Operand) -> Range | None:
 def _quant(own: Operator, operand: Operand) -> Quant:
     reals = _limits(own, operand)
     if reals is not None:
-        return fitting(reals)
+        return quant_of(reals)
     return Q if operand == X or own.moves else OTHER
 
 
-def fitting(reals: Range) -> Quant:
-    """The int8 quantisation of a range, with zero in it."""
-    return between(min(reals[0], 0.0), max(reals[1], 0.0))
+def quant_of(reals: Range) -> Quant:
+    """The int8 quantization of a range, with zero in it."""
+    return fitting(min(reals[0], 0.0), max(reals[1], 0.0))
 
 
 def spread(low: float, high: float) -> tuple[float, ...]:
-    """Numbers all over a range, neighbours far apart."""
+    """Numbers all over a range, neighbors far apart."""
     return tuple(low + (high - low) * ((37 * index + 11) % SPREAD) / (SPREAD - 1) for index in range(SPREAD))
 
 

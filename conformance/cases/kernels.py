@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import SUBJECT, Draft
+from npu_assay.conformance.cases.make import SUBJECT, CaseDraft
 from npu_assay.conformance.cases.ranks import lost_text
 from npu_assay.conformance.programs.graph import Graph, Step
 
@@ -22,7 +22,7 @@ POOLS = ("aten.avg_pool2d.default", "aten.max_pool2d.default", "aten.max_pool2d_
 Kernel = tuple[int, int]
 
 
-def within_kernel(limits: Limits, drafts: Sequence[Draft]) -> list[Draft]:
+def within_kernel(limits: Limits, drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
     """The drafts of a row with kernels that the row permits, but for those about that.
 
     Raises LimitError where they leave nothing of the row's plain cases, or of the cases outside of a constraint.
@@ -55,7 +55,7 @@ def kernel_of(graph: Graph) -> Kernel | None:
     return sizes if isinstance(sizes, tuple) and len(sizes) == 2 else None
 
 
-def _within(draft: Draft, plain: Kernel, height: int, area: int) -> Draft | None:
+def _within(draft: CaseDraft, plain: Kernel, height: int, area: int) -> CaseDraft | None:
     """The draft with a kernel that fits, or None."""
     kernel = kernel_of(draft.graph)
     if kernel is None or draft.constraint in (HEIGHT, AREA) or _fits(kernel, height, area):

@@ -1,4 +1,4 @@
-"""What case functions are written with: one use of an operator, and the contexts to put it into.
+"""What case functions are written with: one call of an operator, and the contexts to put it into.
 
 A `Use` is the operator with its operands; a context (`lone`, `after_abs`, `after_conv`, ...) makes the
 whole model around it. The operator under test is always the step `SUBJECT`, its first operand the
@@ -23,7 +23,7 @@ DEVIATION = 73.9  # standard deviation of a code that is uniform in [-128, 127]
 
 
 @dataclass(frozen=True)
-class Draft:
+class CaseDraft:
     """A case without its row: see `npu_assay.conformance.programs.graph.Case` for the fields.
 
     `reason` None: a rejected case is rejected for the constraint that it is about.
@@ -40,10 +40,10 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Use:
-    """One application: `values` are its operands (the first is `x`), `y` its output's quantisation.
+class Call:
+    """One application: `values` are its operands (the first is `x`), `y` its output's quantization.
 
-    `dynamic` quantises `x` at run time: see `npu_assay.conformance.programs.graph.Step`.
+    `dynamic` quantizes `x` at run time: see `npu_assay.conformance.programs.graph.Step`.
     """
 
     op: str
@@ -53,6 +53,37 @@ class Use:
     kwargs: tuple[tuple[str, Any], ...] = ()
     outputs: int = 1
     dynamic: str | None = None
+
+    @property
+    def x(self) -> Value:
+        """The first operand."""
+        return self.values[0]
+
+    def value(self, name: str) -> Value:
+        """The operand of a name. Raises StopIteration for a name that no operand has."""
+        return next(value for value in self.values if value.name == name)
+
+    def quant(self, name: str) -> Quant:
+        """The quantization of the operand of a name, which has one."""
+        found = self.value(name).quant
+        assert found is not None
+        return found
+
+    def with_x(self, **changes: Any) -> Call:
+        """The same call with changes in `x`: shape, quantization, numbers."""
+        return replace(self, values=(replace(self.x, **changes), *self.values[1:]))
+
+    def with_value(self, name: str, **changes: Any) -> Call:
+        """The same call with changes in one operand."""
+        return replace(self, values=tuple(replace(v, **changes) if v.name == name else v for v in self.values))
+
+    def with_each(self, **changes: Any) -> Call:
+        """The same call with changes in every operand."""
+        return replace(self, values=tuple(replace(value, **changes) for value in self.values))
+
+    def requantized(self, x: Quant | None, y: Quant | None) -> Call:
+        """The same call with another quantization of `x` and of the output."""
+        return replace(self.with_x(quant=x), y=y)
 
 
 # ------------------------------------------------------------------------------------ numbers
@@ -135,7 +166,7 @@ def constant(name: str, shape: Sequence[int], q: Quant | None, fill: Fill | None
     return replace(activation(name, shape, q, fill), constant=True)
 
 
-def use(
+def call(
     op: str,
     shape: Sequence[int],
     *rest: Any,
@@ -145,35 +176,25 @@ def use(
     outputs: int = 1,
     fill: Fill | None = None,
     **kwargs: Any,
-) -> Use:
+) -> Call:
     """`op(x, *rest, **kwargs)` on a random `x`; `more` are the values that `rest` refers to."""
-    return Use(op, (activation("x", shape, x, fill), *more), (X, *rest), y, tuple(kwargs.items()), outputs)
-
-
-def filled(u: Use, fill: Fill) -> Use:
-    """The same use with other numbers in `x`."""
-    return replace(u, values=(replace(u.values[0], fill=fill), *u.values[1:]))
-
-
-def requantised(u: Use, x: Quant | None, y: Quant | None) -> Use:
-    """The same use with another quantisation of `x` and of the output."""
-    return replace(u, values=(replace(u.values[0], quant=x), *u.values[1:]), y=y)
+    return Call(op, (activation("x", shape, x, fill), *more), (X, *rest), y, tuple(kwargs.items()), outputs)
 
 
 # ------------------------------------------------------------------------------------ contexts
 
-Front = Callable[[Use], tuple[tuple[Value, ...], tuple[Step, ...], Ref]]  # values, steps, the subject's operand
-Back = Callable[[Use], tuple[tuple[Step, ...], tuple[Ref, ...]]]  # steps, what the model returns
+Prefix = Callable[[Call], tuple[tuple[Value, ...], tuple[Step, ...], Ref]]  # values, steps, the subject's operand
+Suffix = Callable[[Call], tuple[tuple[Step, ...], tuple[Ref, ...]]]  # steps, what the model returns
 
 
-def model(u: Use, front: Front | None = None, back: Back | None = None) -> Graph:
+def model(u: Call, prefix: Prefix | None = None, suffix: Suffix | None = None) -> Graph:
     """The whole model: what stands in front of the operator (nothing), the operator, what follows (nothing)."""
-    values, before, operand = (bare if front is None else front)(u)
-    after, returned = (results if back is None else back)(u)
+    values, before, operand = (bare if prefix is None else prefix)(u)
+    after, returned = (results if suffix is None else suffix)(u)
     return Graph(values, (*before, step(u, operand), *after), returned)
 
 
-def step(u: Use, operand: Ref = X, name: str = SUBJECT) -> Step:
+def step(u: Call, operand: Ref = X, name: str = SUBJECT) -> Step:
     """The application as a step, with `operand` in the place of `x`."""
     return Step(name, u.op, _replaced(u.args, operand), u.kwargs, u.y, u.outputs, u.dynamic)
 
@@ -186,17 +207,17 @@ def _replaced(argument: Any, operand: Ref) -> Any:
     return argument
 
 
-def bare(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
+def bare(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
     """The operator's operand is a model input."""
     return u.values, (), X
 
 
-def behind_abs(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
+def behind_abs(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
     """Behind an abs, which computes, and takes any layout."""
-    return u.values, (Step("before", "aten.abs.default", (X,), (), u.values[0].quant),), Ref("before")
+    return u.values, (Step("before", "aten.abs.default", (X,), (), u.x.quant),), Ref("before")
 
 
-def behind_neg(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
+def behind_neg(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
     """Behind a neg whose output takes every code: its input has the mirrored zero point."""
     x, *rest = u.values
     assert x.quant is not None
@@ -204,7 +225,7 @@ def behind_neg(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
     return (mirrored, *rest), (Step("before", "aten.neg.default", (X,), (), x.quant),), Ref("before")
 
 
-def behind_conv(u: Use) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
+def behind_conv(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
     """Behind a 1x1 convolution from 4 channels, which makes `x`, of shape (1, C, ...), channels-first.
 
     The image in front of the convolution is filled the way `x` was to be.
@@ -230,68 +251,76 @@ def pointwise(shape: Sequence[int], channels: int, y: Quant) -> tuple[tuple[Valu
     return values, Step("before", "aten.convolution.default", args, (), y)
 
 
-def results(u: Use) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
+def results(u: Call) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
     """The model returns what the operator returns."""
     return (), tuple(Ref(SUBJECT, index) for index in range(u.outputs))
 
 
-def then_abs(u: Use) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
+def then_abs(u: Call) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
     """An abs takes the (first) result."""
     return (_consumer("abs", u),), (Ref("abs"), *results(u)[1][1:])
 
 
-def then_two(u: Use) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
+def then_two(u: Call) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
     """An abs and a neg both take the (first) result."""
     return (_consumer("abs", u), _consumer("neg", u)), (Ref("abs"), Ref("neg"), *results(u)[1][1:])
 
 
-def then_abs_and_returned(u: Use) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
+def then_abs_and_returned(u: Call) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
     """An abs takes the (first) result, which the model also returns."""
     return (_consumer("abs", u),), (*results(u)[1], Ref("abs"))
 
 
-def _consumer(op: str, u: Use) -> Step:
+def _consumer(op: str, u: Call) -> Step:
     return Step(op, f"aten.{op}.default", (Ref(SUBJECT),), (), u.y)
 
 
 # ------------------------------------------------------------------------------------ drafts
 
+Program = Call | Graph
+"""What a draft is about: a model, or a call that stands between a prefix and a suffix."""
 
-def inside(constraint: str, variant: str, graph: Graph) -> Draft:
+
+def _drafted(about: tuple[str, str, str], program: Program, prefix: Prefix, suffix: Suffix, expect: str) -> CaseDraft:
+    """A draft about a model, or about a call between what stands before and after it."""
+    return CaseDraft(*about, model(program, prefix, suffix) if isinstance(program, Call) else program, expect)
+
+
+def inside(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Accepted, some way inside the limit."""
-    return Draft(constraint, "accept", variant, graph)
+    return _drafted((code, "accept", variant), program, prefix, suffix, "accept")
 
 
-def limit(constraint: str, variant: str, graph: Graph) -> Draft:
+def limit(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Accepted, exactly at the limit."""
-    return Draft(constraint, "at_limit", variant, graph)
+    return _drafted((code, "at_limit", variant), program, prefix, suffix, "accept")
 
 
-def outside(constraint: str, variant: str, graph: Graph) -> Draft:
+def outside(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Rejected for this constraint alone: one step past its limit."""
-    return Draft(constraint, "outside", variant, graph, "reject")
+    return _drafted((code, "outside", variant), program, prefix, suffix, "reject")
 
 
-def silent(constraint: str, variant: str, graph: Graph) -> Draft:
+def silent(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """The table does not say: run and reported, but the tag cannot be wrong."""
-    return Draft(constraint, "context", variant, graph, "unspecified")
+    return _drafted((code, "context", variant), program, prefix, suffix, "unspecified")
 
 
-def accepted(variant: str, graph: Graph) -> Draft:
+def accepted(variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Accepted, and about no single constraint."""
-    return Draft(OPERATOR, "accept", variant, graph)
+    return _drafted((OPERATOR, "accept", variant), program, prefix, suffix, "accept")
 
 
-def placed(variant: str, graph: Graph) -> Draft:
+def placed(variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Accepted in this context."""
-    return Draft(OPERATOR, "context", variant, graph)
+    return _drafted((OPERATOR, "context", variant), program, prefix, suffix, "accept")
 
 
-def fused_in(limits: Container[str], variant: str, graph: Graph) -> Draft:
-    """With an activation between the operator and its quantisation: accepted, unless the row promises no such thing."""
-    return outside(UNFUSED, variant, graph) if UNFUSED in limits else placed(variant, graph)
+def fused_in(limits: Container[str], variant: str, program: Program) -> CaseDraft:
+    """With an activation between the operator and its quantization: accepted, unless the row promises no such thing."""
+    return outside(UNFUSED, variant, program) if UNFUSED in limits else placed(variant, program)
 
 
-def valued(variant: str, graph: Graph) -> Draft:
+def valued(variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
     """Accepted; the numbers are the point."""
-    return Draft(OPERATOR, "value", variant, graph)
+    return _drafted((OPERATOR, "value", variant), program, prefix, suffix, "accept")

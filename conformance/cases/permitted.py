@@ -1,4 +1,4 @@
-"""What constraints permit, in the terms of case functions: shapes, bounds, strides, quantisations."""
+"""What constraints permit, in the terms of case functions: shapes, bounds, strides, quantizations."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def plain_bounds(permitted: tuple[Bounds, ...]) -> Bounds:
 
 
 def fitting(low: float | None, high: float | None) -> Quant:
-    """An output quantisation whose range is the bounds; about 6 away from zero stands for an absent one."""
+    """An output quantization whose range is the bounds; about 6 away from zero stands for an absent one."""
     top = (6.2 if low is None or low < 6 else low + 6.2) if high is None or high == INFINITY else float(high)
     bottom = (-6.2 if high is None or high > -6 else high - 6.2) if low is None or low == -INFINITY else float(low)
     scale = (top - bottom) / 255
@@ -136,14 +136,14 @@ def fitting(low: float | None, high: float | None) -> Quant:
 
 
 def fixed_quant(limits: Limits, default: Quant) -> Quant:
-    """The output's quantisation where the operator fixes it. Raises LimitError for what is none."""
+    """The output's quantization where the operator fixes it. Raises LimitError for what is none."""
     found = limits.value("output_qparams", (default.scale, default.zero_point))
-    if not _is_quantisation(found):
+    if not _is_quantization(found):
         raise limits.error("output_qparams", found, "[scale, zero point] with a positive scale and an int8 zero point")
     return quant(found[0], found[1])
 
 
-def _is_quantisation(found: Any) -> bool:
+def _is_quantization(found: Any) -> bool:
     if not isinstance(found, tuple) or len(found) != 2 or type(found[0]) not in (int, float):
         return False
     return found[0] > 0 and type(found[1]) is int and -128 <= found[1] <= 127

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import OPERATOR, Draft
+from npu_assay.conformance.cases.make import OPERATOR, CaseDraft
 from npu_assay.conformance.programs.graph import ChannelsLast, Graph, Step, Value, references
 
 CODE = "max_rank"
@@ -26,7 +26,7 @@ ELEMENTWISE = frozenset(
 )
 
 
-def within_rank(limits: Limits, drafts: Sequence[Draft]) -> list[Draft]:
+def within_rank(limits: Limits, drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
     """The drafts of a row, no tensor of which has more dimensions than the row permits, but for those about that.
 
     Raises LimitError where they leave nothing of the row's plain cases, or of the cases outside of a constraint.
@@ -42,22 +42,22 @@ def within_rank(limits: Limits, drafts: Sequence[Draft]) -> list[Draft]:
     return kept
 
 
-def _kept(drafts: Sequence[Draft], most: int) -> list[Draft]:
+def _kept(drafts: Sequence[CaseDraft], most: int) -> list[CaseDraft]:
     return [kept for draft in drafts for kept in _within(draft, most)]
 
 
-def lost_text(limits: Limits, drafts: Sequence[Draft], kept: Sequence[Draft]) -> str:
+def lost_text(limits: Limits, drafts: Sequence[CaseDraft], kept: Sequence[CaseDraft]) -> str:
     """The row's constraints that lose all cases on one side of their limit, and OPERATOR with the plain case."""
     lost = {name for name, _ in _sides(drafts) - _sides(kept) if name == OPERATOR or name in limits}
     return ", ".join(sorted(lost))
 
 
-def _sides(drafts: Sequence[Draft]) -> set[tuple[str, str]]:
+def _sides(drafts: Sequence[CaseDraft]) -> set[tuple[str, str]]:
     plain = {(OPERATOR, "accept") for draft in drafts if draft.variant == "baseline"}
     return plain | {(draft.constraint, draft.side) for draft in drafts if draft.side in ("at_limit", "outside")}
 
 
-def _within(draft: Draft, most: int) -> Iterator[Draft]:
+def _within(draft: CaseDraft, most: int) -> Iterator[CaseDraft]:
     if draft.constraint == CODE or _rank(draft.graph) <= most:
         yield draft
     elif any(isinstance(value, ChannelsLast) for value in draft.graph.values):

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from npu_assay.conformance.cases.kernels import AREA, HEIGHT
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, accepted, placed
+from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, CaseDraft, accepted, placed
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value, renamed
 
 ELEMENTS = 4096
@@ -72,7 +72,7 @@ INTEGERS = ("", "int8", "static_int8")
 """The precisions of sums: those of float32 take a second in their golden and in the devices, and are short already."""
 
 
-def past_thresholds(precision: str, first: bool, limits: Limits, drafts: Sequence[Draft]) -> Iterator[Draft]:
+def past_thresholds(precision: str, first: bool, limits: Limits, drafts: Sequence[CaseDraft]) -> Iterator[CaseDraft]:
     """A row's cases past every threshold in a precision ("" for none), beside the drafts that it has.
 
     first: whether this is the first of the row's precisions. In others the channels are not tried, and nothing is in
@@ -95,7 +95,7 @@ def past_thresholds(precision: str, first: bool, limits: Limits, drafts: Sequenc
         yield from _sums(limits, plain)
 
 
-def _elements(limits: Limits, plain: Graph) -> Iterator[Draft]:
+def _elements(limits: Limits, plain: Graph) -> Iterator[CaseDraft]:
     """More elements than the threshold, an odd number of them along one axis."""
     op, shape = _subject(plain).op, _first(plain).shape
     if op in FIXED:
@@ -112,14 +112,14 @@ def long_axis(shape: Sequence[int], axis: int) -> int:
     return least + 1 - least % 2
 
 
-def _channels(limits: Limits, plain: Graph) -> Iterator[Draft]:
+def _channels(limits: Limits, plain: Graph) -> Iterator[CaseDraft]:
     """The smallest numbers of channels past each threshold that the row permits."""
     axes = (*terms(plain), *results(plain)) or channels(plain)
     for size in dict.fromkeys(_past(limits, threshold) for threshold in CHANNELS if axes):
         yield from _permitted(limits, accepted(f"channels_{size}", grown(plain, axes, size)))
 
 
-def _sums(limits: Limits, plain: Graph) -> Iterator[Draft]:
+def _sums(limits: Limits, plain: Graph) -> Iterator[CaseDraft]:
     """Sums of more terms than the threshold, of one row alone where there may be several."""
     step, x = _subject(plain), _first(plain)
     if step.op in SUMMING:
@@ -193,7 +193,7 @@ def _past(limits: Limits, threshold: int) -> int:
     return (threshold // m + 1) * m
 
 
-def _permitted(limits: Limits, draft: Draft) -> Iterator[Draft]:
+def _permitted(limits: Limits, draft: CaseDraft) -> Iterator[CaseDraft]:
     """The draft, unless the row may have a constraint on sizes that it breaks: its elements all count for one."""
     shape = _first(draft.graph).shape
     sizes = {**dict.fromkeys(LIMITED, math.prod(shape)), POSITIONS: math.prod(shape) // (shape[1:2] or (1,))[0]}
@@ -208,7 +208,7 @@ RANKS = ("max_rank", "max_input_rank")
 RANK = re.compile(r"rank_(\d+)")
 
 
-def with_new_ranks(first: bool, drafts: Sequence[Draft]) -> list[Draft]:
+def with_new_ranks(first: bool, drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
     """The drafts, but of those about a rank inside the limit only one for each rank that no other accepted one has.
 
     first: whether this is the first of the row's precisions; in others there are none.
@@ -218,7 +218,7 @@ def with_new_ranks(first: bool, drafts: Sequence[Draft]) -> list[Draft]:
     return [draft for draft in drafts if not _rank(draft) or (first and _rank(draft) not in known)]
 
 
-def _rank(draft: Draft) -> int:
+def _rank(draft: CaseDraft) -> int:
     """Of a draft about a rank inside the limit, that rank; else 0."""
     inner = draft.constraint in RANKS and draft.side == "accept"
     found = RANK.fullmatch(draft.variant) if inner else None

@@ -10,7 +10,7 @@ from npu_assay.conformance.cases.boundaries.combinations import together
 from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, Turns, seen
 from npu_assay.conformance.cases.boundaries.sides import Pair, Sides, asked_of
 from npu_assay.conformance.cases.limits import LimitError, Limits
-from npu_assay.conformance.cases.make import OPERATOR, Draft, accepted, inside, limit, outside
+from npu_assay.conformance.cases.make import OPERATOR, CaseDraft, accepted, inside, limit, outside
 from npu_assay.conformance.cases.ranks import lost_text
 from npu_assay.conformance.predicates.evaluation import feature_value
 from npu_assay.conformance.predicates.features import Operand, check_names
@@ -18,12 +18,12 @@ from npu_assay.conformance.predicates.grammar import Atom, PredicateError
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES
 from npu_assay.conformance.programs.graph import Graph
 
-_KNOWN: dict[str, tuple[Draft, ...]] = {}  # what was generated in this process: a run asks more than once
+_KNOWN: dict[str, tuple[CaseDraft, ...]] = {}  # what was generated in this process: a run asks more than once
 TYPES = ("dtype", "is_quantized", "value")  # features of number types
 ADVICE = "leave it out, or give the reason in 'unchecked' instead of 'holds'"
 
 
-def bounded(limits: Limits, drafts: Sequence[Draft]) -> list[Draft]:
+def bounded(limits: Limits, drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
     """The drafts with programs that keep the row's own limits, and programs on both sides of each.
 
     A program for which a limit is undefined shows nothing of it, and may be answered either way. Raises LimitError for
@@ -43,7 +43,9 @@ def bounded(limits: Limits, drafts: Sequence[Draft]) -> list[Draft]:
     return list(_KNOWN[asked])
 
 
-def _bounded(limits: Limits, own: Sequence[Limit], plain: Draft, drafts: Sequence[Draft]) -> Iterator[Draft]:
+def _bounded(
+    limits: Limits, own: Sequence[Limit], plain: CaseDraft, drafts: Sequence[CaseDraft]
+) -> Iterator[CaseDraft]:
     search = Search(plain.graph, own)
     _check(limits, search)
     bases = search.bases()
@@ -64,9 +66,9 @@ def _bounded(limits: Limits, own: Sequence[Limit], plain: Draft, drafts: Sequenc
         yield accepted(f"limits_together_{number}", look.graph)
 
 
-def _once(drafts: Sequence[Draft]) -> list[Draft]:
+def _once(drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
     """Each case and each program of a constraint once: different ones may become the same where limits are narrow."""
-    kept, names, programs = list[Draft](), set[object](), set[object]()
+    kept, names, programs = list[CaseDraft](), set[object](), set[object]()
     for draft in drafts:
         name, program = (draft.side, draft.variant), (draft.side, draft.options, repr(draft.graph))
         if (draft.constraint, name) not in names and (draft.constraint, program) not in programs:
@@ -100,7 +102,7 @@ def _texts(own: Sequence[Limit]) -> str:
 # ------------------------------------------------------------------------------------ cases that were written
 
 
-def _fitted(draft: Draft, search: Search, base: Look) -> Iterator[Draft]:
+def _fitted(draft: CaseDraft, search: Search, base: Look) -> Iterator[CaseDraft]:
     """The draft, with knobs turned as for the plain program where it breaks a limit; nothing where that is no use."""
     found = seen(draft.graph, (), search.limits)
     if found is None or found.right:
@@ -145,7 +147,7 @@ def _open(graph: Graph) -> bool:
 # ------------------------------------------------------------------------------------ cases that are generated
 
 
-def _generated(limits: Limits, search: Search, bases: Sequence[Look], index: int) -> Iterator[tuple[Draft, Look]]:
+def _generated(limits: Limits, search: Search, bases: Sequence[Look], index: int) -> Iterator[tuple[CaseDraft, Look]]:
     """Both sides of one limit, for each atom and each feature in it; each case with its program."""
     own = search.limits[index]
     sides = Sides(search, index)
@@ -184,7 +186,7 @@ class _Names:
         self._names = set[tuple[str, str]]()
         self._turns = set[tuple[str, Turns]]()
 
-    def drafts(self, feature: str, looks: Iterable[tuple[str, Look]]) -> Iterator[tuple[Draft, Look]]:
+    def drafts(self, feature: str, looks: Iterable[tuple[str, Look]]) -> Iterator[tuple[CaseDraft, Look]]:
         for side, look in looks:
             if (side, look.graph) in self._graphs:
                 continue

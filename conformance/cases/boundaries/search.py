@@ -158,13 +158,13 @@ class Search:
     def _better(self, look: Look, thorough: bool, without: Collection[int]) -> Look | None:
         """One more knob turned, or two, so that fewer limits are broken."""
         wrong = _broken(look)
-        found = _best(self._neighbours(look, without), wrong, thorough)
+        found = _best(self._neighbors(look, without), wrong, thorough)
         if found is not None or not thorough:
             return found
-        first = [near for near in self._neighbours(look, without, HELPERS) if _broken(near) <= wrong]
-        return _best((other for near in first for other in self._neighbours(near, without, HELPERS)), wrong, True)
+        first = [near for near in self._neighbors(look, without, HELPERS) if _broken(near) <= wrong]
+        return _best((other for near in first for other in self._neighbors(near, without, HELPERS)), wrong, True)
 
-    def _neighbours(self, look: Look, without: Collection[int], most: int | None = None) -> Iterator[Look]:
+    def _neighbors(self, look: Look, without: Collection[int], most: int | None = None) -> Iterator[Look]:
         for number in range(len(self.knobs)):
             for place in () if number in without else self.places(look, number)[:most]:
                 near = self.turned(look, number, place)

@@ -82,7 +82,7 @@ def _with_size(value: Value, axis: int, size: int) -> Value:
 
 
 def _scaled(value: Value, shape: tuple[int, ...]) -> Quant | None:
-    """The quantisation with as many scales as the new shape needs."""
+    """The quantization with as many scales as the new shape needs."""
     quant = value.quant
     if quant is None or not isinstance(quant.scale, tuple):
         return quant

@@ -1,0 +1,261 @@
+"""Operators on one tensor, element by element: what all of them are asked in each number type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
+    Call,
+    CaseDraft,
+    Q,
+    X,
+    accepted,
+    behind_abs,
+    call,
+    model,
+    placed,
+    quant,
+    sizes_of,
+    valued,
+)
+from npu_assay.conformance.cases.permitted import deepest
+from npu_assay.conformance.cases.pieces.contexts import behind_convolution, contexts, twice_in_a_row
+from npu_assay.conformance.cases.pieces.everywhere import float_everywhere, integer_everywhere
+from npu_assay.conformance.cases.pieces.fusion import after_products
+from npu_assay.conformance.cases.pieces.placed import FULL_IMAGE
+from npu_assay.conformance.cases.pieces.quantization import fixed_output, moved_ratios, requantized_codes, rescaled
+from npu_assay.conformance.cases.pieces.sizes import rank_limit
+from npu_assay.conformance.cases.pieces.spelling import (
+    IMAGE,
+    INTEGERS,
+    call_on,
+    integers,
+    is_static,
+    is_wide,
+    real,
+)
+from npu_assay.conformance.cases.pieces.subject import FLOAT, FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.values import (
+    SCATTERED,
+    TELLING,
+    WIDE_SCATTERED,
+    ZERO_POINTS,
+    all_codes,
+    fills,
+    lut_inputs,
+    named,
+    rescaling_pairs,
+)
+from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Step
+
+# ------------------------------------------------------------------------------------ static int8
+
+
+STATIC_SHAPES = (
+    (1,),
+    (7,),
+    (3, 5),
+    (2, 3, 7),
+    (1, 3, 5, 7),
+    (2, 1, 4, 3),
+    (2, 3, 2, 3, 2),
+    (1, 1, 1, 1),
+    (1, 2, 1, 3, 1, 2),
+)
+
+
+def static_shapes(u: Call, limits: Limits) -> list[CaseDraft]:
+    """Ranks 1 to 6, one channel, one element, sizes that are multiples of nothing; then the largest rank."""
+    choices = [shape for shape in STATIC_SHAPES if len(shape) <= deepest(limits)]
+    return [
+        *(accepted(f"shape_{sizes_of(shape)}", u.with_x(shape=shape)) for shape in choices),
+        *rank_limit(limits, lambda shape: u.with_x(shape=shape)),
+    ]
+
+
+def unlimited(u: Call, limits: Limits, follow: Callable[[int], int]) -> list[CaseDraft]:
+    """A row with limits on scales and rank only: every other shape, context and usual rescale is accepted."""
+    return [
+        *static_shapes(u, limits),
+        *contexts(u),
+        *behind_convolution(u),
+        placed("behind_abs", u, behind_abs),
+        placed("twice_in_a_row", twice_in_a_row(u)),
+        *all_codes(u, rescaling_pairs(1.0, follow)),
+        *fills(u),
+    ]
+
+
+def fixed_results(op: str, limits: Limits, x: Quant, y: Quant) -> list[CaseDraft]:
+    """sigmoid and tanh: tables of 256 entries with a fixed output quantization."""
+    u = call(op, FULL_IMAGE, x=x, y=y)
+    return [
+        *static_shapes(u, limits),
+        *contexts(u),
+        *behind_convolution(u),
+        placed("behind_abs", u, behind_abs),
+        *fixed_output(u, y),
+        *after_products(u),
+        *all_codes(u, [(q, y) for q in lut_inputs()]),
+        *fills(u),
+    ]
+
+
+# ------------------------------------------------------------------------------------ floats
+
+
+FLOAT_SHAPES = ((), (7,), (2, 3, 2, 3, 2), (3, 65))
+SMALL = (2.0**-14, -(2.0**-14), 2.0**-10, 1e-3, -1e-3, 0.015625, -0.03125)
+LARGE_NUMBERS = (60.0, -60.0, 255.0, -255.0, 1000.0, -1000.0)
+
+
+@dataclass(frozen=True)
+class FloatUnary:
+    """An operator on one tensor. args: what stands behind `x`; fill: numbers that it is defined for.
+
+    numbers: further values to look at, in fp32 and fp16.
+    """
+
+    op: str
+    config: str
+    args: tuple[Any, ...] = ()
+    supports: tuple[str, ...] = FLOAT
+    fill: Fill | None = None
+    numbers: tuple[float, ...] = (*TELLING, *SMALL)
+    large: tuple[float, ...] = LARGE_NUMBERS
+    integers: bool = False
+
+    def at(self, precision: str, shape: tuple[int, ...]) -> Call:
+        """The operator on an `x` of this shape."""
+        return call_on(self.op, real("x", shape, precision, self.fill), precision, *self.args)
+
+    @property
+    def subject(self) -> FloatSubject:
+        """What all rows are made from."""
+        return FloatSubject(self.config, self.at, self.supports, integers=self.integers)
+
+
+def float_unary(unary: FloatUnary, precision: str, limits: Limits) -> list[CaseDraft]:
+    """What every operator on one tensor has."""
+    u = unary.subject.call(precision)
+    drafts = float_everywhere(unary.subject, precision, limits)
+    if is_static(precision):
+        return [*drafts, *float_all_codes(u)]
+    if precision == "fp32":
+        drafts += float_shapes(unary, precision)
+    if precision == "fp32" and unary.fill is None:
+        drafts.append(float_twice_in_a_row(u))
+    return [*drafts, *float_values(unary, u)]
+
+
+def float_shapes(unary: FloatUnary, precision: str) -> list[CaseDraft]:
+    """Ranks 0 to 5, sizes that are multiples of nothing."""
+    return [accepted(f"shape_{sizes_of(shape) or 'scalar'}", unary.at(precision, shape)) for shape in FLOAT_SHAPES]
+
+
+def float_values(unary: FloatUnary, u: Call) -> list[CaseDraft]:
+    """Numbers that tell implementations apart."""
+    listed = {"telling": unary.numbers, "large": unary.large}
+    return [
+        valued(name, u.with_x(shape=(1, 2, 3, 8), fill=Fill("list", values=numbers)))
+        for name, numbers in listed.items()
+        if numbers
+    ]
+
+
+def float_twice_in_a_row(u: Call) -> CaseDraft:
+    """The operator on its own output."""
+    graph = model(u)
+    again = Step("again", u.op, (Ref("subject"), *u.args[1:]), u.kwargs, u.y)
+    return placed("twice_in_a_row", type(graph)(graph.values, (*graph.steps, again), (Ref("again"),)))
+
+
+def float_all_codes(u: Call, label: str = "") -> list[CaseDraft]:
+    """Every one of the 256 codes, for input and output quantizations that tell roundings apart."""
+    drafts = []
+    for x, y in pairs():
+        codes = u.with_x(shape=(1, 8, 4, 8), fill=SCATTERED, quant=x)
+        drafts.append(
+            valued(f"all_codes{label}_{named(x)}_to_{named(y)}", Call(u.op, codes.values, u.args, y, u.kwargs))
+        )
+    return drafts
+
+
+def pairs() -> list[tuple[Quant, Quant]]:
+    """Equal parameters, zero points at the ends, ties, saturation, extreme scales."""
+    equal = [(quant(0.05, zero), quant(0.05, zero)) for zero in ZERO_POINTS]
+    ends = [(quant(0.05, 0), quant(0.06, zero)) for zero in (-128, 127)]
+    ties = [(quant(0.0625, zero), quant(0.125, moved)) for zero, moved in ((0, 0), (-5, 4), (0, 3))]
+    return [*equal, *ends, *ties, (quant(0.05, 3), quant(0.01, 0)), (quant(2.0**-10, 7), quant(3.0, -7))]
+
+
+def float_spellings(
+    unary: FloatUnary, precision: str, spellings: Sequence[tuple[str, tuple[Any, ...]]]
+) -> list[tuple[str, Call]]:
+    """The operator with other arguments behind `x`."""
+    x = real("x", IMAGE, precision, unary.fill)
+    return [(name, call_on(unary.op, x, precision, *args)) for name, args in spellings]
+
+
+# ------------------------------------------------------------------------------------ integers
+
+
+INTEGER_SHAPES = ((7,), (3, 5), (2, 3, 4), (2, 3, 2, 3, 2))
+
+
+def integer_all_codes(subject: IntegerSubject, precision: str) -> list[CaseDraft]:
+    """Every 8-bit code, or 256 of the 16-bit ones, for quantizations at several places; every 16-bit code once."""
+    u = subject.call(precision, (1, 8, 4, 8))
+    base = subject.at(subject.shape)
+    x, y = base.values[0].quant or Q, base.y or Q
+    assert isinstance(x.scale, float) and isinstance(y.scale, float)
+    filled = u.with_x(fill=WIDE_SCATTERED if is_wide(precision) else SCATTERED)
+    pairs = (
+        (x, y),
+        (quant(x.scale / 2, 0), quant(y.scale / 2, 0)),
+        (quant(x.scale, -128), quant(y.scale, 127)),
+        (quant(x.scale, 127), quant(y.scale * 2, -128)),
+    )
+    drafts = [
+        valued(f"all_codes_{named(a)}_to_{named(b)}", subject.model(requantized_codes(filled, a, b, precision)))
+        for a, b in dict.fromkeys(pairs)
+    ]
+    if is_wide(precision):
+        every = replace(subject.call(precision, (1, 16, 64, 64)).values[0], fill=Fill("all_codes"))
+        drafts.append(valued("every_16_bit_code", subject.model(replace(u, values=(every, *u.values[1:])))))
+    return drafts
+
+
+@dataclass(frozen=True)
+class IntegerUnary:
+    """An operator on `x`; args: what stands behind it; y: its result's quantization; more: other arguments."""
+
+    op: str
+    args: tuple[Any, ...] = ()
+    y: Quant = Q
+    more: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+
+    def subject(self, precision: str) -> IntegerSubject:
+        """What all rows are made from."""
+
+        def at(shape: tuple[int, ...]) -> Call:
+            if precision == INTEGERS:
+                return Call(self.op, (integers("x", shape),), (X, *self.args), None)
+            return call(self.op, shape, *self.args, y=self.y)
+
+        return IntegerSubject(at, shapes=INTEGER_SHAPES, elementwise=True)
+
+
+def integer_unary(unary: IntegerUnary, precision: str, limits: Limits) -> list[CaseDraft]:
+    """What every one of them has."""
+    subject = unary.subject(precision)
+    u = subject.call(precision)
+    drafts = integer_everywhere(subject, precision, limits)
+    drafts += [accepted(name, replace(u, args=(X, *args))) for name, args in unary.more]
+    if precision == INTEGERS:
+        return drafts
+    drafts += integer_all_codes(subject, precision)
+    return [*drafts, *rescaled(subject, precision), *moved_ratios(subject, precision)]

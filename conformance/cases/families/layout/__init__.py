@@ -1,0 +1,3 @@
+"""Operators that move numbers and compute nothing."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Linear layers, and products of matrices."""
+
+from __future__ import annotations

@@ -1,0 +1,215 @@
+"""aten.linear.default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from npu_assay.conformance.cases.families.linear.weights import (
+    B,
+    W,
+    float_weighted,
+    in_steps,
+    integer_weighted,
+    ratios,
+    single,
+)
+from npu_assay.conformance.cases.family import Family
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
+    Call,
+    CaseDraft,
+    Q,
+    X,
+    accepted,
+    activation,
+    bias_quant,
+    constant,
+    fitting_weight_scale,
+    limit,
+    model,
+    outside,
+    sizes_of,
+    valued,
+    weight_quant,
+)
+from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
+from npu_assay.conformance.cases.pieces.options import option_spellings, with_options
+from npu_assay.conformance.cases.pieces.spelling import (
+    DYNAMIC,
+    GROUP,
+    LINEAR,
+    floats,
+    is_wide,
+    real,
+    result,
+    run_time,
+    spelled,
+    weights,
+)
+from npu_assay.conformance.cases.pieces.subject import PRECISIONS, FloatSubject, IntegerSubject
+from npu_assay.conformance.programs.graph import Fill, Value
+
+# ------------------------------------------------------------------------------------ floats
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear layer on rows of `inputs` numbers."""
+
+    outputs: int = 5
+    bias: bool = True
+
+    def at(self, precision: str, shape: tuple[int, ...]) -> Call:
+        """On an `x` of this shape; groupwise weights need rows of whole groups."""
+        if precision == "dynamic_int4" and shape[-1] % GROUP:
+            shape = (*shape[:-1], 2 * GROUP)
+        values: tuple[Value, ...]
+        values = (real("x", shape, precision), weights("w", (self.outputs, shape[-1]), precision))
+        if self.bias:
+            values = (*values, floats("b", (self.outputs,), precision))
+        args = (X, W, B) if self.bias else (X, W)
+        return Call(LINEAR, values, args, result(precision), dynamic=run_time(precision))
+
+
+def float_linear_cases(precision: str, limits: Limits) -> list[CaseDraft]:
+    """aten.linear.default: constant weights; rows of any rank."""
+    subject = FloatSubject(
+        "LinearConfig", Linear().at, PRECISIONS, shape=(3, 64), single=(1, 1), empty=(0, 64), open=((0,),), product=True
+    )
+    drafts = [
+        *float_weighted(subject, precision, limits),
+        *linear_sizes(precision),
+        accepted("no_bias", Linear(bias=False).at(precision, (3, 64))),
+    ]
+    drafts += [accepted("open_axes_0_and_1", _open_rows(precision))]
+    if precision in ("static_int8_per_channel", "dynamic_int8"):
+        drafts += axes(precision)
+    if precision in DYNAMIC:
+        drafts += tokens(precision)
+    if precision == "dynamic_int8":
+        drafts.append(accepted("per_tensor_weights", subject.call(precision).with_value("w", quant=weight_quant(0.01))))
+    if precision == "dynamic_int4":
+        drafts += groups(limits)
+    if precision == "fp32":
+        drafts += [*option_spellings(subject, precision), *open_weights(subject.call(precision))]
+    return drafts
+
+
+def linear_sizes(precision: str) -> Iterator[CaseDraft]:
+    """One row, one input, one output, many; every rank of `x`."""
+    for shape, outputs in (((1, 64), 1), ((7, 33), 2), ((2, 1), 3), ((64,), 5), ((2, 3, 32), 9), ((4, 130), 17)):
+        graph = model(Linear(outputs).at(precision, shape))
+        yield accepted(f"x_{sizes_of(shape)}_outputs_{outputs}", graph)
+
+
+def _open_rows(precision: str) -> Call:
+    u = Linear().at(precision, (2, 3, 64))
+    return u.with_x(dynamic=(0, 1))
+
+
+def axes(precision: str) -> Iterator[CaseDraft]:
+    """One scale per output, not per input; the weights are square, so that both fit."""
+    u = Linear(8).at(precision, (3, 8))
+    yield limit("weight_axis", "outputs", u)
+    scales = u.values[1].quant
+    assert scales is not None
+    yield outside("weight_axis", "inputs", u.with_value("w", quant=replace(scales, axis=1)))
+
+
+def tokens(precision: str) -> Iterator[CaseDraft]:
+    """Parameters chosen for all rows together, and row by row."""
+    for how in ("per_tensor", "per_token"):
+        u = replace(Linear().at(precision, (4, 64)), dynamic=how)
+        yield accepted(f"quantised_{how}", u)
+        rows = Fill("list", values=(*([0.01, -0.02] * 32), *([3.0, -1.0] * 32), *([0.0] * 64), *([100.0] * 64)))
+        yield valued(f"rows_far_apart_{how}", u.with_x(fill=rows))
+
+
+def groups(limits: Limits) -> Iterator[CaseDraft]:
+    """Group sizes: multiples of the limit that divide the row; one group is the whole row."""
+    least = limits.number("group_size", GROUP, 8, 64)
+    for size, inputs in ((least, 2 * least), (2 * least, 4 * least), (least, least), (3 * least, 3 * least)):
+        yield limit("group_size", f"{size}_of_{inputs}", _grouped(size, inputs))
+    for size, inputs in ((least // 2, 2 * least), (least + least // 2, 3 * least), (least // 4, least)):
+        yield outside("group_size", f"{size}_of_{inputs}", _grouped(size, inputs))
+
+
+def _grouped(size: int, inputs: int) -> Call:
+    u = Linear().at("dynamic_int4", (3, inputs))
+    return replace(u, values=(u.x, weights("w", (5, inputs), "dynamic_int4", group=size), *u.values[2:]))
+
+
+def open_weights(u: Call) -> Iterator[CaseDraft]:
+    """The option that takes weights and bias that are no constants."""
+    option = ("force_non_static_weights_for_f32_linear", True)
+    x, w, b = u.values
+    for name, values in (
+        ("weights", (x, replace(w, constant=False), b)),
+        ("weights_and_bias", (x, replace(w, constant=False), replace(b, constant=False))),
+        ("nothing", (x, w, b)),
+    ):
+        graph = model(replace(u, values=values))
+        yield with_options(accepted(f"forced_open_{name}", graph), option)
+
+
+# ------------------------------------------------------------------------------------ integers
+
+
+def _integer_linear(shape: tuple[int, ...], outputs: int = 4, bias: bool = True) -> Call:
+    inputs = shape[-1]
+    scale = fitting_weight_scale(Q, Q, inputs)
+    w, b = (
+        constant("w", (outputs, inputs), weight_quant(scale)),
+        constant("b", (outputs,), bias_quant(Q, weight_quant(scale))),
+    )
+    return Call(LINEAR, (activation("x", shape), w, *((b,) if bias else ())), (X, W, *((B,) if bias else ())), Q)
+
+
+def integer_linear_cases(precision: str, limits: Limits) -> list[CaseDraft]:
+    """aten.linear.default: any rank."""
+    shapes = ((7,), (2, 3, 7), (1, 1), (2, 3, 4, 5))
+    subject = IntegerSubject(_integer_linear, (3, 7), shapes)
+    drafts = integer_everywhere(subject, precision, limits)
+    drafts += integer_weighted(lambda: _integer_linear((3, 7)), precision, limits)
+    for name, u in (
+        ("no_bias", _integer_linear((3, 7), bias=False)),
+        ("one_output", _integer_linear((3, 7), 1)),
+        ("many", _integer_linear((2, 65), 33)),
+    ):
+        drafts.append(accepted(name, spelled(u, precision)))
+    if is_wide(precision):
+        drafts += wide_sums(precision)
+    if "weight_sum" in limits:
+        drafts += weight_sums(precision, limits)
+    return [*drafts, *ratios(precision, single(precision, LINEAR))]
+
+
+def wide_sums(precision: str) -> Iterator[CaseDraft]:
+    """Sums past 32 bits, and one past 24 bits that a code less would round the other way."""
+    for name in ("min", "max"):
+        u = spelled(_integer_linear((2, 640), 3), precision)
+        x = replace(u.x, fill=Fill(name))
+        yield valued(f"long_sums_{name}", replace(u, values=(x, *u.values[1:])).with_value("w", fill=Fill("max")))
+    u = spelled(_integer_linear((1, 8), 2), precision)
+    scales, fills = (2.0**-8, 2.0**-7, 2.0**-15), (Fill("max"), Fill("max"), Fill("list", values=(503,)))
+    values = (
+        replace(v, quant=in_steps(v.quant, s), fill=fill) for v, s, fill in zip(u.values, scales, fills, strict=True)
+    )
+    # 8 * 32767 * 127 + 503 = 32511 * 1024 + 511
+    yield valued("just_below_a_tie", replace(u, values=tuple(values), y=in_steps(u.y, 2.0**-5)))
+
+
+def weight_sums(precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    """Ethos-U55's accumulators: the largest weights, as many as fit."""
+    most = limits.number("weight_sum", 127 * 65536, 127 * 1024, 127 * 65536)
+    for count, side in ((most // 127, limit), (most // 127 + 1, outside)):
+        u = spelled(_integer_linear((1, count), 1), precision)
+        yield side("weight_sum", f"{count}_weights_of_127", u.with_value("w", fill=Fill("max")))
+    code = next(code for code in range(127, 0, -1) if (most + 1) % code == 0)
+    u = spelled(_integer_linear((1, (most + 1) // code), 1), precision)
+    name = f"{(most + 1) // code}_weights_of_{code}"
+    yield outside("weight_sum", name, u.with_value("w", fill=Fill("list", values=(code,))))
+
+
+FAMILIES: Mapping[str, Family] = {LINEAR: Family(floats=float_linear_cases, integers=integer_linear_cases)}

@@ -1,0 +1,421 @@
+"""Products of two matrices: mm, addmm, bmm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from math import prod
+
+from npu_assay.conformance.cases.family import Family
+from npu_assay.conformance.cases.limits import Limits, around
+from npu_assay.conformance.cases.make import (
+    SUBJECT,
+    Call,
+    CaseDraft,
+    Q,
+    X,
+    accepted,
+    activation,
+    bare,
+    behind_abs,
+    behind_conv,
+    bias_quant,
+    call,
+    constant,
+    fitting_weight_scale,
+    inside,
+    limit,
+    model,
+    outside,
+    placed,
+    quant,
+    silent,
+    step,
+    valued,
+    weight_quant,
+)
+from npu_assay.conformance.cases.pieces.contexts import contexts
+from npu_assay.conformance.cases.pieces.everywhere import float_everywhere, integer_everywhere
+from npu_assay.conformance.cases.pieces.fusion import before_activations
+from npu_assay.conformance.cases.pieces.neighbors import matrix_weights
+from npu_assay.conformance.cases.pieces.placed import Placed
+from npu_assay.conformance.cases.pieces.quantization import BELOW, rescale_limit, scales_of
+from npu_assay.conformance.cases.pieces.spelling import codes_quant, is_wide, other_type, real, result, spelled
+from npu_assay.conformance.cases.pieces.subject import FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.values import fills, float_layout_values, named, one_hots
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
+
+# ------------------------------------------------------------------------------------ static int8
+
+
+def addmm(m: int, k: int, n: int) -> Call:
+    """bias[n] + x[m, k] @ w[k, n]."""
+    w = matrix_weights(k, n)
+    assert w.quant is not None
+    bias = constant("bias", (n,), bias_quant(Q, w.quant))
+    return Call("aten.addmm.default", (activation("x", (m, k)), w, bias), (Ref("bias"), X, Ref("w")), Q)
+
+
+def _plain_bmm(limits: Limits) -> Placed:
+    m = limits.multiple("matrix_dims_multiple_of")
+    z = activation("z", (2, 2 * m, m))
+    return call("aten.bmm.default", (2, m, 2 * m), Ref("z"), more=(z,), y=quant(1.0, 2)), bare
+
+
+SIZES = ((1, 1, 1), (1, 7, 1), (3, 1, 5), (4, 16, 8), (1, 33, 9), (5, 64, 3), (2, 130, 2))
+
+
+def mm(m: int, k: int, n: int, y: Quant = Q) -> Call:
+    """x[m, k] @ w[k, n] with constant weights."""
+    return call("aten.mm.default", (m, k), Ref("w"), y=y, more=(matrix_weights(k, n, y=y),))
+
+
+def _with_weights(u: Call, w: Value) -> Call:
+    """The same product with other weights."""
+    return replace(u, values=tuple(w if value.name == "w" else value for value in u.values))
+
+
+def weight_zero_points(u: Call) -> list[CaseDraft]:
+    """Constant weights are symmetric; computed ones may have any zero point."""
+    w = u.value("w")
+    assert w.quant is not None and isinstance(w.quant.scale, float)
+    scale = w.quant.scale
+    computed = activation("w", w.shape, quant(scale, 0))
+    return [
+        limit("weight_zero_point", "constant_0", u),
+        *(
+            outside("weight_zero_point", f"constant_{zero}".replace("-", "minus_"), _with_weights(u, moved))
+            for zero in (1, -1, -128, 127)
+            for moved in [replace(w, quant=Quant(scale, zero))]
+        ),
+        inside("weight_zero_point", "computed_0", _with_weights(u, computed)),
+        inside("weight_zero_point", "computed_5", _with_weights(u, replace(computed, quant=quant(scale, 5)))),
+    ]
+
+
+def linear_form(u: Call) -> Graph:
+    """The weights are stored [n, k] and transposed in front of the product, as torch's linear is lowered."""
+    w = u.value("w")
+    stored = replace(w, shape=(w.shape[1], w.shape[0]))
+    turn = Step("turn", "aten.permute_copy.default", (Ref("w"), (1, 0)), (), None)
+    product = replace(step(u), args=tuple(Ref("turn") if a == Ref("w") else a for a in u.args))
+    return Graph(_with_weights(u, stored).values, (turn, product), (Ref(SUBJECT),))
+
+
+def shared_weights(u: Call) -> Graph:
+    """Two products in a row with the same square weights (and bias)."""
+    graph = model(u)
+    return Graph(graph.values, (*graph.steps, step(u, Ref(SUBJECT), "again")), (Ref("again"),))
+
+
+def product_numbers(u: Call) -> list[CaseDraft]:
+    """Extremes, ramps, single elements; weights of extremes, single elements; several output quantizations."""
+    w = u.value("w")
+    weights = {
+        name: _with_weights(u, replace(w, fill=Fill(name))) for name in ("min", "max", "zero", "ramp", "alternating")
+    }
+    hot = {f"one_hot_at_{i}": _with_weights(u, replace(w, fill=Fill("one_hot", index=i))) for i in (0, 1, 7, 34)}
+    outputs = [quant(0.05, zero) for zero in (-128, 0, 127)] + [quant(0.005, 3), quant(0.5, 3), Quant(2.0**-4, 0)]
+    return [
+        *fills(u),
+        *one_hots(u),
+        *(valued(f"weights_{name}", variant) for name, variant in (weights | hot).items()),
+        *(valued(f"to_{named(y)}", replace(u, y=y)) for y in outputs),
+        valued("ramp_with_one_hot_weights", hot["one_hot_at_7"].with_x(fill=Fill("ramp"))),
+    ]
+
+
+def product_rescale(make: Callable[[Quant, float], Call]) -> list[CaseDraft]:
+    """Sums of 8 products, up to 2**17, shifted left by 14 bits, leave 32 bits."""
+    past, kept = (make(quant(2.0**-13), scale) for scale in (1.0, BELOW))
+    return rescale_limit(("ratio_2_to_the_13", past), ("ratio_below_2_to_the_13", kept))
+
+
+def static_mm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
+    """aten.mm.default: matrices, two different inputs, symmetric constant weights."""
+    limits.fixed("rank", 2)
+    u = mm(3, 7, 5)
+    square = call("aten.mm.default", (8, 8), X, y=quant(1.5, 2))
+    return [
+        limit("rank", "matrices", u),
+        limit("distinct_inputs", "two_inputs", u),
+        outside("distinct_inputs", "same_input_twice", square),
+        outside("distinct_inputs", "same_input_twice_behind_abs", square, behind_abs),
+        *weight_zero_points(u),
+        *product_rescale(_mm_rescale),
+        *(accepted(f"sizes_{m}_{k}_{n}", mm(m, k, n)) for m, k, n in SIZES),
+        *before_activations(u, (3, 5)),
+        *_product_contexts(u, mm(3, 6, 6)),
+        *product_numbers(u),
+        *contexts(u),
+    ]
+
+
+def _mm_rescale(y: Quant, scale: float) -> Call:
+    w = constant("w", (8, 5), weight_quant(scale))
+    return call("aten.mm.default", (3, 8), Ref("w"), x=quant(1.0), y=y, more=(w,))
+
+
+def _product_contexts(u: Call, square: Call) -> list[CaseDraft]:
+    return [
+        placed("behind_abs", u, behind_abs),
+        placed("linear_form", linear_form(u)),
+        placed("shared_weights", shared_weights(square)),
+    ]
+
+
+# ------------------------------------------------------------------------------------ static int8: addmm
+
+
+def static_addmm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
+    """aten.addmm.default: as mm, alpha = beta = 1, int32 bias."""
+    limits.fixed("rank", 2)
+    limits.fixed("alpha", 1)
+    limits.fixed("beta", 1)
+    u = addmm(3, 7, 5)
+    return [
+        limit("rank", "matrices", u),
+        *_addmm_distinct(u),
+        *_factors(u),
+        *weight_zero_points(u),
+        *_biases(u),
+        *product_rescale(_addmm_rescale),
+        *(accepted(f"sizes_{m}_{k}_{n}", addmm(m, k, n)) for m, k, n in SIZES),
+        *before_activations(u, (3, 5)),
+        *_product_contexts(u, addmm(3, 6, 6)),
+        *product_numbers(u),
+        *contexts(u),
+    ]
+
+
+def _addmm_rescale(y: Quant, scale: float) -> Call:
+    product = _mm_rescale(y, scale)
+    bias = constant("bias", (5,), bias_quant(quant(1.0), weight_quant(scale)))
+    return Call("aten.addmm.default", (*product.values, bias), (Ref("bias"), X, Ref("w")), y)
+
+
+def _addmm_distinct(u: Call) -> list[CaseDraft]:
+    bias = constant("bias", (8,), bias_quant(Q, Q))
+    square = Call(u.op, (activation("x", (8, 8)), bias), (Ref("bias"), X, X), quant(1.5, 2))
+    return [
+        limit("distinct_inputs", "three_inputs", u),
+        outside("distinct_inputs", "same_matrix_twice", square),
+        outside("distinct_inputs", "same_matrix_twice_behind_abs", square, behind_abs),
+    ]
+
+
+def _factors(u: Call) -> list[CaseDraft]:
+    """alpha and beta, each spelled as whole and as fractional number."""
+    drafts = [limit("alpha", "default", u), limit("beta", "default", u)]
+    for name in ("alpha", "beta"):
+        for value in (1, 1.0):
+            drafts.append(limit(name, f"{value}", replace(u, kwargs=((name, value),))))
+        for value in (2, 0, 0.5, -1):
+            text = str(value).replace("-", "minus_")
+            drafts.append(outside(name, text, replace(u, kwargs=((name, value),))))
+    both = (("beta", 1), ("alpha", 1))
+    return [*drafts, inside("alpha", "both_1", replace(u, kwargs=both))]
+
+
+def _biases(u: Call) -> list[CaseDraft]:
+    """The bias's shape, type and scale."""
+    x, w, bias = u.values
+    assert bias.quant is not None and isinstance(bias.quant.scale, float)
+    off = {
+        "scale_doubled": replace(bias, quant=replace(bias.quant, scale=2 * bias.quant.scale)),
+        "scale_one_percent_up": replace(bias, quant=replace(bias.quant, scale=1.01 * bias.quant.scale)),
+        "zero_point_1": replace(bias, quant=replace(bias.quant, zero_point=1)),
+        "int8_constant": constant("bias", (5,), quant(0.01, 0)),
+        "computed": activation("bias", (5,), quant(0.01, 0)),
+        "one_element_for_all": replace(bias, shape=(1,)),
+        "a_bias_per_element": replace(bias, shape=(3, 5)),
+        "a_bias_per_row": replace(bias, shape=(3, 1)),
+    }
+    single = addmm(3, 7, 1)
+    return [
+        limit("static_bias", "one_element_per_output", u),
+        limit("static_bias", "one_output", single),
+        silent("static_bias", "as_a_row", replace(u, values=(x, w, replace(bias, shape=(1, 5))))),
+        *(outside("static_bias", name, replace(u, values=(x, w, other))) for name, other in off.items()),
+        *(
+            valued(f"bias_{name}", replace(u, values=(x, w, replace(bias, fill=Fill(name)))))
+            for name in ("min", "max", "zero", "alternating")
+        ),
+    ]
+
+
+# ------------------------------------------------------------------------------------ static int8: bmm
+
+
+def bmm(batch: int, m: int, k: int, n: int, x: Quant = Q, z: Quant = Q, y: Quant | None = None) -> Call:
+    """x[batch, m, k] @ z[batch, k, n], both computed."""
+    fit = quant(3 * 0.05 * 0.05 * 73.9**2 * k**0.5 / 127, 2) if y is None else y
+    return call("aten.bmm.default", (batch, m, k), Ref("z"), x=x, y=fit, more=(activation("z", (batch, k, n), z),))
+
+
+def static_bmm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
+    """aten.bmm.default: every matrix dimension of both operands a multiple of 8, any batch."""
+    limits.fixed("rank", 3)
+    m = limits.multiple("matrix_dims_multiple_of")
+    u = bmm(2, m, 2 * m, m)
+    weights = constant("z", (2, 2 * m, m), weight_quant(fitting_weight_scale(Q, Q, 2 * m)))
+    fixed = replace(u, values=(u.x, weights))
+    return [
+        limit("rank", "matrices_in_batches", u),
+        *_bmm_dims(m),
+        limit("distinct_inputs", "two_inputs", u),
+        *_bmm_distinct(m),
+        *(accepted(f"batch_{size}", bmm(size, m, m, m)) for size in (1, 3, 8)),
+        silent("distinct_inputs", "constant_operand", fixed),
+        placed("behind_abs", u, behind_abs),
+        limit("transposition", "formatless", bmm(1, m, m, m)),
+        outside("transposition", "behind_conv", bmm(1, m, m, m), behind_conv),
+        *_bmm_rescale(m),
+        *_bmm_numbers(u, m),
+        *fills(u),
+        *one_hots(u),
+        *contexts(u),
+    ]
+
+
+def _bmm_dims(m: int) -> list[CaseDraft]:
+    code, less = "matrix_dims_multiple_of", m - 1
+    fits = ((m, m, m), (3 * m, m, 2 * m), (m, 5 * m, m))
+    return [
+        *(limit(code, f"{a}_{b}_{c}", bmm(2, a, b, c)) for a, b, c in fits),
+        *(outside(code, f"rows_{size}", bmm(2, size, m, m)) for size in around(m)),
+        *(outside(code, f"inner_{size}", bmm(2, m, size, m)) for size in around(m)),
+        *(outside(code, f"columns_{size}", bmm(2, m, m, size)) for size in around(m)),
+        outside(code, f"all_but_batch_{less}", bmm(m, less, less, less)),
+    ]
+
+
+def _bmm_distinct(m: int) -> list[CaseDraft]:
+    square = call("aten.bmm.default", (2, m, m), X, y=quant(1.5, 2))
+    return [
+        outside("distinct_inputs", "same_input_twice", square),
+        outside("distinct_inputs", "same_input_twice_behind_abs", square, behind_abs),
+    ]
+
+
+def _bmm_rescale(m: int) -> list[CaseDraft]:
+    """Sums of m products, each up to 2**14: `shift` is the last left shift that keeps them below 2**31."""
+    shift = ((2**17 - 1) // m).bit_length() - 1
+    beyond, kept = (bmm(2, m, m, m, quant(1.0), quant(scale), quant(2.0**-shift)) for scale in (1.0, BELOW))
+    return rescale_limit((f"ratio_2_to_the_{shift}", beyond), (f"ratio_below_2_to_the_{shift}", kept))
+
+
+def _bmm_numbers(u: Call, m: int) -> list[CaseDraft]:
+    """Zero points of all three tensors, and one element of the second operand at a time."""
+    # Zero points of x, z and y, and the output's largest magnitude over its 255 steps.
+    zeros = ((-128, -128, -128, 6.0), (127, 127, -128, 6.0), (0, 0, 0, 0.6), (-128, 127, 127, 6.0), (127, -3, 9, 3.0))
+    quants = [(quant(0.05, a), quant(0.05, b), quant(scale, y)) for a, b, y, scale in zeros]
+    ramp, second = u.with_x(fill=Fill("ramp")).values
+    spots = sorted({0, 1, m, 100 % prod(second.shape), prod(second.shape) - 1})
+    hot = {i: replace(u, values=(ramp, replace(second, fill=Fill("one_hot", index=i)))) for i in spots}
+    return [
+        *(valued(f"zero_points_{i}", bmm(2, m, 2 * m, m, *triple)) for i, triple in enumerate(quants)),
+        *(valued(f"second_one_hot_at_{i}", variant) for i, variant in hot.items()),
+    ]
+
+
+# ------------------------------------------------------------------------------------ floats
+
+
+BMM = "aten.bmm.default"
+
+
+def float_bmm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
+    """aten.bmm.default: any two batches that fit."""
+    subject = FloatSubject(
+        "BMMConfig", _float_product, shape=(2, 3, 5), single=(1, 1, 1), empty=(0, 3, 5), open=((0,), (1,), (0, 1))
+    )
+    drafts = float_everywhere(subject, precision, limits)
+    for batch, rows, terms, columns in ((1, 1, 7, 1), (1, 4, 1, 3), (3, 1, 5, 6), (2, 9, 64, 3), (5, 2, 2, 17)):
+        u = _float_bmm(precision, (batch, rows, terms), columns)
+        drafts.append(accepted(f"sizes_{batch}_{rows}_{terms}_{columns}", u))
+    square, u = _float_bmm(precision, (2, 3, 3), 3), subject.call(precision)
+    x, y = u.values
+    drafts += [
+        accepted("same_tensor_twice", replace(square, values=square.values[:1], args=(X, X))),
+        accepted("constant_operand", replace(u, values=(x, replace(y, constant=True)))),
+        accepted("rows_without_elements_in_common", _float_bmm(precision, (2, 3, 1), 1)),
+        outside("nonempty", "no_terms", _float_bmm(precision, (2, 3, 0), 4)),
+        *float_layout_values(u),
+    ]
+    return drafts
+
+
+def _float_product(precision: str, shape: tuple[int, ...]) -> Call:
+    return _float_bmm(precision, shape, 4)
+
+
+def _float_bmm(precision: str, shape: tuple[int, ...], columns: int) -> Call:
+    batch, _, terms = shape
+    values = (real("x", shape, precision), real("y", (batch, terms, columns), precision))
+    return Call(BMM, values, (X, Ref("y")), result(precision))
+
+
+# ------------------------------------------------------------------------------------ integers
+
+
+def integer_matrix_cases(op: str, precision: str, limits: Limits) -> list[CaseDraft]:
+    """aten.mm.default and aten.bmm.default: both matrices may be computed."""
+    batch = (2,) if op.startswith("aten.bmm") else ()
+
+    def at(shape: tuple[int, ...], columns: int = 3) -> Call:
+        other = activation("y", (*batch, shape[-1], columns), quant(0.03125, -7))
+        return Call(op, (activation("x", shape), other), (X, Ref("y")), quant(0.3, 1))
+
+    subject = IntegerSubject(at, (*batch, 4, 5), ((*batch, 1, 1), (*batch, 1, 7), (*batch, 8, 16)), None, deep=False)
+    u = subject.call(precision)
+    x, y = u.values
+    drafts = integer_everywhere(subject, precision, limits)
+    assert y.quant is not None
+    scales = scales_of(y.quant, len(y.shape) - 1, y.shape[-1])
+    drafts += [
+        accepted("constant", replace(u, values=(x, replace(y, constant=True)))),
+        outside(
+            "per_tensor", "a_scale_for_each_column", replace(u, values=(x, replace(y, quant=scales, constant=True)))
+        ),
+        accepted("one_column", spelled(at((*batch, 4, 5), 1), precision)),
+        outside("mixed_dtype", "second_matrix", replace(u, values=(x, replace(y, quant=other_type(precision))))),
+        outside("static_shape", "open_rows", replace(u, values=(replace(x, dynamic=(len(batch),)), y))),
+    ]
+    for name, fill in (("both_min", Fill("min")), ("both_max", Fill("max"))):
+        drafts.append(valued(name, replace(u, values=tuple(replace(v, fill=fill) for v in u.values))))
+    if "code_dtype" in limits:
+        limits.value("code_dtype", ())
+        drafts.append(limit("code_dtype", "int8", u))
+        drafts.append(outside("code_dtype", "int16", spelled(at((*batch, 4, 5)), "int16")))
+    if "max_size" in limits:
+        most = limits.number("max_size", 65536, 1024, 65536)
+        for size, side in ((most, limit), (most + 1, outside)):
+            drafts.append(side("max_size", f"{size}_columns", spelled(at((*batch, 1, 1), size), precision)))
+    # 5 products of codes: below 2**17 (2**33, of which results have 32 bits).
+    bits = -2 if is_wide(precision) else 13
+    for name, side, ratio in (
+        ("largest", limit, 2.0**bits * (1 - 2.0**-20)),
+        ("too_large", outside, 2.0 ** (bits + is_wide(precision))),
+    ):
+        finer = 256 if is_wide(precision) else 1
+        values = (
+            replace(x, quant=codes_quant(precision, quant(1.0))),
+            replace(y, quant=codes_quant(precision, quant(ratio * finer))),
+        )
+        drafts.append(side("rescale", f"{name}_ratio", replace(u, values=values, y=codes_quant(precision, quant(1.0)))))
+    return drafts
+
+
+MM = "aten.mm.default"
+ADDMM = "aten.addmm.default"
+FAMILIES: Mapping[str, Family] = {
+    ADDMM: Family(plain=lambda limits: (addmm(3, 7, 5), bare), static=static_addmm_cases),
+    BMM: Family(
+        plain=_plain_bmm, static=static_bmm_cases, floats=float_bmm_cases, integers=partial(integer_matrix_cases, BMM)
+    ),
+    MM: Family(
+        plain=lambda limits: (mm(3, 7, 5), bare), static=static_mm_cases, integers=partial(integer_matrix_cases, MM)
+    ),
+}

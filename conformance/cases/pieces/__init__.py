@@ -1,0 +1,1 @@
+"""What cases are made from: spellings, values, sizes, quantization, contexts, options."""
