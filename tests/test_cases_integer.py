@@ -10,10 +10,10 @@ import pytest
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, activation, bias_quant, constant, weight_quant
 from npu_assay.conformance.cases.pieces.spelling import spelled, wide
-from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.programs.checks import Refuses
 from npu_assay.conformance.programs.graph import Case, Quant, Ref
 from npu_assay.conformance.record.results import to_line
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.partitioners.ethosu import ethos_u85
 

@@ -11,9 +11,6 @@ import pytest
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.make import SUBJECT, call, model
-from npu_assay.conformance.run.one_case import run_case
-from npu_assay.conformance.run.cluster_worker import dismiss_all
-from npu_assay.conformance.run.execution import Job, Pool, run_all
 from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step
 from npu_assay.conformance.record.results import (
     CaseResult,

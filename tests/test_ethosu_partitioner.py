@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,7 +20,6 @@ from npu_assay.partitioners.ethosu.boundary import connected, without_cycles
 from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
 from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
 from npu_assay.partitioners.ethosu.report import compact, rejection_report
-from npu_assay.partitioners.ethosu.support.codes import SENTENCES
 from npu_assay.partitioners.ethosu.support.rules import ABSENT_ON_U55, RULES
 from npu_assay.partitioners.exir import run_program, to_backend, to_edge
 from npu_assay.partitioners.exir.backend import Rejection
@@ -223,13 +223,6 @@ def test_pieces_that_wait_for_each_other_are_cut_again() -> None:
 # ------------------------------------------------------------------------------------ the rules' data
 
 
-def test_codes_have_one_sentence_each() -> None:
-    found = {(rule.code, rule.sentence) for rules in RULES.values() for rule in rules}
-    for code, sentence in found:
-        parts = SENTENCES[code].split("{value}")
-        assert sentence.startswith(parts[0]) and sentence.endswith(parts[-1]), code
-
-
 def test_what_ethos_u55_has_not_is_refused() -> None:
     assert RULES.keys() > ABSENT_ON_U55
     assert judge(lambda b: b.call("aten.gt.Tensor", b.input(4), b.input(4))).of("aten.gt.Tensor") == ["unsupported"]
@@ -260,7 +253,7 @@ def test_a_hundred_rejections_are_readable_in_80_columns() -> None:
     lines = verdict.partitioner.report().splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) <= 60
-    heads = [line for line in lines if line.split(":")[0] in SENTENCES]
+    heads = [line for line in lines if re.fullmatch(r"\w+: \d+ nodes", line)]
     assert heads == [
         "unsupported: 60 nodes",
         "alpha: 20 nodes",

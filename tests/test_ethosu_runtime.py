@@ -14,9 +14,10 @@ from crosscheck.draw import Draw
 from tosa_building import Building, Program
 from tosa_programs import PROGRAMS
 
-from npu_assay.partitioners.ethosu.device.site import DeviceError, Site
+from npu_assay.partitioners.common.machine import DeviceError, UnpredictableError
+from npu_assay.partitioners.ethosu.device.site import Site
 from npu_assay.partitioners.ethosu.device.spans import of_result, of_tensor
-from npu_assay.partitioners.ethosu.runtime import EthosURuntime, UnpredictableError, load_model, run_program, site_of
+from npu_assay.partitioners.ethosu.runtime import EthosURuntime, load_model, site_of
 from npu_assay.partitioners.ethosu.tosa_format import FormatError, write
 from npu_assay.partitioners.ethosu.tosa_model import TModel, TShape, TTensor
 
@@ -93,7 +94,7 @@ def test_inputs_stay_and_outputs_are_fresh() -> None:
     program = load_model(b.program(y, x).model)
     given = torch.arange(6, dtype=torch.int8).view(2, 3)
     for _ in range(2):
-        moved, same = run_program(program, [given])
+        moved, same = program.run([given])
         moved.zero_()
         same.zero_()
         assert given.flatten().tolist() == list(range(6))
@@ -102,8 +103,8 @@ def test_inputs_stay_and_outputs_are_fresh() -> None:
 def test_constants_may_be_outputs() -> None:
     b = Building()
     program = load_model(b.program(b.constant([1, 2], "INT16")).model)
-    run_program(program, [])[0].zero_()
-    assert run_program(program, [])[0].tolist() == [1, 2]
+    program.run([])[0].zero_()
+    assert program.run([])[0].tolist() == [1, 2]
 
 
 def test_a_graph_that_would_compute_for_long_is_refused() -> None:
@@ -197,11 +198,11 @@ def test_runs_leave_nothing_behind_for_the_next_one(name: str) -> None:
         others = [x.flip(list(range(x.dim()))) for x in given]
         handle = load_model(program.model)
         try:
-            first = run_program(handle, given)
+            first = handle.run(given)
             expected = [y.clone() for y in first]
-            between = run_program(handle, others)
-            fresh = run_program(load_model(program.model), others)
-            again = run_program(handle, given)
+            between = handle.run(others)
+            fresh = load_model(program.model).run(others)
+            again = handle.run(given)
         except UnpredictableError:
             continue
         for y, e, a in zip(first, expected, again, strict=True):
@@ -214,19 +215,19 @@ def test_an_input_may_change_between_runs() -> None:
     b, acc = _conv(X, W, 100)
     handle = load_model(b.program(_rescaled(b, acc)).model)
     x = torch.tensor(X, dtype=torch.int8).view(1, 1, 1, 3)
-    before = run_program(handle, [x])[0]
+    before = handle.run([x])[0]
     x.neg_()
-    changed = run_program(handle, [x])[0]
+    changed = handle.run([x])[0]
     x.data = torch.tensor(X, dtype=torch.int8).view(1, 1, 1, 3)
     assert not torch.equal(before, changed)
-    assert torch.equal(run_program(handle, [x])[0], before)
+    assert torch.equal(handle.run([x])[0], before)
 
 
 def test_a_program_runs_in_several_threads() -> None:
     b, acc = _conv(X, W, 100)
     handle = load_model(b.program(_rescaled(b, acc)).model)
     images = [torch.tensor(X * k, dtype=torch.int8).view(1, 1, 1, 3) for k in range(-8, 9)] * 8
-    expected = [run_program(handle, [x])[0] for x in images]
+    expected = [handle.run([x])[0] for x in images]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda x: run_program(handle, [x])[0], images))
+        found = list(pool.map(lambda x: handle.run([x])[0], images))
     assert all(torch.equal(a, e) for a, e in zip(found, expected, strict=True))

@@ -23,8 +23,8 @@ from npu_assay.conformance.cases.families.elementwise.binary import binary
 from npu_assay.conformance.cases.families.linear.matrices import linear_form, mm
 from npu_assay.conformance.cases.make import Call, Q, X, call, constant, model, quant, weight_quant
 from npu_assay.conformance.cases.pieces.contexts import used_twice
-from npu_assay.conformance.programs.graph import Graph, Ref
 from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.programs.graph import Graph, Ref
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import read_table
 from npu_assay.partitioners.exir import BackendError, Partitioner, PreprocessResult, delegates, to_backend

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from npu_assay.conformance.cases import cases_for, every_operator, homes
 from npu_assay.conformance.cases.make import Call
-from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.judge.float_golden import real_value
 from npu_assay.conformance.judge.integer_golden import substitute
 from npu_assay.conformance.programs.graph import Ref
+from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.reference import onnx_golden
 from npu_assay.reference.golden import Bounded, run

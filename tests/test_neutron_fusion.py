@@ -11,7 +11,7 @@ from tflite_models import Sketch, random_inputs
 
 from npu_assay.partitioners.neutron.device.elementwise import REAL_LIMITS
 from npu_assay.partitioners.neutron.device.fusion import RESCALING
-from npu_assay.partitioners.neutron.runtime import load_model, run_program
+from npu_assay.partitioners.neutron.runtime import load_model
 from npu_assay.partitioners.neutron.tflite import FormatError, read, write
 
 QUANT = (0.05, 3)
@@ -60,7 +60,7 @@ def _codes(sketch: Sketch, *outputs: int) -> tuple[int, list[torch.Tensor]]:
     """The number of kernels that run, and the outputs."""
     model = sketch.model(*outputs)
     program = load_model(read(write(model)))
-    return len(program.calls), run_program(program, random_inputs(model, 5))
+    return len(program.calls), program.run(random_inputs(model, 5))
 
 
 def test_every_operator_that_takes_activations_in_is_tested() -> None:

@@ -11,10 +11,10 @@ import pytest
 import torch
 from tflite_models import MODELS, UNIT, Sketch, random_inputs
 
+from npu_assay.partitioners.common.machine import DeviceError, InputError
 from npu_assay.partitioners.neutron import neutron_io
 from npu_assay.partitioners.neutron.device.operators import RULES
-from npu_assay.partitioners.neutron.device.site import DeviceError
-from npu_assay.partitioners.neutron.runtime import InputError, NeutronRuntime, Program
+from npu_assay.partitioners.neutron.runtime import NeutronRuntime, Program
 from npu_assay.partitioners.neutron.tflite import FormatError, Model, Operator, Tensor, write
 from npu_assay.partitioners.neutron.tflite_schema import OPERATORS
 

@@ -18,13 +18,14 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table, load_table
+from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.ethosu import ethos_u55
 from npu_assay.partitioners.ethosu.faults import catalogue as of_ethosu
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.exir.faults import Fault, compiling_with
 from npu_assay.partitioners.exir.nodes import argument
 from npu_assay.partitioners.neutron import backend as neutron
-from npu_assay.partitioners.neutron.device.site import Kernel, Site
+from npu_assay.partitioners.neutron.device.site import Site
 from npu_assay.partitioners.neutron.faults import catalogue as of_neutron
 from npu_assay.partitioners.neutron.faults.device import operator
 from npu_assay.partitioners.neutron.faults.partitioner import AVERAGE, CONV, POOL, instead

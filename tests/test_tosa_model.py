@@ -15,8 +15,9 @@ from hostile import outcomes
 from tosa_building import Array, Building
 from tosa_programs import PROGRAMS
 
+from npu_assay.partitioners.common.machine import InputError, Port, UnpredictableError
 from npu_assay.partitioners.ethosu import tosa_schema as schema
-from npu_assay.partitioners.ethosu.runtime import EthosURuntime, InputError, Port, UnpredictableError
+from npu_assay.partitioners.ethosu.runtime import EthosURuntime
 from npu_assay.partitioners.ethosu.tosa_format import FormatError, read, write
 from npu_assay.partitioners.ethosu.tosa_model import TModel, TOperator, TShape, TTensor
 from npu_assay.partitioners.exir import flatbuffer

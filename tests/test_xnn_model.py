@@ -29,9 +29,10 @@ from xnn_models import (
     weights,
 )
 
+from npu_assay.partitioners.common.machine import InputError
 from npu_assay.partitioners.exir import flatbuffer
 from npu_assay.partitioners.xnnpack import xnn_schema as schema
-from npu_assay.partitioners.xnnpack.runtime import InputError, Port, XnnpackRuntime
+from npu_assay.partitioners.xnnpack.runtime import Port, XnnpackRuntime
 from npu_assay.partitioners.xnnpack.xnn_format import FormatError, read, write
 from npu_assay.partitioners.xnnpack.xnn_model import (
     ABSENT,

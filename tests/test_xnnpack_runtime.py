@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from xnn_models import CONVOLUTION, X, Y, coded, codes, model, number, reals, unary
 from xnn_models import dynamic as dynamic_product
 
+from npu_assay.partitioners.common.machine import DeviceError, InputError
 from npu_assay.partitioners.exir.flatbuffer import FormatError
 from npu_assay.partitioners.xnnpack import xnn_format, xnn_schema
 from npu_assay.partitioners.xnnpack.device.operators import RULES
-from npu_assay.partitioners.xnnpack.device.site import DeviceError
 from npu_assay.partitioners.xnnpack.kernels import dynamic, static
-from npu_assay.partitioners.xnnpack.runtime import InputError, XnnpackRuntime, load_model
+from npu_assay.partitioners.xnnpack.runtime import XnnpackRuntime, load_model
 from npu_assay.partitioners.xnnpack.xnn_model import PerChannel, PerGroup, PerToken, XModel, XNode, packed_int4
 from npu_assay.reference.affine import Affine
 

@@ -11,9 +11,9 @@ from torch.export import Dim
 from torch.nn.functional import avg_pool2d, max_pool2d, pad
 from xnn_models import model, number
 
+from npu_assay.partitioners.common.machine import InputError as DeviceInputError
 from npu_assay.partitioners.exir import InputError, run_program, to_edge_transform_and_lower
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
-from npu_assay.partitioners.xnnpack.runtime import InputError as DeviceInputError
 from npu_assay.partitioners.xnnpack.runtime import load_model
 from npu_assay.partitioners.xnnpack.xnn_model import XNode
 

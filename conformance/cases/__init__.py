@@ -13,12 +13,12 @@ from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, CaseDraft, outsi
 from npu_assay.conformance.cases.ranks import within_rank
 from npu_assay.conformance.cases.rows import drafts as drafts_of
 from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
-from npu_assay.conformance.table.constraints import Constraint
-from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
 from npu_assay.conformance.predicates.own import Definition
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import Row, Table
+from npu_assay.conformance.table.constraints import Constraint
 from npu_assay.reference.operators import HOMES, VIEWS
 from npu_assay.reference.operators.lookup import outside_operators
 

@@ -8,8 +8,14 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.ethosu.no_ops import is_no_op
-from npu_assay.partitioners.ethosu.support.common import dtype_of, is_dequantize, is_qdq, is_quantize, type_text
-from npu_assay.partitioners.ethosu.support.rule import sentence
+from npu_assay.partitioners.ethosu.support.common import (
+    dtype_of,
+    is_dequantize,
+    is_qdq,
+    is_quantize,
+    no_int64,
+    type_text,
+)
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.reach import Reach, in_a_circle
@@ -17,6 +23,14 @@ from npu_assay.partitioners.exir.rules import rejection
 
 Nodes = frozenset[fx.Node]
 Reasons = dict[fx.Node, tuple[Rejection, ...]]
+
+SENTENCES: Mapping[str, str] = {
+    "real_input": "no real number may come from outside the delegate",
+    "real_output": "no real number may leave the delegate",
+    "not_alone": "it computes nothing, so it must share its partition with an operator that does",
+    "uint8": "a partition must not compute on uint8",
+}
+"""Limits of whole partitions, by code."""
 
 
 def with_codes_at_border(nodes: Nodes, graph: fx.Graph) -> tuple[Nodes, Reasons]:
@@ -45,10 +59,10 @@ def _may_stay(node: fx.Node, nodes: Collection[fx.Node], refused: Reasons) -> bo
     source, user = _real_input(node, nodes), _real_output(node, nodes)
     if source is not None:
         found = f"{source.name} is {type_text(dtype_of(source))}"
-        refused[node] = (rejection(node, "real_input", found, sentence("real_input")),)
+        refused[node] = (rejection(node, "real_input", found, SENTENCES["real_input"]),)
     elif user is not None:
         found = f"{user.name} uses {type_text(dtype_of(node))}"
-        refused[node] = (rejection(node, "real_output", found, sentence("real_output")),)
+        refused[node] = (rejection(node, "real_output", found, SENTENCES["real_output"]),)
     return source is None and user is None
 
 
@@ -77,7 +91,7 @@ def with_int64_inside(graph: fx.Graph, reasons: Reasons) -> Reasons:
             if bool(found[source]) != bool(found[user]):
                 refused = user if found[source] else source
                 text = f"{source.name} is int64, and {source.name if refused is user else user.name} is refused"
-                found[refused] = (rejection(refused, "no_int64", text, sentence("no_int64")),)
+                found[refused] = (rejection(refused, "no_int64", text, no_int64.sentence),)
                 changed = True
     return found
 
@@ -168,4 +182,4 @@ def _each(nodes: Sequence[fx.Node], code: str, found: str) -> Iterator[tuple[fx.
     """The same rejection of each operator; conversions just stay with the CPU."""
     for node in nodes:
         if not is_qdq(node):
-            yield node, (rejection(node, code, found, sentence(code)),)
+            yield node, (rejection(node, code, found, SENTENCES[code]),)

@@ -27,7 +27,7 @@ from npu_assay.partitioners.ethosu.boundary import (
 from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
 from npu_assay.partitioners.ethosu.preservation import is_preserved, preserved_operators
 from npu_assay.partitioners.ethosu.report import rejection_report
-from npu_assay.partitioners.ethosu.support.rule import Context, sentence
+from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.ethosu.support.rules import node_rejections
 from npu_assay.partitioners.exir.arguments import require_list, require_operator
 from npu_assay.partitioners.exir.backend import CompileSpec, Rejection
@@ -39,6 +39,7 @@ from npu_assay.partitioners.exir.reach import Reach
 from npu_assay.partitioners.exir.rules import rejection
 
 BACKEND_ID = "EthosUBackend"
+ADDITIONAL_CHECK = "every check in additional_checks must accept the operator"
 REPORT_FILE = "partition_report.txt"
 UNDECIDED = frozenset({"unsupported", "control_flow"})
 
@@ -128,8 +129,8 @@ class EthosUPartitioner(Partitioner):
             return found
         with _in_edge_dialect(node):
             refusing = [check for check in self.additional_checks if not check.is_node_supported(modules, node)]
-        text = sentence("additional_check")
-        return found + tuple(rejection(node, "additional_check", type(check).__name__, text) for check in refusing)
+        names = (type(check).__name__ for check in refusing)
+        return found + tuple(rejection(node, "additional_check", name, ADDITIONAL_CHECK) for name in names)
 
     def _report(self) -> None:
         folder = self.compile_spec.path_for_intermediates

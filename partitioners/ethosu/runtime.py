@@ -15,13 +15,15 @@ from typing import Final
 
 import torch
 
+from npu_assay.partitioners.common import machine
 from npu_assay.partitioners.common.int8.buffers import Buffers
+from npu_assay.partitioners.common.machine import Call, DeviceError, Port, at_most, tensor_of
 from npu_assay.partitioners.common.stored import TIMES, stored_bytes
 from npu_assay.partitioners.ethosu import tosa_format
 from npu_assay.partitioners.ethosu.device.operators import PRODUCTS, prepare
-from npu_assay.partitioners.ethosu.device.site import DeviceError, Kernel, Site, Span, tensor_of
+from npu_assay.partitioners.ethosu.device.site import Site, Span
 from npu_assay.partitioners.ethosu.device.spans import of_result, of_tensor
-from npu_assay.partitioners.ethosu.kernels.numbers import DTYPES, Unpredictable
+from npu_assay.partitioners.ethosu.kernels.numbers import DTYPES
 from npu_assay.partitioners.ethosu.tosa_check import completed
 from npu_assay.partitioners.ethosu.tosa_model import TModel, TOperator, TShape, TTensor
 from npu_assay.partitioners.exir.backend import CompileSpec
@@ -33,49 +35,17 @@ MEMORY_LIMIT: Final = 2**26
 """Elements of all tensors of a graph together."""
 
 
-class InputError(ValueError):
-    """Inputs that do not fit the loaded graph."""
-
-
-class UnpredictableError(InputError):
-    """Inputs for which TOSA defines no result: an overflow, an index outside, ..."""
-
-
 @dataclass(frozen=True)
-class Port:
-    """One argument of the delegate."""
+class Program(machine.Program[Call, Port]):
+    """A loaded graph: the handle that `execute` takes."""
 
-    name: str
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Call:
-    """One kernel call on values by tensor index; `where` names the operator."""
-
-    kernel: Kernel
-    arguments: tuple[int, ...]
-    result: int
-    where: str
-
-
-@dataclass(frozen=True)
-class Program:
-    """A loaded graph: the handle that `execute` takes. `inputs` and `outputs` are as the delegate's arguments.
-
-    `constants` has a value for each tensor that is one; `last_use`, per call, what nobody needs after it.
-    """
-
-    constants: tuple[torch.Tensor | None, ...]
-    calls: tuple[Call, ...]
-    last_use: tuple[tuple[int, ...], ...]
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    places: tuple[tuple[int, ...], tuple[int, ...]]
-    """Tensor indices of the inputs and of the outputs."""
     busy: AbstractContextManager[object] = field(default_factory=Lock, repr=False, compare=False)
     """Held during a run: kernels keep their memory between runs."""
+
+    def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """One run at a time."""
+        with self.busy:
+            return super().run(inputs)
 
 
 class EthosURuntime:
@@ -95,7 +65,7 @@ class EthosURuntime:
         Raises InputError for another number of inputs, another dtype or shape, and its subclass
         UnpredictableError for numbers that TOSA defines no result for.
         """
-        return run_program(handle, inputs)
+        return handle.run(inputs)
 
 
 def load_model(model: TModel) -> Program:
@@ -108,32 +78,22 @@ def prepared(model: TModel) -> Program:
     """A program of a checked graph. Raises DeviceError for what the device cannot run."""
     total = sum(prod(tensor.shape) for tensor in model.tensors)
     most = MEMORY_LIMIT + TIMES * stored_bytes(tensor.data for tensor in model.tensors)
-    if total > most:
-        raise DeviceError("number of elements of all tensors", total, f"at most {most}", "graph")
+    at_most("number of elements of all tensors", total, most, "graph")
     _check_work(model)
     indices = {tensor.name: index for index, tensor in enumerate(model.tensors)}
     calls = _calls(model, indices)
-    inputs, outputs = (tuple(indices[name] for name in names) for names in (model.inputs, model.outputs))
-    used = {index for call in calls for index in call.arguments} | set(outputs)
-    return Program(
-        constants=tuple(
-            tensor_of(tensor.data) if tensor.data is not None and index in used else None
-            for index, tensor in enumerate(model.tensors)
-        ),
-        calls=calls,
-        last_use=_last_use(calls, {*outputs, *(i for i, each in enumerate(model.tensors) if each.data is not None)}),
-        inputs=tuple(_port(model.tensors[index]) for index in inputs),
-        outputs=tuple(_port(model.tensors[index]) for index in outputs),
-        places=(inputs, outputs),
+    inputs, outputs = (
+        tuple(_port(model.tensors[indices[name]], indices[name]) for name in names)
+        for names in (model.inputs, model.outputs)
     )
+    return Program(*machine.parts([tensor.data for tensor in model.tensors], tensor_of, calls, inputs, outputs))
 
 
 def _check_work(model: TModel) -> None:
     """Raise DeviceError for a graph that computes more than the limit."""
     shapes = {tensor.name: tensor.shape for tensor in model.tensors}
     found = sum(_work(operator, shapes) for operator in model.operators)
-    if found > WORK_LIMIT:
-        raise DeviceError("multiplications of all operators", found, f"at most {WORK_LIMIT}", "graph")
+    at_most("multiplications of all operators", found, WORK_LIMIT, "graph")
 
 
 def _work(operator: TOperator, shapes: Mapping[str, tuple[int, ...]]) -> int:
@@ -153,10 +113,10 @@ def _work(operator: TOperator, shapes: Mapping[str, tuple[int, ...]]) -> int:
     return 0
 
 
-def _port(tensor: TTensor) -> Port:
+def _port(tensor: TTensor, index: int) -> Port:
     if tensor.dtype == "INT48":
         raise DeviceError("type of an argument", tensor.dtype, "one that torch has", f"tensor {tensor.name!r}")
-    return Port(tensor.name, DTYPES[tensor.dtype], tensor.shape)
+    return Port(tensor.name, index, DTYPES[tensor.dtype], tensor.shape)
 
 
 def _calls(model: TModel, indices: dict[str, int]) -> tuple[Call, ...]:
@@ -208,47 +168,3 @@ def site_of(
     return Site(
         completed(operator), tuple(named[name] for name in operator.inputs), where, result, spans, buffers or Buffers()
     )
-
-
-def _last_use(calls: Sequence[Call], kept: set[int]) -> tuple[tuple[int, ...], ...]:
-    last = {index: position for position, call in enumerate(calls) for index in (*call.arguments, call.result)}
-    dead: list[list[int]] = [[] for _ in calls]
-    for index, position in last.items():
-        if index not in kept:
-            dead[position].append(index)
-    return tuple(map(tuple, dead))
-
-
-def run_program(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Run the prepared calls in order. Errors as `EthosURuntime.execute`."""
-    if len(inputs) != len(program.inputs):
-        raise InputError(f"device inputs: found {len(inputs)}, expected {len(program.inputs)}")
-    with program.busy:
-        return _run(program, inputs)
-
-
-def _run(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    values = list(program.constants)
-    for index, port, tensor in zip(program.places[0], program.inputs, inputs, strict=True):
-        values[index] = _accepted(port, tensor)
-    for call, dead in zip(program.calls, program.last_use, strict=True):
-        try:
-            values[call.result] = call.kernel(*(values[index] for index in call.arguments))
-        except Unpredictable as error:
-            raise UnpredictableError(f"{call.where}: {error}") from error
-        for index in dead:
-            values[index] = None
-    return [_returned(values[index], port) for index, port in zip(program.places[1], program.outputs, strict=True)]
-
-
-def _accepted(port: Port, tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.dtype != port.dtype or tuple(tensor.shape) != port.shape:
-        found, expected = f"{tensor.dtype} {list(tensor.shape)}", f"{port.dtype} {list(port.shape)}"
-        raise InputError(f"device input {port.name!r}: found {found}, expected {expected}")
-    return tensor.contiguous().detach()  # a tensor of its own, whose memory stays where it is
-
-
-def _returned(value: torch.Tensor | None, port: Port) -> torch.Tensor:
-    if value is None:
-        raise InputError(f"device output {port.name!r}: found none, expected one from a kernel")
-    return value.clone(memory_format=torch.contiguous_format)

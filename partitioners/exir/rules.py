@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -30,9 +30,22 @@ class Rule(Generic[ContextT]):
         return None if found is None else rejection(node, self.code, found, self.sentence)
 
 
-def rule(code: str) -> Callable[[Callable[[fx.Node, ContextT], str | None]], Rule[ContextT]]:
-    """Make a rule of a function whose docstring is the limit as a sentence (on as many lines as it takes)."""
-    return lambda check: Rule(code, " ".join((inspect.getdoc(check) or code).split()), check)
+def rule(code: str, value: object = None) -> Callable[[Callable[[fx.Node, ContextT], str | None]], Rule[ContextT]]:
+    """Make a rule of a function whose docstring is the limit as a sentence (on as many lines as it takes).
+
+    `value`, a number or what else the rule compares with, stands in the place of {value} in the sentence.
+    """
+
+    def made(check: Callable[[fx.Node, ContextT], str | None]) -> Rule[ContextT]:
+        return Rule(code, " ".join((inspect.getdoc(check) or code).split()).replace("{value}", str(value)), check)
+
+    return made
+
+
+def rejections(rules: Iterable[Rule[ContextT]], node: fx.Node, context: ContextT) -> tuple[Rejection, ...]:
+    """The rejections of `node` by the rules that it breaks, in the order of the rules."""
+    found = (one(node, context) for one in rules)
+    return tuple(rejected for rejected in found if rejected is not None)
 
 
 def rejection(node: fx.Node, code: str, found: str, sentence: str) -> Rejection:

@@ -32,7 +32,7 @@ from npu_assay.partitioners.exir.constants import constant_values, tag_constant_
 from npu_assay.partitioners.exir.nodes import shape, size_text
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import QParams, output_qparams
-from npu_assay.partitioners.exir.rules import Rule, rejection, rule
+from npu_assay.partitioners.exir.rules import Rule, rejection, rejections, rule
 
 QUANTIZED = "the operator must stand between dequantize and quantize nodes"
 
@@ -85,10 +85,9 @@ class ClusterPartitioner(Partitioner):
         takes = Takes(self.dtypes, self.activations, self.per_channel)
         cluster = find_cluster(node, constants, takes)
         missing = obstacle(node, constants, takes)
-        rules = (_static_shape, *self.rules[target_name(node.target)])
-        found = (one(node, cluster) for one in rules)
+        found = rejections((_static_shape, *self.rules[target_name(node.target)]), node, cluster)
         quantized = [] if missing is None else [rejection(node, "quantized", missing, QUANTIZED)]
-        return cluster, [*quantized, *(reason for reason in found if reason is not None)]
+        return cluster, [*quantized, *found]
 
     def _is_known(self, node: fx.Node) -> bool:
         return node.op == "call_function" and target_name(node.target) in self.rules

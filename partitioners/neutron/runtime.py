@@ -7,19 +7,20 @@ shapes, quantisation, options, memory; what it returns is a list of prepared ker
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 import torch
 
+from npu_assay.partitioners.common import machine
+from npu_assay.partitioners.common.machine import Call, DeviceError, Port, at_most, tensor_of
 from npu_assay.partitioners.common.stored import TIMES, stored_bytes
 from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.neutron import neutron_io, tflite
 from npu_assay.partitioners.neutron.device.fusion import fused_operators
 from npu_assay.partitioners.neutron.device.operators import prepare
-from npu_assay.partitioners.neutron.device.site import ELEMENT_LIMIT, DeviceError, Kernel, Site
-from npu_assay.partitioners.neutron.tflite_model import Model, Operator, Tensor
+from npu_assay.partitioners.neutron.device.site import ELEMENT_LIMIT, Site
+from npu_assay.partitioners.neutron.tflite_model import Model, Operator
 
 WORK_LIMIT: Final = 2**35
 """Multiplications of all operators of a model together, of which 2^30 take about 0.1 s."""
@@ -28,37 +29,8 @@ MEMORY_LIMIT: Final = 2**25
 """Elements of all tensors of a model together."""
 
 
-class InputError(ValueError):
-    """Inputs that do not fit the loaded model."""
-
-
-@dataclass(frozen=True)
-class Port:
-    """One input or output as the caller sees it: `perm` brings it to (or from) the device's format."""
-
-    name: str
-    tensor: int
-    shape: tuple[int, ...]
-    perm: tuple[int, ...] | None
-
-
-@dataclass(frozen=True)
-class Call:
-    """One kernel call on values by tensor index."""
-
-    kernel: Kernel
-    arguments: tuple[int, ...]
-    result: int
-
-
-@dataclass(frozen=True)
-class Program:
-    """A loaded model: the handle that `execute` takes."""
-
-    constants: tuple[torch.Tensor | None, ...]
-    calls: tuple[Call, ...]
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+Program = machine.Program[Call, Port]
+"""A loaded model: the handle that `execute` takes."""
 
 
 class NeutronRuntime:
@@ -77,7 +49,7 @@ class NeutronRuntime:
 
         Raises InputError for another number of inputs, another dtype or another shape.
         """
-        return run_program(handle, inputs)
+        return handle.run(inputs)
 
 
 def load_model(model: Model) -> Program:
@@ -85,25 +57,11 @@ def load_model(model: Model) -> Program:
     _check_memory(model)
     flags = neutron_io.decode(model.metadata.get(neutron_io.KEY), len(model.inputs), len(model.outputs))
     calls = tuple(_call(model, position, operator) for position, operator in fused_operators(model).items())
-    return Program(
-        constants=_constants(model, calls),
-        calls=calls,
-        inputs=tuple(_input(model, i, flag) for i, flag in zip(model.inputs, flags[0], strict=True)),
-        outputs=tuple(_output(model, i, flag) for i, flag in zip(model.outputs, flags[1], strict=True)),
+    inputs, outputs = (
+        tuple(_port(model, index, flag) for index, flag in zip(tensors, first, strict=True))
+        for tensors, first in zip((model.inputs, model.outputs), flags, strict=True)
     )
-
-
-def run_program(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Run the prepared calls in order. The outputs are fresh, contiguous tensors."""
-    if len(inputs) != len(program.inputs):
-        raise InputError(f"device inputs: found {len(inputs)}, expected {len(program.inputs)}")
-    values = list(program.constants)
-    for port, tensor in zip(program.inputs, inputs, strict=True):
-        values[port.tensor] = _accepted(port, tensor)
-    with torch.inference_mode():  # spares every call the bookkeeping for gradients
-        for call in program.calls:
-            values[call.result] = call.kernel(*[values[index] for index in call.arguments])
-    return [_returned(port, values[port.tensor]) for port in program.outputs]
+    return Program(*machine.parts([tensor.data for tensor in model.tensors], tensor_of, calls, inputs, outputs))
 
 
 def _check_memory(model: Model) -> None:
@@ -115,11 +73,9 @@ def _check_memory(model: Model) -> None:
             expected = f"1 to {most}"
             raise DeviceError("number of elements", prod(tensor.shape), expected, f"tensor {index} {tensor.name!r}")
     total = sum(prod(tensor.shape) for tensor in model.tensors)
-    if total > all_together:
-        raise DeviceError("number of elements of all tensors", total, f"at most {all_together}", "model")
+    at_most("number of elements of all tensors", total, all_together, "model")
     found = sum(_work(operator, model) for operator in model.operators)
-    if found > WORK_LIMIT:
-        raise DeviceError("multiplications of all operators", found, f"at most {WORK_LIMIT}", "model")
+    at_most("multiplications of all operators", found, WORK_LIMIT, "model")
 
 
 def _work(operator: Operator, model: Model) -> int:
@@ -148,49 +104,16 @@ def _call(model: Model, position: int, operator: Operator) -> Call:
         f"operator {position} {operator.code}",
     )
     step = prepare(site)
-    return Call(step.kernel, tuple(operator.inputs[p] for p in step.arguments), operator.outputs[0])
+    return Call(step.kernel, tuple(operator.inputs[p] for p in step.arguments), operator.outputs[0], site.where)
 
 
-def _constants(model: Model, calls: Sequence[Call]) -> tuple[torch.Tensor | None, ...]:
-    """Values that kernels take as arguments or that are outputs; parameters are in the kernels already."""
-    used = {index for call in calls for index in call.arguments} | set(model.outputs)
-    return tuple(
-        torch.from_numpy(tensor.data.copy()) if index in used and tensor.data is not None else None
-        for index, tensor in enumerate(model.tensors)
-    )
-
-
-def _input(model: Model, index: int, channels_first: bool) -> Port:
-    tensor = _int8(model, index)
-    if not channels_first:
-        return Port(tensor.name, index, tensor.shape, None)
-    rank = len(tensor.shape)
-    shape = tuple(tensor.shape[axis] for axis in neutron_io.to_channels_first(rank))
-    return Port(tensor.name, index, shape, neutron_io.to_channels_last(rank))
-
-
-def _output(model: Model, index: int, channels_first: bool) -> Port:
-    tensor = _int8(model, index)
-    perm = neutron_io.to_channels_first(len(tensor.shape)) if channels_first else None
-    return Port(tensor.name, index, tensor.shape, perm)
-
-
-def _int8(model: Model, index: int) -> Tensor:
+def _port(model: Model, index: int, channels_first: bool) -> Port:
+    """An argument, whose value is channels-last; the caller may have it channels-first."""
     tensor = model.tensors[index]
     if tensor.dtype != "int8":
         raise DeviceError("dtype", tensor.dtype, "int8", f"model input or output {tensor.name!r}")
-    return tensor
-
-
-def _accepted(port: Port, tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.dtype != torch.int8 or tuple(tensor.shape) != port.shape:
-        found, expected = f"{tensor.dtype} {list(tensor.shape)}", f"torch.int8 {list(port.shape)}"
-        raise InputError(f"device input {port.name!r}: found {found}, expected {expected}")
-    return tensor.contiguous() if port.perm is None else tensor.permute(port.perm).contiguous()
-
-
-def _returned(port: Port, value: torch.Tensor | None) -> torch.Tensor:
-    if value is None:
-        raise InputError(f"device output {port.name!r}: found no value, expected one from a kernel")
-    value = value if port.perm is None else value.permute(port.perm)
-    return value.clone(memory_format=torch.contiguous_format)
+    shape, rank = tensor.shape, len(tensor.shape)
+    if not channels_first:
+        return Port(tensor.name, index, torch.int8, shape)
+    first = tuple(shape[axis] for axis in neutron_io.to_channels_first(rank))
+    return Port(tensor.name, index, torch.int8, first, neutron_io.to_channels_last(rank))

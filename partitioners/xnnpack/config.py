@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import fx
 
 from npu_assay.partitioners.exir.backend import Rejection
-from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.exir.rules import rejection, rejections
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
 from npu_assay.partitioners.xnnpack.products import Places
 from npu_assay.partitioners.xnnpack.site import Program, Rule, Site
@@ -43,11 +43,11 @@ class PartitionerConfig:
 
     def rejections(self, site: Site) -> tuple[Rejection, ...]:
         """Every reason why the operator cannot be delegated; empty when it can."""
-        found = [broken for rule in (*self.common, *self.rules) if (broken := rule(site.node, site)) is not None]
-        if not site.precisions:
-            names = ", ".join(precision.name for precision in self.precisions)
-            found.insert(0, rejection(site.node, "precision", f"{type(self).__name__} supports {names}", PRECISION))
-        return tuple(found)
+        found = rejections((*self.common, *self.rules), site.node, site)
+        if site.precisions:
+            return found
+        names = ", ".join(precision.name for precision in self.precisions)
+        return (rejection(site.node, "precision", f"{type(self).__name__} supports {names}", PRECISION), *found)
 
     def members(self, site: Site) -> tuple[fx.Node, ...]:
         """The operator, and the nodes that must be in the same delegate."""

@@ -13,11 +13,13 @@ from typing import Final
 
 import torch
 
+from npu_assay.partitioners.common import machine
+from npu_assay.partitioners.common.machine import DeviceError, InputError, Values, at_most, existing
 from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.exir.flatbuffer import FormatError
 from npu_assay.partitioners.xnnpack import xnn_format
-from npu_assay.partitioners.xnnpack.device.operators import prepare
-from npu_assay.partitioners.xnnpack.device.site import NUMBERS, DeviceError, Kernel, Site, check_windows, tensor_of
+from npu_assay.partitioners.xnnpack.device.operators import RULES
+from npu_assay.partitioners.xnnpack.device.site import NUMBERS, Site, check_windows, tensor_of
 from npu_assay.partitioners.xnnpack.device.work import check_work, work
 from npu_assay.partitioners.xnnpack.kernels.output import OnCodes
 from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, XModel, XNode, XValue
@@ -32,10 +34,6 @@ _TO_NHWC: Final = (0, 2, 3, 1)
 _TO_NCHW: Final = (0, 3, 1, 2)
 
 
-class InputError(ValueError):
-    """Inputs that do not fit the loaded model."""
-
-
 @dataclass(frozen=True)
 class Port:
     """One argument: its value, and whether its torch tensor is [N, C, H, W] of channels-last memory, or a scalar.
@@ -43,34 +41,54 @@ class Port:
     `bounds` is the blob's shape; of an open size, the program's limit or the size that it was exported with.
     """
 
+    position: int
     value: int
     dtype: torch.dtype
     bounds: Shape
     channels_last: bool
     is_scalar: bool
 
+    def accepted(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The value of an input. Raises InputError for another dtype or rank."""
+        shape = tuple(tensor.shape)
+        if self.channels_last and len(shape) == 4:
+            tensor = tensor.permute(_TO_NHWC)
+        elif self.is_scalar and not shape:
+            tensor = tensor.reshape(1)
+        fits = len(tensor.shape) == len(self.bounds) and all(tensor.shape)
+        if tensor.dtype != self.dtype or not fits:
+            # No largest size: as XNNPACK, the device makes room for larger tensors than the blob was written for.
+            found = f"{tensor.dtype} {list(shape)}"
+            expected = f"{self.dtype} of rank {len(self.bounds)}, sizes 1 or more"
+            raise InputError(f"device input {self.position}: found {found}, expected {expected}")
+        return tensor.contiguous()
+
+    def returned(self, value: torch.Tensor) -> torch.Tensor:
+        """A fresh tensor of an output."""
+        fresh = value.clone(memory_format=torch.contiguous_format)
+        if self.is_scalar:
+            return fresh.reshape(())
+        return fresh.permute(_TO_NCHW) if self.channels_last else fresh
+
 
 @dataclass(frozen=True)
-class Call:
-    """One kernel call on values by index; `node` and `operands` give the result's shape."""
+class Call(machine.Call):
+    """One kernel call; `node` and the values `operands` give the result's shape."""
 
-    kernel: Kernel
-    arguments: tuple[int, ...]
-    result: int
     node: XNode
     operands: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Program:
-    """A loaded model: the handle that `execute` takes. `last_use` has, per call, the values nobody needs after it."""
+class Program(machine.Program[Call, Port]):
+    """A loaded model: the handle that `execute` takes. `values` are as in the blob."""
 
     values: tuple[XValue, ...]
-    constants: tuple[torch.Tensor | None, ...]
-    calls: tuple[Call, ...]
-    last_use: tuple[tuple[int, ...], ...]
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+
+    def check(self, values: Values) -> None:
+        """Raise InputError unless the inputs' shapes, where they are not the blob's, fit each other and the memory."""
+        if any(tuple(existing(values, port.value).shape) != port.bounds for port in self.inputs):
+            _check_shapes(self, values)
 
 
 class XnnpackRuntime:
@@ -96,7 +114,7 @@ class XnnpackRuntime:
         Raises InputError for another number of inputs, another dtype or rank, for shapes that do not fit together,
         and for more than the device's memory.
         """
-        return run_program(handle, inputs)
+        return handle.run(inputs)
 
 
 def load_model(model: XModel) -> Program:
@@ -111,40 +129,21 @@ def prepared(model: XModel) -> Program:
     found = _work(model.nodes, model.values, [value.shape for value in model.values])
     check_work(found, _stored(model.values), "model")
     calls = _on_steps(model, [_call(model, position, node) for position, node in enumerate(model.nodes)])
-    used = {index for call in calls for index in call.arguments} | set(model.outputs)
-    return Program(
-        values=model.values,
-        constants=tuple(
-            tensor_of(value.data, value.dtype) if value.data is not None and index in used else None
-            for index, value in enumerate(model.values)
-        ),
-        calls=calls,
-        last_use=_last_use(model, calls),
-        inputs=tuple(_port(model, index) for index in model.inputs),
-        outputs=tuple(_port(model, index) for index in model.outputs),
+    inputs, outputs = (
+        tuple(_port(model, position, index) for position, index in enumerate(indices))
+        for indices in (model.inputs, model.outputs)
     )
+    constants = [None if value.data is None else value for value in model.values]
+    return Program(*machine.parts(constants, _tensor_of, calls, inputs, outputs), model.values)
 
 
-def run_program(program: Program, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Run the prepared calls in order. Errors as `XnnpackRuntime.execute`."""
-    if len(inputs) != len(program.inputs):
-        raise InputError(f"device inputs: found {len(inputs)}, expected {len(program.inputs)}")
-    values = list(program.constants)
-    for position, (port, tensor) in enumerate(zip(program.inputs, inputs, strict=True)):
-        values[port.value] = _accepted(port, tensor, position)
-    if any(tuple(_of(values, port.value).shape) != port.bounds for port in program.inputs):
-        _check_shapes(program, values)
-    for call, dead in zip(program.calls, program.last_use, strict=True):
-        values[call.result] = call.kernel(*(values[index] for index in call.arguments))
-        for index in dead:
-            values[index] = None
-    return [_returned(port, _of(values, port.value)) for port in program.outputs]
+def _tensor_of(value: XValue) -> torch.Tensor:
+    assert value.data is not None
+    return tensor_of(value.data, value.dtype)
 
 
 def _check_memory(shapes: Iterable[Shape]) -> None:
-    total = sum(prod(shape) for shape in shapes)
-    if total > MEMORY_LIMIT:
-        raise DeviceError("number of elements of all values", total, f"at most {MEMORY_LIMIT}", "model")
+    at_most("number of elements of all values", sum(map(prod, shapes)), MEMORY_LIMIT, "model")
 
 
 def _stored(values: Iterable[XValue]) -> int:
@@ -161,11 +160,11 @@ def _work(nodes: Iterable[XNode], values: Sequence[XValue], shapes: Sequence[Sha
     )
 
 
-def _check_shapes(program: Program, values: Sequence[torch.Tensor | None]) -> None:
+def _check_shapes(program: Program, values: Values) -> None:
     """Raise InputError unless all shapes follow from those of the inputs, and the device has memory for them."""
     shapes = {index: value.shape for index, value in enumerate(program.values)}
     for port in program.inputs:
-        shapes[port.value] = tuple(_of(values, port.value).shape)
+        shapes[port.value] = tuple(existing(values, port.value).shape)
     try:
         for call in program.calls:
             operands = [shapes[index] for index in call.operands]
@@ -186,9 +185,10 @@ def _call(model: XModel, position: int, node: XNode) -> Call:
         model.values[node.outputs[0]],
         f"node {position} {node.op}",
     )
-    step = prepare(site)
+    step = machine.prepare(RULES, node.op, site)
     operands = tuple(index for index in node.inputs if index != ABSENT)
-    return Call(step.kernel, tuple(node.inputs[p] for p in step.arguments), node.outputs[0], node, operands)
+    arguments = tuple(node.inputs[p] for p in step.arguments)
+    return Call(step.kernel, arguments, node.outputs[0], site.where, node, operands)
 
 
 def _on_steps(model: XModel, calls: Sequence[Call]) -> tuple[Call, ...]:
@@ -208,48 +208,9 @@ def _going_on(call: Call, steps: Set[int]) -> Call:
     return replace(call, kernel=kernel)
 
 
-def _last_use(model: XModel, calls: Sequence[Call]) -> tuple[tuple[int, ...], ...]:
-    last: dict[int, int] = {}
-    for position, call in enumerate(calls):
-        for index in (*call.arguments, call.result):
-            last[index] = position
-    kept = set(model.outputs)
-    return tuple(
-        tuple(index for index, use in last.items() if use == position and index not in kept)
-        for position in range(len(calls))
-    )
-
-
-def _port(model: XModel, index: int) -> Port:
+def _port(model: XModel, position: int, index: int) -> Port:
     value = model.values[index]
     if value.dtype not in NUMBERS:
         raise DeviceError("type of an argument", value.dtype, f"one of {sorted(NUMBERS)}", f"value {index}")
-    return Port(index, NUMBERS[value.dtype], value.shape, index in model.channels_last, index in model.scalars)
-
-
-def _accepted(port: Port, tensor: torch.Tensor, position: int) -> torch.Tensor:
-    shape = tuple(tensor.shape)
-    if port.channels_last and len(shape) == 4:
-        tensor = tensor.permute(_TO_NHWC)
-    elif port.is_scalar and not shape:
-        tensor = tensor.reshape(1)
-    fits = len(tensor.shape) == len(port.bounds) and all(tensor.shape)
-    if tensor.dtype != port.dtype or not fits:
-        # No largest size: as XNNPACK, the device makes room for larger tensors than the blob was written for.
-        found, expected = f"{tensor.dtype} {list(shape)}", f"{port.dtype} of rank {len(port.bounds)}, sizes 1 or more"
-        raise InputError(f"device input {position}: found {found}, expected {expected}")
-    return tensor.contiguous()
-
-
-def _of(values: Sequence[torch.Tensor | None], index: int) -> torch.Tensor:
-    value = values[index]
-    if value is None:
-        raise InputError(f"device value {index}: found none, expected one from a kernel")
-    return value
-
-
-def _returned(port: Port, value: torch.Tensor) -> torch.Tensor:
-    fresh = value.clone(memory_format=torch.contiguous_format)
-    if port.is_scalar:
-        return fresh.reshape(())
-    return fresh.permute(_TO_NCHW) if port.channels_last else fresh
+    channels_last, is_scalar = index in model.channels_last, index in model.scalars
+    return Port(position, index, NUMBERS[value.dtype], value.shape, channels_last, is_scalar)

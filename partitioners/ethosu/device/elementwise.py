@@ -7,8 +7,9 @@ from typing import Final
 
 import torch
 
+from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.ethosu.device import spans
-from npu_assay.partitioners.ethosu.device.site import Kernel, Site, Span, Step
+from npu_assay.partitioners.ethosu.device.site import Site, Span, Step
 from npu_assay.partitioners.ethosu.kernels import elementwise, placed
 from npu_assay.partitioners.ethosu.kernels.numbers import DTYPES, Codes, codes
 from npu_assay.partitioners.ethosu.kernels.products import Product

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.ethosu.device import spans
-from npu_assay.partitioners.ethosu.device.site import Kernel, Site, Step
+from npu_assay.partitioners.ethosu.device.site import Site, Step
 from npu_assay.partitioners.ethosu.kernels import movement, placed
 from npu_assay.partitioners.ethosu.kernels.numbers import DTYPES
 

@@ -8,8 +8,10 @@ from typing import Final
 
 from torch import Tensor
 
+from npu_assay.partitioners.common import machine
+from npu_assay.partitioners.common.machine import Kernel, limits_of_kernels
 from npu_assay.partitioners.ethosu.device import elementwise, images, movement, products
-from npu_assay.partitioners.ethosu.device.site import DeviceError, Kernel, Site, Step
+from npu_assay.partitioners.ethosu.device.site import Site, Step
 from npu_assay.partitioners.ethosu.kernels.elementwise import BINARY, UNARY
 from npu_assay.partitioners.ethosu.kernels.products import integers
 
@@ -53,17 +55,13 @@ def prepare(site: Site, rescaled: Site | None = None) -> Step:
 
     Raises DeviceError for what the device does not have.
     """
-    try:
-        step = RULES[site.code](site)
-        product = step.product
-        if product is None:
-            return step
+    step = machine.prepare(RULES, site.code, site)
+    product = step.product
+    if product is None:
+        return step
+    with limits_of_kernels(site.where):
         whole = integers(products.bits(site), product.offset)
         last = elementwise.rescaled_product(rescaled, product) if rescaled else whole
-    except DeviceError:
-        raise
-    except ValueError as error:  # a kernel's own limits
-        raise DeviceError("kernel parameters", str(error), "a kernel that the device has", site.where) from error
     return replace(step, kernel=_both(step.kernel, last))
 
 

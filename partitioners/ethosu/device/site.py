@@ -6,23 +6,21 @@ together. Here are only the device's own limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final
 
-import numpy as np
 import torch
 
+from npu_assay.partitioners.common import machine
 from npu_assay.partitioners.common.int8.accumulate import Padding
 from npu_assay.partitioners.common.int8.buffers import Buffers, Place
+from npu_assay.partitioners.common.machine import DeviceError, at_most, tensor_of
 from npu_assay.partitioners.ethosu.kernels.numbers import Codes, codes
 from npu_assay.partitioners.ethosu.kernels.products import Product
-from npu_assay.partitioners.ethosu.tosa_model import Array, TTensor
+from npu_assay.partitioners.ethosu.tosa_model import TTensor
 from npu_assay.partitioners.ethosu.tosa_rules.use import Use
-from npu_assay.partitioners.exir.flatbuffer import FormatError
 
-Kernel = Callable[..., torch.Tensor]
 Span = tuple[int, int]
 """The least and the largest number that a tensor can hold."""
 
@@ -30,19 +28,10 @@ ELEMENT_LIMIT: Final = 2**26
 """Elements that one operator may gather: padded images, windows, products."""
 
 
-class DeviceError(FormatError):
-    """A well-formed graph that the device cannot run."""
-
-
 @dataclass(frozen=True)
-class Step:
-    """A prepared operator: `kernel` takes the values of the operands at positions `arguments`.
+class Step(machine.Step):
+    """A prepared operator. `product`: of products, whose kernel does not give INT32 or INT48 yet."""
 
-    product: of products, whose kernel does not give INT32 or INT48 yet.
-    """
-
-    kernel: Kernel
-    arguments: tuple[int, ...] = (0,)
     product: Product | None = None
 
 
@@ -89,16 +78,10 @@ class Site(Use):
 
     def gathers(self, *sizes: int) -> None:
         """Refuse an operator that would not fit the device's memory."""
-        if prod(sizes) > ELEMENT_LIMIT:
-            raise DeviceError("elements to gather", prod(sizes), f"at most {ELEMENT_LIMIT}", self.where)
+        at_most("elements to gather", prod(sizes), ELEMENT_LIMIT, self.where)
 
     def pads(self) -> None:
         """Refuse paddings that make images larger than the device's memory."""
         pad, sides = self.attribute("pad"), self.x.shape[1:-1]
         padded = [n + pad[2 * axis] + pad[2 * axis + 1] for axis, n in enumerate(sides)]
         self.gathers(self.x.shape[0], *padded, max(self.x.shape[-1], self.y.shape[-1]))
-
-
-def tensor_of(data: Array) -> torch.Tensor:
-    """A fresh torch tensor of a constant."""
-    return torch.from_numpy(np.array(data))

@@ -8,8 +8,9 @@ from functools import cache
 from types import ModuleType
 
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
+from npu_assay.partitioners.ethosu.boundary import SENTENCES
 from npu_assay.partitioners.ethosu.faults import compiler, device, partitioner
-from npu_assay.partitioners.ethosu.support.codes import SENTENCES
+from npu_assay.partitioners.ethosu.support.rules import REFUSED, all_rules
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.exir.faults import Fault
 
@@ -207,7 +208,8 @@ def _on(right: Backend, faults: Iterator[Fault]) -> Iterator[Fault]:
 
 def _by_code(right: Backend) -> Iterator[Fault]:
     """For every code partitioners that lack its rules, or give another reason."""
-    for code in SENTENCES:
+    codes = dict.fromkeys(rule.code for rule in all_rules())
+    for code in (*REFUSED, *codes, *SENTENCES, "additional_check"):
         if code not in BETWEEN | (ONLY_U55 if right is ethos_u85 else ONLY_U85):
             cases = (f"*/{code}/",)
             yield Fault(f"without_{code}", "partitioner", "dropped", partitioner.without(right, code), cases)

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from npu_assay.partitioners.common.int8 import accumulate, sums
 from npu_assay.partitioners.common.int8 import products as float_products
+from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.common.rescale import tosa_single_round
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu.device import elementwise as device_elementwise
 from npu_assay.partitioners.ethosu.device import operators
-from npu_assay.partitioners.ethosu.device.site import Kernel, Site, Step
+from npu_assay.partitioners.ethosu.device.site import Site, Step
 from npu_assay.partitioners.ethosu.kernels import images
 from npu_assay.partitioners.ethosu.kernels import rescale as scaling
 from npu_assay.partitioners.ethosu.kernels.numbers import Codes

@@ -13,6 +13,7 @@ from unittest.mock import patch
 import torch
 from torch import fx
 
+from npu_assay.partitioners.common.rules import pool_kernel
 from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, boundary, ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu import partitioner as partitioner_module
 from npu_assay.partitioners.ethosu.support import common, movement, pooling, products, reduction, resizing
@@ -93,8 +94,8 @@ def _width_first(right: Callable[[fx.Node], tuple[int, int]]) -> Callable[[fx.No
 
 
 conv_wrong_axis = limited(ethos_u55, products, "plane", _width_first(products.plane))
-pool_wrong_axis = limited(ethos_u55, pooling, "kernel", _width_first(pooling.kernel))
-stride_of_one_axis = limited(ethos_u55, pooling, "strides", lambda node: (pooling.kernel(node)[0],) * 2)
+pool_wrong_axis = limited(ethos_u55, pooling, "pool_kernel", _width_first(pool_kernel))
+stride_of_one_axis = limited(ethos_u55, pooling, "pool_stride", lambda node: (pool_kernel(node)[0],) * 2)
 depth_of_last_axis = limited(ethos_u55, products, "shape", lambda node: _deep_last(shape(node)))
 marks_ignored = limited(ethos_u55, common, "MARK", "_another_mark")
 u55_as_u85 = replace(ethos_u55, partitioner=lambda **options: EthosUPartitioner(EthosUCompileSpec("ethos-u85-256")))

@@ -9,6 +9,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.machine import Unpredictable as Unpredictable
+
 Kernel = Callable[[Tensor], Tensor]
 Kernel2 = Callable[[Tensor, Tensor], Tensor]
 
@@ -25,13 +27,6 @@ DTYPES: Final = {
 
 _BITS: Final = {"INT8": 8, "INT16": 16, "INT32": 32, "INT48": 48}
 _UNSIGNED: Final = {torch.int8: torch.uint8, torch.int16: torch.uint16}
-
-
-class Unpredictable(ArithmeticError):
-    """Numbers for which TOSA defines no result: what, found, expected."""
-
-    def __init__(self, what: str, found: object, expected: str) -> None:
-        super().__init__(f"{what} is {found}, expected {expected}")
 
 
 @dataclass(frozen=True)

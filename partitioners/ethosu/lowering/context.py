@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import fx
 
+from npu_assay.partitioners.common.lowering import Values
 from npu_assay.partitioners.ethosu.lowering.model import LIMITS, ModelBuilder
 from npu_assay.partitioners.ethosu.lowering.scaling import quantised
 from npu_assay.partitioners.ethosu.lowering.values import DTYPES, FLOAT, PerChannel, Value, mapped
@@ -20,24 +21,19 @@ from npu_assay.partitioners.exir.qdq import QParams, qparams
 CODES = {torch.int8: "INT8", torch.int16: "INT16", torch.int32: "INT32"}
 
 
-class Context:
+class Context(Values[Value]):
     """`constants` maps placeholders of constants to their data; `is_u55`: the device is of the U55 family."""
 
     def __init__(self, constants: Mapping[str, torch.Tensor | None], *, is_u55: bool) -> None:
+        super().__init__()
         self.model = ModelBuilder()
-        self.values: dict[fx.Node, Value] = {}
         self.is_u55 = is_u55
         self._constants = constants
 
-    def value(self, node: Any, user: fx.Node) -> Value:
-        """What an operand of `user` is. Raises CompileError when the delegate does not compute it."""
-        if isinstance(node, fx.Node) and node.op == "placeholder" and node not in self.values:
-            self.values[node] = self._constant(node)
-        if not isinstance(node, fx.Node) or node not in self.values:
-            raise refusal(user, "operand", node, "a tensor that the delegate computes")
-        return self.values[node]
-
-    def _constant(self, node: fx.Node) -> Value:
+    def made(self, node: fx.Node) -> Value | None:
+        """The value of a constant."""
+        if node.op != "placeholder":
+            return None
         data = self._constants.get(node.name)
         require(data is not None, node, "constant", "a tensor without data", "a tensor with data")
         assert data is not None

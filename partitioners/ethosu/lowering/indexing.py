@@ -23,7 +23,7 @@ def _gathered(
     sizes = (batches, operation.model.shape(indices)[1], elements)
     made = operation.emit("GATHER", [flat, indices], sizes, operation.model.dtype(flat))
     quant = quant_of(values, operation)
-    whole = Value(operation.node.name, sizes, values.dtype, quant, {identity(3): made})
+    whole = Value(operation.node.name, sizes, values.dtype, quant, tensors={identity(3): made})
     return viewed(whole, shape)
 
 
@@ -145,7 +145,9 @@ def _scattered(operation: Operation, x: Value, values: Value, given: Sequence[Va
     old = operation.tensor(viewed(x, (1, rows, elements)), identity(3))
     new = _broadcast(operation, values, (*shape, *rest), (1, count, elements))
     made = operation.emit("SCATTER", [old, flat, new], (1, rows, elements), operation.model.dtype(old))
-    whole = Value(operation.node.name, (1, rows, elements), x.dtype, quant_of(x, operation), {identity(3): made})
+    whole = Value(
+        operation.node.name, (1, rows, elements), x.dtype, quant_of(x, operation), tensors={identity(3): made}
+    )
     return viewed(whole, operation.shape)
 
 

@@ -236,7 +236,7 @@ def unfold(operation: Operation) -> Value:
     quant, shape = quant_of(x, operation), list(x.shape)
     shape[axis : axis + 1] = [count, size]
     flat = tuple(operation.model.shape(joined))
-    value = Value(operation.node.name, flat, x.dtype, quant, {identity(x.rank): joined})
+    value = Value(operation.node.name, flat, x.dtype, quant, tensors={identity(x.rank): joined})
     order = [each for each in range(x.rank + 1) if each != axis + 1] + [axis + 1]
     return permuted(viewed(value, shape), tuple(order), operation.node.name)
 

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import fx
 
+from npu_assay.partitioners.common.lowering import static_shape
 from npu_assay.partitioners.ethosu.lowering.context import CODES, Context
 from npu_assay.partitioners.ethosu.lowering.model import ModelBuilder
 from npu_assay.partitioners.ethosu.lowering.scaling import code_of
-from npu_assay.partitioners.ethosu.lowering.values import DTYPES, PerChannel, Value, tensor_of, viewed
+from npu_assay.partitioners.ethosu.lowering.values import DTYPES, PerChannel, Value, viewed
 from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES
 from npu_assay.partitioners.exir.compiling import axis_of, bind, refusal, require
 from npu_assay.partitioners.exir.layout import Layout, identity
@@ -44,12 +45,7 @@ class Operation:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the (first) result. Raises CompileError for open ones."""
-        found = value_of(self.node)
-        if found is None:
-            raise refusal(self.node, "result", type(self.node.meta.get("val")).__name__, "a tensor")
-        shape = tuple(found.shape)
-        self.require(all(isinstance(size, int) for size in shape), "sizes", shape, "numbers")
-        return shape
+        return static_shape(self.node)
 
     @property
     def dtype(self) -> str:
@@ -98,7 +94,7 @@ class Operation:
 
     def tensor(self, value: Value, layout: Layout | None = None) -> str:
         """The value's device tensor in a layout (None: where it costs nothing)."""
-        return tensor_of(self.model, value, layout)
+        return value.tensor(self.model, layout)
 
     def together(self, values: Sequence[Value], rank: int | None = None) -> tuple[Layout, list[str]]:
         """Tensors of the result's rank in one layout: that of the operand with most elements."""
@@ -152,12 +148,12 @@ class Operation:
     def result(self, tensor: str, layout: Layout | None = None, *, quant: QParams | None = None) -> Value:
         """The operation's result, held in `layout` (None: torch's order); `quant` unless it is plain."""
         layout = identity(len(self.shape)) if layout is None else layout
-        return Value(self.node.name, self.shape, self.model.dtype(tensor), quant, {layout: tensor})
+        return Value(self.node.name, self.shape, self.model.dtype(tensor), quant, tensors={layout: tensor})
 
     def held(self, shape: Sequence[int], tensor: str, layout: Layout | None, quant: QParams | None) -> Value:
         """A value of torch shape `shape`, seen in the result's shape."""
         layout = identity(len(shape)) if layout is None else layout
-        whole = Value(self.node.name, tuple(shape), self.model.dtype(tensor), quant, {layout: tensor})
+        whole = Value(self.node.name, tuple(shape), self.model.dtype(tensor), quant, tensors={layout: tensor})
         return viewed(whole, self.shape)
 
 

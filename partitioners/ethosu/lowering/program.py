@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import fx
 from torch.export import ExportedProgram
 
+from npu_assay.partitioners.common.lowering import function_calls, lowering_of, returned_nodes, separate
 from npu_assay.partitioners.ethosu.lowering.context import Context
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
 from npu_assay.partitioners.ethosu.lowering.registry import LOWERINGS
-from npu_assay.partitioners.ethosu.lowering.values import DTYPES, FLOAT, Value, tensor_of
+from npu_assay.partitioners.ethosu.lowering.values import DTYPES, FLOAT, Value
 from npu_assay.partitioners.ethosu.tosa_model import TModel
-from npu_assay.partitioners.exir.compiling import bind, refusal, require
+from npu_assay.partitioners.exir.compiling import bind, require
 from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.layout import identity
 from npu_assay.partitioners.exir.nodes import value as value_of
@@ -30,14 +32,11 @@ def lower(program: ExportedProgram, *, is_u55: bool) -> TModel:
     inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name not in constants]
     for node in inputs:
         ctx.values[node] = _input(ctx, node)
-    for node in program.graph.nodes:
-        if node.op == "call_function":
-            if node not in ctx.values:
-                _visit(ctx, node)
-        elif node.op not in ("placeholder", "output"):
-            raise refusal(node, "node", node.op, "a function call")
-    names = [tensor_of(ctx.model, ctx.values[node]) for node in inputs]
-    return ctx.model.model(names, _outputs(ctx, program.graph.output_node(), set(names)))
+    for node in function_calls(program.graph):
+        if node not in ctx.values:
+            _visit(ctx, node)
+    names = [ctx.values[node].tensor(ctx.model) for node in inputs]
+    return ctx.model.model(names, _outputs(ctx, program.graph.output_node(), names))
 
 
 def _input(ctx: Context, node: fx.Node) -> Value:
@@ -50,7 +49,7 @@ def _input(ctx: Context, node: fx.Node) -> Value:
     shape = tuple(found.shape)
     require(all(isinstance(size, int) for size in shape), node, "sizes of an input", shape, "numbers")
     tensor = ctx.model.tensor(node.name, shape, DTYPES[found.dtype])
-    return Value(node.name, shape, DTYPES[found.dtype], None, {identity(len(shape)): tensor})
+    return Value(node.name, shape, DTYPES[found.dtype], None, tensors={identity(len(shape)): tensor})
 
 
 def _visit(ctx: Context, node: fx.Node) -> None:
@@ -60,16 +59,15 @@ def _visit(ctx: Context, node: fx.Node) -> None:
         ctx.values[node] = ctx.numbers(node, name)
     elif name == QUANTIZE_PER_TENSOR:
         ctx.values[node] = ctx.codes(node)
-    elif name in LOWERINGS:
+    else:
+        lower = lowering_of(LOWERINGS, node)
         activation = _fused_activation(node) if name in FUSING else None
         quant = output_qparams(node if activation is None else activation)
         limits = None if activation is None else _limits(activation)
-        result = LOWERINGS[name](Operation(ctx, node, quant, limits))
+        result = lower(Operation(ctx, node, quant, limits))
         ctx.values[node] = result
         if activation is not None:
             ctx.values[activation] = result
-    else:
-        raise refusal(node, "operator", name, "one that the compiler knows")
 
 
 def _fused_activation(node: fx.Node) -> fx.Node | None:
@@ -86,18 +84,19 @@ def _limits(activation: fx.Node) -> tuple[float, float]:
     return (float(arguments["min_val"]), float(arguments["max_val"]))
 
 
-def _outputs(ctx: Context, output: fx.Node, taken: set[str]) -> list[str]:
-    """A tensor of its own for every output: inputs, constants and outputs given before are copied."""
-    returned = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
-    require(bool(returned), output, "outputs", "none", "one or more")
-    outputs = []
-    for node in returned:
-        value = ctx.value(node, output)
+def _outputs(ctx: Context, output: fx.Node, inputs: list[str]) -> list[str]:
+    """The tensors of the outputs: codes or integers."""
+
+    def tensor_of(node: fx.Node) -> str:
+        value, kind = ctx.value(node, output), value_of(node)
         require(value.quant is None and value.dtype != FLOAT, output, "output", node, "codes or integers")
-        require(str(value_of(node).dtype) != "torch.int64", output, "type of an output", "int64", "int32")  # type: ignore[union-attr]
-        tensor = tensor_of(ctx.model, value, identity(value.rank))
-        if tensor in taken or ctx.model.tensors[tensor].data is not None:
-            tensor = ctx.model.copied(tensor, f"{value.name}_copy")
-        taken.add(tensor)
-        outputs.append(tensor)
-    return outputs
+        require(kind is None or kind.dtype != torch.int64, output, "type of an output", "int64", "int32")
+        return value.tensor(ctx.model, identity(value.rank))
+
+    return separate(
+        returned_nodes(output),
+        inputs,
+        tensor_of,
+        lambda tensor: ctx.model.tensors[tensor].data is not None,
+        lambda tensor, node: ctx.model.copied(tensor, f"{ctx.values[node].name}_copy"),
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.nodes import argument, operand, rank, size_text, value
 from npu_assay.partitioners.exir.ops import (
     DEQUANTIZE,
@@ -18,6 +18,7 @@ from npu_assay.partitioners.exir.ops import (
     target_name,
 )
 from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.exir.rules import rule
 
 ANY_QUANTIZE = QUANTIZE | {"quantized_decomposed.quantize_per_tensor.tensor"}
 ANY_DEQUANTIZE = DEQUANTIZE | {"quantized_decomposed.dequantize_per_tensor.tensor"}
@@ -158,31 +159,35 @@ def is_open(size: object) -> bool:
 # ------------------------------------------------------------------------------------ every node
 
 
-@limit("max_rank", MAX_RANK)
+@rule("max_rank", MAX_RANK)
 def max_rank(node: fx.Node, context: Context) -> str | None:
-    """TOSA's level 8K."""
+    """inputs and outputs must have rank {value} or less"""
+    # TOSA's level 8K.
     found = ((member, tensor.dim()) for member, tensor in tensors(node))
     return next((f"{member.name} has rank {count}" for member, count in found if count > MAX_RANK), None)
 
 
-@limit("dtype")
+@rule("dtype")
 def dtype(node: fx.Node, context: Context) -> str | None:
-    """Real numbers stand between dequantize and quantize nodes only, where float16 and float32 mean the same."""
+    """real numbers must be float32 or float16, nothing complex, and the result of the input's type"""
+    # Real numbers stand between dequantize and quantize nodes only, where float16 and float32 mean the same.
     found = ((member, tensor.dtype) for member, tensor in tensors(node))
     return next((f"{member.name} is {type_text(kind)}" for member, kind in found if kind in REFUSED_DTYPES), None)
 
 
-@limit("no_bool")
+@rule("no_bool")
 def no_bool(node: fx.Node, context: Context) -> str | None:
-    """Ethos-U55 and Ethos-U65 have no boolean tensors; REDUCE_MAX and REDUCE_MIN take none."""
+    """no tensor may be boolean"""
+    # Ethos-U55 and Ethos-U65 have no boolean tensors; REDUCE_MAX and REDUCE_MIN take none.
     if not context.is_u55 and not is_named(node, *EXTREMES):
         return None
     return next((f"{member.name} is bool" for member, tensor in tensors(node) if tensor.dtype == torch.bool), None)
 
 
-@limit("static_shape")
+@rule("static_shape")
 def static_shape(node: fx.Node, context: Context) -> str | None:
-    """Vela compiles fixed sizes."""
+    """every dimension must be known ahead of time"""
+    # Vela compiles fixed sizes.
     if is_qdq(node):
         return None
     for source in node.all_input_nodes:
@@ -194,24 +199,27 @@ def static_shape(node: fx.Node, context: Context) -> str | None:
     return None
 
 
-@limit("not_empty")
+@rule("not_empty")
 def not_empty(node: fx.Node, context: Context) -> str | None:
-    """TOSA has no tensor without elements."""
+    """no tensor may be empty"""
+    # TOSA has no tensor without elements.
     if is_qdq(node):
         return None
     found = ((member, tuple(tensor.shape)) for member, tensor in tensors(node))
     return next((f"{member.name} has shape {size_text(sizes)}" for member, sizes in found if 0 in sizes), None)
 
 
-@limit("min_rank", 1)
+@rule("min_rank")
 def along_dims(node: fx.Node, context: Context) -> str | None:
-    """TOSA goes along an axis, where torch takes a scalar for a list of one."""
+    """the input must have rank 1 or more"""
+    # TOSA goes along an axis, where torch takes a scalar for a list of one.
     return "a scalar" if is_named(node, *ALONG_DIMS) and rank(operand(node)) == 0 else None
 
 
-@limit("spatial_rank", 2)
+@rule("spatial_rank")
 def matrix_of_weights(node: fx.Node, context: Context) -> str | None:
-    """torch takes a list of weights for a single output."""
+    """the weight must have rank 2"""
+    # torch takes a list of weights for a single output.
     found = rank(operand(node, 1))
     return f"rank {found}" if is_named(node, LINEAR) and found != 2 else None
 
@@ -229,9 +237,10 @@ def is_argmax_for_int32(node: fx.Node) -> bool:
     return is_named(node, ARGMAX) and bool(node.users) and all(map(turns_into_int32, node.users))
 
 
-@limit("no_int64")
+@rule("no_int64")
 def no_int64(node: fx.Node, context: Context) -> str | None:
-    """Vela has 32 bits; argmax gives 32-bit indices where everybody wants them so."""
+    """64-bit integers must be constants within 32 bits that every user turns into something else"""
+    # Vela has 32 bits; argmax gives 32-bit indices where everybody wants them so.
     return int64_result(node) or next(
         (
             f"{source.name} is int64"
@@ -281,9 +290,10 @@ def _may_be_int64(source: fx.Node, node: fx.Node, context: Context) -> bool:
 # ------------------------------------------------------------------------------------ quantisation
 
 
-@limit("quantized")
+@rule("quantized")
 def quantized(node: fx.Node, context: Context) -> str | None:
-    """The quantizer's mark survives export; operators without operands count when all users quantise them."""
+    """the operator must be marked as quantised by the quantizer, or have integers in and out"""
+    # The quantizer's mark survives export; operators without operands count when all users quantise them.
     if is_qdq(node) or _computes_integers(node) or _is_quantised_constant(node):
         return None
     mark = node.meta.get("custom", {}).get(MARK)
@@ -323,9 +333,10 @@ def is_fused(node: fx.Node) -> bool:
     return int(code) == params.qmax
 
 
-@limit("quantized_inputs")
+@rule("quantized_inputs")
 def quantized_inputs(node: fx.Node, context: Context) -> str | None:
-    """Of an activation that becomes part of a product, the product counts; of a selected result, its operator."""
+    """every input must come from a dequantize node or hold integers"""
+    # Of an activation that becomes part of a product, the product counts; of a selected result, its operator.
     source = operand(node)
     if is_named(node, GETITEM):
         return None
@@ -337,9 +348,10 @@ def quantized_inputs(node: fx.Node, context: Context) -> str | None:
     return None
 
 
-@limit("quantized_outputs")
+@rule("quantized_outputs")
 def quantized_outputs(node: fx.Node, context: Context) -> str | None:
-    """Of a product that takes an activation in, the activation's result counts."""
+    """every use of the result must quantise it, or the result must hold integers"""
+    # Of a product that takes an activation in, the activation's result counts.
     if is_integer(dtype_of(node)) or (is_fusing(node) and is_fused(next(iter(node.users)))):
         return None
     others = (user for user in readers(node) if not is_quantize(user) and not passes_codes(node, user))
@@ -380,9 +392,10 @@ EVERY_NODE: tuple[Rule, ...] = (
 # ------------------------------------------------------------------------------------ types of codes
 
 
-@limit("integer_operands")
+@rule("integer_operands")
 def integer_operands(node: fx.Node, context: Context) -> str | None:
-    """There is no truth of quantised numbers."""
+    """the operands must be integers or booleans"""
+    # There is no truth of quantised numbers.
     real = (source for source in node.all_input_nodes if not is_integer(dtype_of(source)))
     return next((f"{source.name} is {type_text(dtype_of(source))}" for source in real), None)
 
@@ -402,8 +415,9 @@ def code_dtype(*allowed: torch.dtype) -> Rule:
     """On Ethos-U55 and Ethos-U65, the values must be of one of these types; unknown ones count as allowed."""
     names = " or ".join(map(type_text, allowed))
 
-    @limit("code_dtype", names)
+    @rule("code_dtype", names)
     def check(node: fx.Node, context: Context) -> str | None:
+        """the values must be {value}"""
         found = code_type(node) if context.is_u55 else None
         return None if found is None or found in allowed else f"{node.name} is {type_text(found)}"
 

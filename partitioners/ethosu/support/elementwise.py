@@ -7,6 +7,7 @@ import math
 import torch
 from torch import fx
 
+from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.ethosu.support.common import (
     COMPUTED_AHEAD,
     CONVERT,
@@ -19,11 +20,12 @@ from npu_assay.partitioners.ethosu.support.common import (
 )
 from npu_assay.partitioners.ethosu.support.products import on_u55
 from npu_assay.partitioners.ethosu.support.quantisation import mixed_dtype, neighbours
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.ethosu.support.slopes import STEEP, table_slope
 from npu_assay.partitioners.exir.nodes import argument, operand, shape, size_text
 from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR
 from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.exir.rules import rule
 
 TABULATED = tuple(
     f"aten.{name}"
@@ -54,55 +56,54 @@ SHIFTS = (
 CONVERTIBLE = (torch.bool, torch.int8, torch.int16, torch.int32)
 
 
-@limit("alpha", 1)
-def alpha_is_one(node: fx.Node, context: Context) -> str | None:
-    """The quantizer makes a product of every other alpha."""
-    found = node.kwargs.get("alpha", 1)
-    return None if found == 1 else f"alpha = {found}"
-
-
-@limit("number_operand")
+@rule("number_operand")
 def number_operand(node: fx.Node, context: Context) -> str | None:
-    """A function of one number then, looked up."""
+    """the second operand must be a constant of one element"""
+    # A function of one number then, looked up.
     second, sizes = operand(node, 1), shape(operand(node, 1))
     if second is None or (context.is_constant(second) and math.prod(sizes) == 1):
         return None
     return f"{second.name} of shape {size_text(sizes)}"
 
 
-@limit("whole_number")
+@rule("whole_number")
 def whole_number(node: fx.Node, context: Context) -> str | None:
-    """No integer equals another number."""
+    """the number that integers are compared with must be whole"""
+    # No integer equals another number.
     number = argument(node, 1, "other")
     plain = dtype_of(node.all_input_nodes[0]) not in (torch.float32, torch.float16)
     return f"{number}" if plain and float(number) != int(number) else None
 
 
-@limit("code_dtype", "booleans or integers of up to 32 bits with a sign, or quantised so")
+@rule("code_dtype")
 def signed_operands(node: fx.Node, context: Context) -> str | None:
-    """Of comparisons and logic, whose results do not show what they were made of."""
+    """the values must be booleans or integers of up to 32 bits with a sign, or quantised so"""
+    # Of comparisons and logic, whose results do not show what they were made of.
     found = next((source for source in node.all_input_nodes if dtype_of(source) == torch.uint8), None)
     return None if found is None else f"{found.name} is uint8"
 
 
-@limit("mixed_dtype")
+@rule("mixed_dtype")
 def no_plain_operand(node: fx.Node, context: Context) -> str | None:
-    """An integer that stands for itself has no scale, which whatever else is quantised has."""
+    """quantised operands and results must have the same integer type"""
+    # An integer that stands for itself has no scale, which whatever else is quantised has.
     others = (s for s in node.all_input_nodes if not is_dequantize(s) and not context.is_constant(s))
     plain = next((source for source in others if is_integer(dtype_of(source))), None)
     return f"{plain.name} is not quantised" if plain is not None and any(neighbours(node)) else None
 
 
-@limit("mixed_dtype")
+@rule("mixed_dtype")
 def looked_up(node: fx.Node, context: Context) -> str | None:
-    """A TABLE is indexed by codes; integers that stand for themselves have none."""
+    """quantised operands and results must have the same integer type"""
+    # A TABLE is indexed by codes; integers that stand for themselves have none.
     source = operand(node)
     return f"{source.name} is not quantised" if source is not None and is_integer(dtype_of(source)) else None
 
 
-@limit("conversion")
+@rule("conversion")
 def conversion(node: fx.Node, context: Context) -> str | None:
-    """A real number becomes an integer where it is quantised with scale 1 and zero point 0."""
+    """the types must be booleans and integers of up to 32 bits, or the result quantised 1 to 1"""
+    # A real number becomes an integer where it is quantised with scale 1 and zero point 0.
     before, after = dtype_of(node.all_input_nodes[0]), dtype_of(node)
     if before in (*CONVERTIBLE, torch.int64) and after in CONVERTIBLE:
         return None
@@ -118,24 +119,26 @@ def _quantises_one_to_one(node: fx.Node) -> bool:
 
 
 @on_u55
-@limit("code_dtype", "int8 or int16, or stay as they are")
+@rule("code_dtype")
 def narrowing(node: fx.Node, context: Context) -> str | None:
-    """CAST from int32, and to and from booleans, is missing."""
+    """the values must be int8 or int16, or stay as they are"""
+    # CAST from int32, and to and from booleans, is missing.
     before, after = dtype_of(node.all_input_nodes[0]), dtype_of(node)
     if before == after or (before not in (torch.bool, torch.int32) and after != torch.bool):
         return None
     return f"{type_text(before)} to {type_text(after)}"
 
 
-@limit("bounds")
+@rule("bounds")
 def some_bound(node: fx.Node, context: Context) -> str | None:
-    """A clamp without bounds is none."""
+    """there must be a bound"""
+    # A clamp without bounds is none.
     return None if any(argument(node, i, name) is not None for i, name in ((1, "min"), (2, "max"))) else "no bounds"
 
 
 _TABLE: tuple[Rule, ...] = (mixed_dtype, no_plain_operand)
 _TABLE_OF_TWO: tuple[Rule, ...] = (number_operand, *_TABLE)
-_SUM: tuple[Rule, ...] = (alpha_is_one, *_TABLE)
+_SUM: tuple[Rule, ...] = (argument_is("alpha", 1, 1), *_TABLE)
 RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys((*TABULATED, *ALSO_TABULATED), (mixed_dtype, looked_up)),
     **{op: (mixed_dtype, looked_up, table_slope) for op in TABULATED if op in STEEP},

@@ -9,9 +9,10 @@ from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, code_dtype, dtype_of, type_text
 from npu_assay.partitioners.ethosu.support.products import on_u55
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import GETITEM
+from npu_assay.partitioners.exir.rules import rule
 
 MAX_WINDOWS = 16
 ANY_INTEGER = (torch.int8, torch.int16, torch.int32)
@@ -20,40 +21,42 @@ ANY_INTEGER = (torch.int8, torch.int16, torch.int32)
 # ------------------------------------------------------------------------------------ slices and windows
 
 
-@limit("range_arguments")
+@rule("range_arguments")
 def range_arguments(node: fx.Node, context: Context) -> str | None:
-    """In the arguments' places."""
+    """start and end must be given"""
     return None if len(node.args) in (4, 5) else f"{len(node.args)} arguments"
 
 
-@limit("step", "1 or more")
+@rule("step")
 def positive_step(node: fx.Node, context: Context) -> str | None:
-    """Strided slices are reshaped to whole steps."""
+    """the step must be 1 or more"""
+    # Strided slices are reshaped to whole steps.
     found = argument(node, 4, "step", 1)
     return None if found > 0 else f"step {found}"
 
 
-@limit("window_within")
+@rule("window_within")
 def window_within(node: fx.Node, context: Context) -> str | None:
-    """Of windows along a dimension."""
+    """size and step must be positive and the size within the dimension"""
     size, step, sizes = argument(node, 2, "size"), argument(node, 3, "step"), shape(operand(node))
     length = sizes[non_negative(argument(node, 1, "dimension"), len(sizes))] if sizes else 0
     return None if size > 0 and step > 0 and length >= size else f"size {size}, step {step} of {length}"
 
 
 @on_u55
-@limit("windows", MAX_WINDOWS)
+@rule("windows", MAX_WINDOWS)
 def few_windows(node: fx.Node, context: Context) -> str | None:
-    """One slice for each."""
+    """there must be at most {value} windows"""
     size, step, sizes = argument(node, 2, "size"), argument(node, 3, "step"), shape(operand(node))
     length = sizes[non_negative(argument(node, 1, "dimension"), len(sizes))] if sizes else 0
     count = (length - size) // step + 1 if step > 0 else 0
     return None if count <= MAX_WINDOWS else f"{count} windows"
 
 
-@limit("contiguous")
+@rule("contiguous")
 def contiguous(node: fx.Node, context: Context) -> str | None:
-    """The operator is a reshape then."""
+    """size and stride must describe a contiguous tensor without offset"""
+    # The operator is a reshape then.
     sizes, steps = argument(node, 1, "size"), argument(node, 2, "stride")
     offset = argument(node, 3, "storage_offset") or 0
     found = f"size {list(sizes)}, stride {list(steps)}, offset {offset}"
@@ -68,31 +71,34 @@ def contiguous(node: fx.Node, context: Context) -> str | None:
     return None
 
 
-@limit("contiguous")
+@rule("contiguous")
 def within_storage(node: fx.Node, context: Context) -> str | None:
-    """Nothing outside the input may be read."""
+    """size and stride must describe a contiguous tensor without offset"""
+    # Nothing outside the input may be read.
     before, after = math.prod(shape(operand(node))), math.prod(shape(node))
     return None if before == after else f"{after} of {before} elements"
 
 
-@limit("no_conversion")
+@rule("no_conversion")
 def no_conversion(node: fx.Node, context: Context) -> str | None:
-    """Of copies."""
+    """input and output must have the same type"""
     before, after = dtype_of(node.all_input_nodes[0]), dtype_of(node)
     return None if before == after else f"{type_text(before)} to {type_text(after)}"
 
 
 @on_u55
-@limit("dims", "one of [1], [2], of rank 4")
+@rule("dims")
 def reversed_dim(node: fx.Node, context: Context) -> str | None:
-    """REVERSE of width or height, as the device has them."""
+    """the dimensions must be one of [1], [2], of rank 4"""
+    # REVERSE of width or height, as the device has them.
     dims, count = list(argument(node, 1, "dims", [])), rank(operand(node))
     return None if count == 4 and len(dims) == 1 and dims[0] % count in (1, 2) else f"{dims} of rank {count}"
 
 
-@limit("borders")
+@rule("borders")
 def bordered(node: fx.Node, context: Context) -> str | None:
-    """Borders are made of slices of the tensor."""
+    """borders that repeat the tensor must not be larger than the tensor"""
+    # Borders are made of slices of the tensor.
     mode, amounts = argument(node, 2, "mode", "constant"), list(argument(node, 1, "pad", []))
     sizes = shape(operand(node))
     if mode == "constant":
@@ -109,9 +115,10 @@ def bordered(node: fx.Node, context: Context) -> str | None:
 
 
 @on_u55
-@limit("transposition")
+@rule("transposition")
 def transposition(node: fx.Node, context: Context) -> str | None:
-    """What Vela says of TRANSPOSE."""
+    """this transposition is not one that the NPU can do"""
+    # What Vela says of TRANSPOSE.
     before = shape(operand(node))
     order = [non_negative(dim, len(before)) for dim in argument(node, 1, "dims", [])]
     return None if order == sorted(order) or _fits(before, order) else f"{size_text(before)} by {order}"

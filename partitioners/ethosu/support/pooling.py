@@ -5,31 +5,18 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+from npu_assay.partitioners.common.rules import pool_kernel, pool_padding, pool_stride, rank_is
 from npu_assay.partitioners.ethosu.support import products
 from npu_assay.partitioners.ethosu.support.common import MAX_POOL_WITH_INDICES, MAX_SIZE, dtype_of, type_text
 from npu_assay.partitioners.ethosu.support.products import image_size, on_u55
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
-from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank, shape, size_text
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule
+from npu_assay.partitioners.exir.nodes import argument, operand, pair, shape, size_text
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.exir.rules import rule
 
 MAX_KERNEL_HEIGHT = 256
 MAX_PADDED_KERNEL = 8
 MAX_STRIDE = 3
-
-
-def kernel(node: fx.Node) -> tuple[int, int]:
-    """Height and width of the window."""
-    return pair(argument(node, 1, "kernel_size")) or (1, 1)
-
-
-def strides(node: fx.Node) -> tuple[int, int]:
-    """Vertical and horizontal stride; the window when left out."""
-    return pair(argument(node, 2, "stride")) or kernel(node)
-
-
-def padding(node: fx.Node) -> tuple[int, int]:
-    """Rows and columns added on either side."""
-    return pair(argument(node, 3, "padding")) or (0, 0)
 
 
 def dilation(node: fx.Node) -> tuple[int, int]:
@@ -39,30 +26,25 @@ def dilation(node: fx.Node) -> tuple[int, int]:
 
 def window_text(node: fx.Node) -> str:
     """The window as messages print it."""
-    return f"kernel {size_text(kernel(node))}, stride {size_text(strides(node))}"
+    return f"kernel {size_text(pool_kernel(node))}, stride {size_text(pool_stride(node))}"
 
 
-@limit("rank", "3 or 4")
-def image(node: fx.Node, context: Context) -> str | None:
-    """One image with channels, or several."""
-    found = rank(operand(node))
-    return None if found in (3, 4) else f"rank {found}"
-
-
-@limit("dilation_stride")
+@rule("dilation_stride")
 def dilation_stride(node: fx.Node, context: Context) -> str | None:
-    """Dilated max pools are taken apart into pools of every so many-th pixel."""
+    """where the dilation is not 1, the stride must be 1 or the output a single pixel"""
+    # Dilated max pools are taken apart into pools of every so many-th pixel.
     if shape(node)[-2:] == (1, 1):
         return None
-    for step, spread in zip(strides(node), dilation(node), strict=True):
+    for step, spread in zip(pool_stride(node), dilation(node), strict=True):
         if spread > 1 and step != 1:
-            return f"dilation {dilation(node)}, stride {strides(node)}"
+            return f"dilation {dilation(node)}, stride {pool_stride(node)}"
     return None
 
 
-@limit("indices_unused")
+@rule("indices_unused")
 def indices_unused(node: fx.Node, context: Context) -> str | None:
-    """MAX_POOL2D has no indices."""
+    """the index output must have no consumer"""
+    # MAX_POOL2D has no indices.
     for user in node.users:
         if target_name(user.target) == GETITEM and user.args[1] != 0:
             return f"{user.name} selects the indices"
@@ -70,39 +52,41 @@ def indices_unused(node: fx.Node, context: Context) -> str | None:
 
 
 @on_u55
-@limit("kernel_height", MAX_KERNEL_HEIGHT)
+@rule("kernel_height", MAX_KERNEL_HEIGHT)
 def kernel_height(node: fx.Node, context: Context) -> str | None:
-    """1.5.1 looks at the width."""
-    return None if 1 <= kernel(node)[0] <= MAX_KERNEL_HEIGHT else window_text(node)
+    """the kernel height must be at most {value}"""
+    # 1.5.1 looks at the width.
+    return None if 1 <= pool_kernel(node)[0] <= MAX_KERNEL_HEIGHT else window_text(node)
 
 
 @on_u55
-@limit("kernel_area", MAX_SIZE)
+@rule("kernel_area", MAX_SIZE)
 def kernel_area(node: fx.Node, context: Context) -> str | None:
-    """Of one channel."""
-    return None if 1 <= kernel(node)[0] * kernel(node)[1] <= MAX_SIZE else window_text(node)
+    """kernel height * width must be at most {value}"""
+    return None if 1 <= pool_kernel(node)[0] * pool_kernel(node)[1] <= MAX_SIZE else window_text(node)
 
 
 @on_u55
-@limit("stride", "1 to 3")
+@rule("stride")
 def stride(node: fx.Node, context: Context) -> str | None:
-    """Vertically and horizontally."""
-    return None if all(1 <= step <= MAX_STRIDE for step in strides(node)) else window_text(node)
+    """the stride must be 1 to 3"""
+    return None if all(1 <= step <= MAX_STRIDE for step in pool_stride(node)) else window_text(node)
 
 
 @on_u55
-@limit("stride_or_window")
+@rule("stride_or_window")
 def stride_or_window(node: fx.Node, context: Context) -> str | None:
-    """Windows side by side are reduced one dimension after the other."""
-    fine = all(1 <= step <= MAX_STRIDE for step in strides(node)) or _is_side_by_side(node)
+    """the stride must be 1 to 3 or, without padding, dilation and ceil_mode, the window"""
+    # Windows side by side are reduced one dimension after the other.
+    fine = all(1 <= step <= MAX_STRIDE for step in pool_stride(node)) or _is_side_by_side(node)
     return None if fine else window_text(node)
 
 
 def _is_side_by_side(node: fx.Node) -> bool:
     """Whether the windows tile the image, and what they are reshaped to is within the device's limits."""
     sizes = shape(operand(node))[-3:]
-    (height, width), ceil_mode = kernel(node), bool(argument(node, 5, "ceil_mode", False))
-    if strides(node) != (height, width) or padding(node) != (0, 0) or dilation(node) != (1, 1) or ceil_mode:
+    (height, width), ceil_mode = pool_kernel(node), bool(argument(node, 5, "ceil_mode", False))
+    if pool_stride(node) != (height, width) or pool_padding(node) != (0, 0) or dilation(node) != (1, 1) or ceil_mode:
         return False
     if len(sizes) != 3 or sizes[1] < height or sizes[2] < width or max(height, width) > MAX_KERNEL_HEIGHT:
         return False
@@ -111,27 +95,29 @@ def _is_side_by_side(node: fx.Node) -> bool:
 
 
 @on_u55
-@limit("batch", 1)
+@rule("batch")
 def single_image(node: fx.Node, context: Context) -> str | None:
-    """Of average pools."""
+    """the batch size must be 1"""
     sizes = shape(operand(node))
     return f"batch size {sizes[0]}" if len(sizes) == 4 and sizes[0] != 1 else None
 
 
 @on_u55
-@limit("padded_kernel", MAX_PADDED_KERNEL)
+@rule("padded_kernel", MAX_PADDED_KERNEL)
 def padded_kernel(node: fx.Node, context: Context) -> str | None:
-    """Of average pools that leave the padding out of the average; otherwise it is added before."""
-    if all(1 <= size <= MAX_PADDED_KERNEL for size in kernel(node)) or not any(tosa_padding(node)):
+    """with padding, the kernel must be at most {value} in height and width"""
+    # Of average pools that leave the padding out of the average; otherwise it is added before.
+    if all(1 <= size <= MAX_PADDED_KERNEL for size in pool_kernel(node)) or not any(tosa_padding(node)):
         return None
     return f"{window_text(node)}, padding {tosa_padding(node)}"
 
 
 @on_u55
-@limit("divided_window", f"({products.MAX_KERNEL_HEIGHT}, {products.MAX_KERNEL_AREA})")
+@rule("divided_window", f"({products.MAX_KERNEL_HEIGHT}, {products.MAX_KERNEL_AREA})")
 def divided_window(node: fx.Node, context: Context) -> str | None:
-    """Of average pools: with a divisor of its own, a pool is a convolution with weights of 1."""
-    (height, width), divisor = kernel(node), argument(node, 6, "divisor_override")
+    """with divisor_override, height and height * width of the window must be at most {value}"""
+    # Of average pools: with a divisor of its own, a pool is a convolution with weights of 1.
+    (height, width), divisor = pool_kernel(node), argument(node, 6, "divisor_override")
     fits = height <= products.MAX_KERNEL_HEIGHT and height * width <= products.MAX_KERNEL_AREA
     return None if divisor is None or fits else f"{window_text(node)}, divisor {divisor}"
 
@@ -142,7 +128,9 @@ def tosa_padding(node: fx.Node) -> tuple[int, ...]:
         return (0, 0, 0, 0)
     before, after = shape(operand(node))[-2:], shape(node)[-2:]
     found: list[int] = []
-    for size, out, window, step, pad in zip(before, after, kernel(node), strides(node), padding(node), strict=True):
+    for size, out, window, step, pad in zip(
+        before, after, pool_kernel(node), pool_stride(node), pool_padding(node), strict=True
+    ):
         found += [pad, (out - 1) * step - size + window - pad]
     return tuple(found)
 
@@ -157,30 +145,31 @@ def largest_window(node: fx.Node) -> tuple[int, int]:
 
 
 @on_u55
-@limit("kernel_height", MAX_KERNEL_HEIGHT)
+@rule("kernel_height", MAX_KERNEL_HEIGHT)
 def adaptive_height(node: fx.Node, context: Context) -> str | None:
-    """Of adaptive pools."""
+    """the kernel height must be at most {value}"""
     height, width = largest_window(node)
     return None if height <= MAX_KERNEL_HEIGHT else f"window {height}x{width}"
 
 
 @on_u55
-@limit("kernel_area", MAX_SIZE)
+@rule("kernel_area", MAX_SIZE)
 def adaptive_area(node: fx.Node, context: Context) -> str | None:
-    """Of adaptive pools."""
+    """kernel height * width must be at most {value}"""
     height, width = largest_window(node)
     return None if height * width <= MAX_SIZE else f"window {height}x{width}"
 
 
-@limit("code_dtype", "int8 or int16, or quantised so")
+@rule("code_dtype")
 def pooled_dtype(node: fx.Node, context: Context) -> str | None:
-    """Of max pools."""
+    """the values must be int8 or int16, or quantised so"""
     found = dtype_of(node.all_input_nodes[0])
     return None if found in (torch.int8, torch.int16, torch.float32, torch.float16) else type_text(found)
 
 
+IMAGE = rank_is(3, 4)
 _MAX_POOL: tuple[Rule, ...] = (
-    image,
+    IMAGE,
     dilation_stride,
     kernel_height,
     kernel_area,
@@ -190,7 +179,7 @@ _MAX_POOL: tuple[Rule, ...] = (
 )
 RULES: dict[str, tuple[Rule, ...]] = {
     "aten.avg_pool2d.default": (
-        image,
+        IMAGE,
         padded_kernel,
         divided_window,
         kernel_height,
@@ -200,7 +189,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         single_image,
     ),
     "aten._adaptive_avg_pool2d.default": (
-        image,
+        IMAGE,
         adaptive_height,
         adaptive_area,
         image_size,

@@ -17,10 +17,11 @@ from npu_assay.partitioners.ethosu.support.common import (
     type_text,
 )
 from npu_assay.partitioners.ethosu.support.quantisation import mixed_dtype, operand_params
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
 from npu_assay.partitioners.exir.qdq import input_qparams, is_dequantize, qparams
+from npu_assay.partitioners.exir.rules import rule
 
 PRODUCTS = frozenset({CONVOLUTION, LINEAR})
 MAX_KERNEL_HEIGHT = 64
@@ -100,9 +101,10 @@ def weight_sums(node: fx.Node, codes: torch.Tensor) -> torch.Tensor:
 # ------------------------------------------------------------------------------------ constants
 
 
-@limit("static_weights")
+@rule("static_weights")
 def static_weights(node: fx.Node, context: Context) -> str | None:
-    """Vela encodes filters ahead of time; Ethos-U85 takes those of flat convolutions without groups as they come."""
+    """bias and weights must be constants (on Ethos-U85 not those of flat products without groups)"""
+    # Vela encodes filters ahead of time; Ethos-U85 takes those of flat convolutions without groups as they come.
     flat = rank(operand(node, 1)) < 5 and not is_transposed(node) and groups(node) == 1
     for name, position in (("weight", 1), ("bias", 2)):
         source = operand(node, position)
@@ -112,9 +114,10 @@ def static_weights(node: fx.Node, context: Context) -> str | None:
     return None
 
 
-@limit("weight_dtype", "int8")
+@rule("weight_dtype")
 def weight_dtype(node: fx.Node, context: Context) -> str | None:
-    """Of 4-bit weights the codes are in 8 bits."""
+    """weights must be int8"""
+    # Of 4-bit weights the codes are in 8 bits.
     weight = operand(node, 1)
     if weight is None or not is_dequantize(weight):
         return None
@@ -122,9 +125,10 @@ def weight_dtype(node: fx.Node, context: Context) -> str | None:
     return None if found == torch.int8 else f"weight is {type_text(found)}"
 
 
-@limit("weight_zero_point")
+@rule("weight_zero_point")
 def weight_zero_point(node: fx.Node, context: Context) -> str | None:
-    """TOSA has one zero point for all weights."""
+    """per-channel weights must be symmetric (zero point 0)"""
+    # TOSA has one zero point for all weights.
     weight = operand(node, 1)
     if weight is None or not is_named(weight, DEQUANTIZE_PER_CHANNEL):
         return None
@@ -132,9 +136,10 @@ def weight_zero_point(node: fx.Node, context: Context) -> str | None:
     return f"zero points {sorted(set(data.tolist()))}" if data is not None and bool(data.any()) else None
 
 
-@limit("weight_axis")
+@rule("weight_axis")
 def weight_axis(node: fx.Node, context: Context) -> str | None:
-    """RESCALE multiplies channel by channel of the output."""
+    """per-channel weights must have one scale per output channel"""
+    # RESCALE multiplies channel by channel of the output.
     weight = operand(node, 1)
     if weight is None or not is_named(weight, DEQUANTIZE_PER_CHANNEL):
         return None
@@ -142,17 +147,19 @@ def weight_axis(node: fx.Node, context: Context) -> str | None:
     return None if axis == output_axis(node) else f"scales along axis {axis}"
 
 
-@limit("weight_sum", MAX_WEIGHT_SUM)
+@rule("weight_sum", MAX_WEIGHT_SUM)
 def weight_sum(node: fx.Node, context: Context) -> str | None:
-    """Ethos-U55's accumulators."""
+    """the absolute weights of one output must sum up to at most {value}"""
+    # Ethos-U55's accumulators.
     codes = weight_codes(node, context) if context.is_u55 else None
     largest = 0 if codes is None or not codes.numel() else int(weight_sums(node, codes).max())
     return None if largest <= MAX_WEIGHT_SUM else f"{largest}"
 
 
-@limit("bias_dtype", "int32")
+@rule("bias_dtype")
 def bias_dtype(node: fx.Node, context: Context) -> str | None:
-    """The accumulator starts with it."""
+    """the bias must be int32"""
+    # The accumulator starts with it.
     bias = operand(node, 2)
     if bias is None or not is_dequantize(bias):
         return None
@@ -163,30 +170,33 @@ def bias_dtype(node: fx.Node, context: Context) -> str | None:
 # ------------------------------------------------------------------------------------ convolutions
 
 
-@limit("spatial_rank", 4)
+@rule("spatial_rank")
 def flat_kernel(node: fx.Node, context: Context) -> str | None:
-    """Of transposed convolutions; others may have one, two or three spatial axes."""
+    """the weight must have rank 4"""
+    # Of transposed convolutions; others may have one, two or three spatial axes.
     found = rank(operand(node, 1))
     return f"rank {found}" if is_transposed(node) and found != 4 else None
 
 
-@limit("output_padding", 0)
+@rule("output_padding")
 def output_padding(node: fx.Node, context: Context) -> str | None:
-    """Of ordinary convolutions it means nothing."""
+    """output_padding must be 0"""
+    # Of ordinary convolutions it means nothing.
     found = per_axis(node, 7, "output_padding")
     return f"output_padding {found}" if not is_transposed(node) and any(found) else None
 
 
-@limit("dilation", 1)
+@rule("dilation")
 def transposed_dilation(node: fx.Node, context: Context) -> str | None:
-    """Of transposed convolutions."""
+    """dilation must be 1"""
     found = per_axis(node, 5, "dilation")
     return f"dilation {found}" if is_transposed(node) and any(d != 1 for d in found) else None
 
 
-@limit("transposed_padding")
+@rule("transposed_padding")
 def transposed_padding(node: fx.Node, context: Context) -> str | None:
-    """TRANSPOSE_CONV2D crops less than its kernel."""
+    """a transposed convolution must not crop whole kernels"""
+    # TRANSPOSE_CONV2D crops less than its kernel.
     if not is_transposed(node):
         return None
     pads, extra = per_axis(node, 4, "padding"), per_axis(node, 7, "output_padding")
@@ -196,9 +206,10 @@ def transposed_padding(node: fx.Node, context: Context) -> str | None:
     return None
 
 
-@limit("cropped")
+@rule("cropped")
 def cropped(node: fx.Node, context: Context) -> str | None:
-    """What the last window does not reach is cut off, first of the padding and then of the input."""
+    """stride and padding must leave something of the input to read"""
+    # What the last window does not reach is cut off, first of the padding and then of the input.
     if is_transposed(node):
         return None
     names = ((3, "stride"), (4, "padding"), (5, "dilation"))
@@ -211,9 +222,10 @@ def cropped(node: fx.Node, context: Context) -> str | None:
     return None
 
 
-@limit("transposed_size")
+@rule("transposed_size")
 def transposed_size(node: fx.Node, context: Context) -> str | None:
-    """Vela 5.1.0 ends with an error where padding leaves less of a row or a column than a step."""
+    """the result of a transposed convolution with padding must not be smaller than its stride"""
+    # Vela 5.1.0 ends with an error where padding leaves less of a row or a column than a step.
     if not is_transposed(node) or rank(operand(node, 1)) != 4:
         return None
     strides, pads = per_axis(node, 3, "stride"), per_axis(node, 4, "padding")
@@ -223,9 +235,10 @@ def transposed_size(node: fx.Node, context: Context) -> str | None:
     return None
 
 
-@limit("transposed_groups", 1)
+@rule("transposed_groups")
 def transposed_groups(node: fx.Node, context: Context) -> str | None:
-    """Each group would need its own scales."""
+    """a transposed convolution with per-channel weights must have 1 group"""
+    # Each group would need its own scales.
     weight = operand(node, 1)
     per_channel = weight is not None and is_named(weight, DEQUANTIZE_PER_CHANNEL)
     return f"{groups(node)} groups" if is_transposed(node) and per_channel and groups(node) != 1 else None
@@ -241,9 +254,10 @@ def on_u55(rule: Rule) -> Rule:
 
 
 @on_u55
-@limit("max_size", MAX_SIZE)
+@rule("max_size", MAX_SIZE)
 def image_size(node: fx.Node, context: Context) -> str | None:
-    """Of every image, as its channels are moved to the end and back."""
+    """height, width and channels must be at most {value}"""
+    # Of every image, as its channels are moved to the end and back.
     for member in (operand(node), node):
         if any(not 1 <= size <= MAX_SIZE for size in shape(member)[1:]):
             return f"shape {size_text(shape(member))}"
@@ -251,33 +265,35 @@ def image_size(node: fx.Node, context: Context) -> str | None:
 
 
 @on_u55
-@limit("kernel_depth", 1)
+@rule("kernel_depth")
 def kernel_depth(node: fx.Node, context: Context) -> str | None:
-    """Of three-dimensional convolutions."""
+    """the kernel depth must be 1"""
     sizes = shape(operand(node, 1))
     return f"kernel {size_text(sizes[2:])}" if len(sizes) == 5 and sizes[2] != 1 else None
 
 
 @on_u55
-@limit("kernel_height", MAX_KERNEL_HEIGHT)
+@rule("kernel_height", MAX_KERNEL_HEIGHT)
 def kernel_height(node: fx.Node, context: Context) -> str | None:
-    """1.5.1 looks at the width."""
+    """the kernel height must be at most {value}"""
+    # 1.5.1 looks at the width.
     height, width = plane(node)
     return None if 1 <= height <= MAX_KERNEL_HEIGHT else f"kernel {height}x{width}"
 
 
 @on_u55
-@limit("kernel_area", MAX_KERNEL_AREA)
+@rule("kernel_area", MAX_KERNEL_AREA)
 def kernel_area(node: fx.Node, context: Context) -> str | None:
-    """Of one input channel."""
+    """kernel height * width must be at most {value}"""
     height, width = plane(node)
     return None if 1 <= height * width <= MAX_KERNEL_AREA else f"kernel {height}x{width}"
 
 
 @on_u55
-@limit("stride_or_whole")
+@rule("stride_or_whole")
 def stride(node: fx.Node, context: Context) -> str | None:
-    """Larger strides are possible where windows are apart from each other and from the border."""
+    """the stride must be 1 to 3 or, without padding and dilation, anything"""
+    # Larger strides are possible where windows are apart from each other and from the border.
     if is_transposed(node):
         return None
     steps, dilations = per_axis(node, 3, "stride")[-2:], per_axis(node, 5, "dilation")[-2:]
@@ -289,9 +305,9 @@ def stride(node: fx.Node, context: Context) -> str | None:
 
 
 @on_u55
-@limit("transposed_stride")
+@rule("transposed_stride")
 def transposed_stride(node: fx.Node, context: Context) -> str | None:
-    """Of transposed convolutions."""
+    """the stride must be 1x1, 2x2, 1x2 of one row or 2x1 of one column"""
     if not is_transposed(node) or rank(operand(node, 1)) != 4:
         return None
     sizes, (height, width) = shape(operand(node)), plane(node)
@@ -302,18 +318,19 @@ def transposed_stride(node: fx.Node, context: Context) -> str | None:
 
 
 @on_u55
-@limit("no_wide_transposed")
+@rule("no_wide_transposed")
 def narrow_transposed(node: fx.Node, context: Context) -> str | None:
-    """Vela 5.1.0 ends with an error for each of them."""
+    """there are no transposed convolutions of int16"""
+    # Vela 5.1.0 ends with an error for each of them.
     params = input_qparams(node)
     wide = params is not None and params.dtype == torch.int16
     return "transposed, on int16" if wide and is_transposed(node) else None
 
 
 @on_u55
-@limit("rank", 4)
+@rule("rank")
 def transposed_rank(node: fx.Node, context: Context) -> str | None:
-    """Of transposed convolutions."""
+    """the input must have rank 4"""
     found = rank(operand(node))
     return f"rank {found}" if is_transposed(node) and found != 4 else None
 
@@ -322,9 +339,10 @@ def transposed_rank(node: fx.Node, context: Context) -> str | None:
 
 
 @on_u55
-@limit("max_size", MAX_SIZE)
+@rule("max_size", MAX_SIZE)
 def matrix_size(node: fx.Node, context: Context) -> str | None:
-    """Columns of either matrix and of the result."""
+    """height, width and channels must be at most {value}"""
+    # Columns of either matrix and of the result.
     for member in (operand(node), operand(node, 1), node):
         if any(not 1 <= size <= MAX_SIZE for size in shape(member)[-2:]):
             return f"shape {size_text(shape(member))}"
@@ -332,9 +350,9 @@ def matrix_size(node: fx.Node, context: Context) -> str | None:
 
 
 @on_u55
-@limit("code_dtype", "int8")
+@rule("code_dtype")
 def matrix_dtype(node: fx.Node, context: Context) -> str | None:
-    """Of both matrices."""
+    """the values must be int8"""
     found = [type_text(params.dtype) for params in operand_params(node) if params.dtype != torch.int8]
     found += [type_text(dtype_of(s)) for s in node.all_input_nodes if dtype_of(s) in (torch.int16, torch.int32)]
     return found[0] if found else None

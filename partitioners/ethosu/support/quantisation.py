@@ -21,9 +21,10 @@ from npu_assay.partitioners.ethosu.support.common import (
     readers,
     type_text,
 )
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, GETITEM, QUANTIZE_PER_CHANNEL
 from npu_assay.partitioners.exir.qdq import QParams, qparams
+from npu_assay.partitioners.exir.rules import rule
 
 CODES = (torch.int8, torch.int16)
 CONSTANT_CODES = (torch.int8, torch.int16, torch.int32)
@@ -63,17 +64,19 @@ def codes_of(node: fx.Node) -> torch.dtype | None:
     return dtype_of(node) if is_quantize(node) else dtype_of(node.all_input_nodes[0])
 
 
-@limit("io_dtype")
+@rule("io_dtype")
 def conversion_dtype(node: fx.Node, context: Context) -> str | None:
-    """TOSA tells unsigned numbers by flags of single operators; here there are none."""
+    """quantised values must be int8 or int16, and int32 in constants"""
+    # TOSA tells unsigned numbers by flags of single operators; here there are none.
     constant = is_dequantize(node) and context.is_constant(node)
     found = codes_of(node)
     return None if found in (CONSTANT_CODES if constant else CODES) else f"{node.name} has {type_text(found)}"
 
 
-@limit("scalar_qparams")
+@rule("scalar_qparams")
 def conversion_params(node: fx.Node, context: Context) -> str | None:
-    """RESCALE takes positive multipliers; no operator on int16 has a zero point."""
+    """the scale must be a positive, normal number and the zero point a code, 0 for int16"""
+    # RESCALE takes positive multipliers; no operator on int16 has a zero point.
     params = qparams(node)
     return None if params is None else _defect(node, params)
 
@@ -86,9 +89,10 @@ def _defect(node: fx.Node, params: QParams) -> str | None:
     return None if low <= params.zero_point <= high else f"{node.name} has zero point {params.zero_point}"
 
 
-@limit("per_tensor")
+@rule("per_tensor")
 def conversion_per_tensor(node: fx.Node, context: Context) -> str | None:
-    """RESCALE has channels in the last dimension only, and no activation has them elsewhere."""
+    """only weights and biases may have a scale per channel"""
+    # RESCALE has channels in the last dimension only, and no activation has them elsewhere.
     return node.name if is_named(node, *PER_CHANNEL) and not context.is_constant(node) else None
 
 
@@ -115,17 +119,19 @@ def _around(rule: Rule) -> Rule:
     return Rule(rule.code, rule.sentence, check)
 
 
-@limit("mixed_dtype")
+@rule("mixed_dtype")
 def mixed_dtype(node: fx.Node, context: Context) -> str | None:
-    """Of operators that compute; what only moves is rescaled behind it."""
+    """quantised operands and results must have the same integer type"""
+    # Of operators that compute; what only moves is rescaled behind it.
     members = [member for member in neighbours(node) if not context.is_constant(member)]
     found = list(dict.fromkeys(type_text(codes_of(member)) for member in members))
     return " and ".join(found) if len(found) > 1 else None
 
 
-@limit("per_tensor")
+@rule("per_tensor")
 def per_tensor(node: fx.Node, context: Context) -> str | None:
-    """Weights and biases of products are the only operands whose channels are told apart."""
+    """only weights and biases may have a scale per channel"""
+    # Weights and biases of products are the only operands whose channels are told apart.
     constants = node.args[1:3] if is_named(node, CONVOLUTION, LINEAR) else ()
     for member in neighbours(node):
         if is_named(member, *PER_CHANNEL) and not (member in constants and context.is_constant(member)):

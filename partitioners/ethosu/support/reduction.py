@@ -7,6 +7,7 @@ import math
 import torch
 from torch import fx
 
+from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.ethosu.support.common import (
     MAX_SIZE,
     code_dtype,
@@ -16,8 +17,9 @@ from npu_assay.partitioners.ethosu.support.common import (
     type_text,
 )
 from npu_assay.partitioners.ethosu.support.products import MAX_KERNEL_AREA, MAX_KERNEL_HEIGHT, on_u55
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.rules import rule
 
 MAX_ARGMAX_CHANNELS = 127
 
@@ -36,16 +38,18 @@ def reduced_count(node: fx.Node) -> int:
     return math.prod(sizes[dim] for dim in reduced_dims(node) if dim < len(sizes))
 
 
-@limit("min_rank", 1)
+@rule("min_rank")
 def no_scalar(node: fx.Node, context: Context) -> str | None:
-    """TOSA reduces along an axis."""
+    """the input must have rank 1 or more"""
+    # TOSA reduces along an axis.
     return "a scalar" if rank(operand(node)) == 0 else None
 
 
 @on_u55
-@limit("reduced_size", MAX_SIZE)
+@rule("reduced_size", MAX_SIZE)
 def reduced_size(node: fx.Node, context: Context) -> str | None:
-    """Whatever axis the device finds last in memory."""
+    """reduced dimensions, and the product of those on either side, must be at most {value}"""
+    # Whatever axis the device finds last in memory.
     sizes = shape(operand(node))
     for dim in reduced_dims(node):
         around = (sizes[dim], math.prod(sizes[:dim]), math.prod(sizes[dim + 1 :]))
@@ -54,17 +58,19 @@ def reduced_size(node: fx.Node, context: Context) -> str | None:
     return None
 
 
-@limit("dtype")
+@rule("dtype")
 def output_dtype(node: fx.Node, context: Context) -> str | None:
-    """A sum in another type is a conversion besides."""
+    """real numbers must be float32 or float16, nothing complex, and the result of the input's type"""
+    # A sum in another type is a conversion besides.
     found = node.kwargs.get("dtype")
     return None if found is None or found == dtype_of(node.all_input_nodes[0]) else f"dtype = {found}"
 
 
 @on_u55
-@limit("summed_size", f"{MAX_KERNEL_HEIGHT}, of the last dimension {MAX_KERNEL_AREA}")
+@rule("summed_size", f"{MAX_KERNEL_HEIGHT}, of the last dimension {MAX_KERNEL_AREA}")
 def summed_size(node: fx.Node, context: Context) -> str | None:
-    """A running sum is a convolution with as many weights as numbers; the last dimension is the width."""
+    """the number of elements to sum must be at most {value}"""
+    # A running sum is a convolution with as many weights as numbers; the last dimension is the width.
     sizes = shape(operand(node))
     dim = non_negative(argument(node, 1, "dim", 0), len(sizes))
     wide = math.prod(sizes[dim + 1 :]) == 1
@@ -75,36 +81,34 @@ def summed_size(node: fx.Node, context: Context) -> str | None:
 # ------------------------------------------------------------------------------------ argmax
 
 
-@limit("int32_indices")
+@rule("int32_indices")
 def int32_indices(node: fx.Node, context: Context) -> str | None:
-    """ARGMAX gives int32."""
+    """every user must turn the indices into int32"""
+    # ARGMAX gives int32.
     return None if is_argmax_for_int32(node) else "int64 indices"
 
 
-@limit("one_dim")
+@rule("one_dim")
 def one_dim(node: fx.Node, context: Context) -> str | None:
-    """ARGMAX goes along one axis."""
+    """the dimension must be given"""
+    # ARGMAX goes along one axis.
     found = argument(node, 1, "dim")
     return None if isinstance(found, int) else f"dim = {found}"
 
 
-@limit("keepdim", False)
-def no_keepdim(node: fx.Node, context: Context) -> str | None:
-    """ARGMAX removes its axis."""
-    return "keepdim = True" if argument(node, 2, "keepdim", False) else None
-
-
-@limit("code_dtype", "int8 or int16")
+@rule("code_dtype")
 def raw_codes(node: fx.Node, context: Context) -> str | None:
-    """Not dequantised: indices have no scale, so there would be nothing to quantise behind it."""
+    """the values must be int8 or int16"""
+    # Not dequantised: indices have no scale, so there would be nothing to quantise behind it.
     found = dtype_of(node.all_input_nodes[0])
     return None if found in (torch.int8, torch.int16) else type_text(found)
 
 
 @on_u55
-@limit("code_dtype", "int8")
+@rule("code_dtype")
 def narrow_codes(node: fx.Node, context: Context) -> str | None:
-    """Vela 5.1.0 ends with an error for argmax of int16, whatever its report says."""
+    """the values must be int8"""
+    # Vela 5.1.0 ends with an error for argmax of int16, whatever its report says.
     found = dtype_of(node.all_input_nodes[0])
     return "int16" if found == torch.int16 else None
 
@@ -119,33 +123,33 @@ def choices(node: fx.Node) -> tuple[int, tuple[int, ...]]:
 
 
 @on_u55
-@limit("max_channels", MAX_ARGMAX_CHANNELS)
+@rule("max_channels", MAX_ARGMAX_CHANNELS)
 def few_choices(node: fx.Node, context: Context) -> str | None:
-    """Of argmax; its dimension is moved to where the device has channels."""
+    """the channel count must be at most {value}"""
     found, _ = choices(node)
     return None if 1 <= found <= MAX_ARGMAX_CHANNELS else f"{found}"
 
 
 @on_u55
-@limit("max_input_rank", 4)
+@rule("max_input_rank")
 def argmax_rank(node: fx.Node, context: Context) -> str | None:
-    """Of argmax."""
+    """the input must have rank 4 or less"""
     found = rank(operand(node))
     return None if found <= 4 else f"rank {found}"
 
 
 @on_u55
-@limit("batch", 1)
+@rule("batch")
 def argmax_batch(node: fx.Node, context: Context) -> str | None:
-    """Of argmax with four dimensions."""
+    """the batch size must be 1"""
     _, others = choices(node)
     return f"batch size {others[0]}" if len(others) == 3 and others[0] != 1 else None
 
 
 @on_u55
-@limit("max_elements", MAX_SIZE)
+@rule("max_elements", MAX_SIZE)
 def argmax_positions(node: fx.Node, context: Context) -> str | None:
-    """Of argmax: one for each."""
+    """there must be at most {value} elements"""
     found = math.prod(choices(node)[1])
     return None if 1 <= found <= MAX_SIZE else f"{found} positions"
 
@@ -163,7 +167,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "aten.argmax.default": (
         int32_indices,
         one_dim,
-        no_keepdim,
+        argument_is("keepdim", False, False, 2),
         raw_codes,
         narrow_codes,
         few_choices,

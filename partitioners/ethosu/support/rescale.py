@@ -18,9 +18,10 @@ from npu_assay.partitioners.ethosu.support.common import is_dequantize, is_named
 from npu_assay.partitioners.ethosu.support.products import PRODUCTS, largest_sum, weight_scales
 from npu_assay.partitioners.ethosu.support.quantisation import operand_params, result_params
 from npu_assay.partitioners.ethosu.support.reduction import reduced_count
-from npu_assay.partitioners.ethosu.support.rule import Context, limit
+from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import operand, shape
 from npu_assay.partitioners.exir.qdq import QParams, input_qparams, qparams
+from npu_assay.partitioners.exir.rules import rule
 
 INT32 = 2**31
 INT48 = 2**47
@@ -180,9 +181,10 @@ _BY_OPERATOR: tuple[tuple[Collection[str], Callable[[fx.Node, Context], Iterator
 )
 
 
-@limit("rescale")
+@rule("rescale")
 def rescale(node: fx.Node, context: Context) -> str | None:
-    """The device's results are unpredictable elsewhere."""
+    """the scales must be ones that 32-bit fixed-point arithmetic can hold without overflow"""
+    # The device's results are unpredictable elsewhere.
     if any(not 0 < one.scale < math.inf for one in (*operand_params(node), *result_params(node))):
         return None
     return next((text for one in scalings(node, context) if (text := one.defect()) is not None), None)

@@ -12,8 +12,9 @@ from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import is_named
 from npu_assay.partitioners.ethosu.support.products import on_u55
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule, limit
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.nodes import argument, operand, shape, size_text
+from npu_assay.partitioners.exir.rules import rule
 
 NEAREST = "aten.upsample_nearest2d.vec"
 BILINEAR = "aten.upsample_bilinear2d.vec"
@@ -81,9 +82,10 @@ def _axis(before: int, after: int, corners: bool, nearest: bool, factor: float |
     return Axis(before, after, n, d, offset)
 
 
-@limit("resize")
+@rule("resize")
 def resize(node: fx.Node, context: Context) -> str | None:
-    """Bilinear scaling to exactly 1/16 is an average of the four pixels in the middle instead."""
+    """the scaling must be one that RESIZE can express"""
+    # Bilinear scaling to exactly 1/16 is an average of the four pixels in the middle instead.
     found = axes(node)
     defects = [one.defect() for one in found]
     if not any(defects) or _is_sixteenth(node, found):
@@ -98,17 +100,17 @@ def _is_sixteenth(node: fx.Node, found: list[Axis]) -> bool:
 
 
 @on_u55
-@limit("batch", 1)
+@rule("batch")
 def single_image(node: fx.Node, context: Context) -> str | None:
-    """Of resized images."""
+    """the batch size must be 1"""
     found = shape(operand(node))[0]
     return None if found == 1 else f"batch size {found}"
 
 
 @on_u55
-@limit("resize_scale", "2, 4 or 8")
+@rule("resize_scale")
 def doubled(node: fx.Node, context: Context) -> str | None:
-    """By the factors, where they are given."""
+    """height and width must both be scaled by 2, 4 or 8"""
     factors = argument(node, 2, "scale_factors")
     before, after = shape(operand(node))[2:], shape(node)[2:]
     if factors is not None:

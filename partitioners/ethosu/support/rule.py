@@ -1,15 +1,14 @@
-"""What a rule may look at, and how a rule gets its sentence."""
+"""What a rule may look at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.codes import SENTENCES
 from npu_assay.partitioners.exir import rules
 from npu_assay.partitioners.exir.qdq import is_constant
 
@@ -35,15 +34,3 @@ class Context:
 
 Rule: TypeAlias = rules.Rule[Context]
 """A limit of the NPU."""
-Check: TypeAlias = Callable[[fx.Node, Context], str | None]
-"""What it found, or None when the limit holds or does not apply."""
-
-
-def limit(code: str, value: object = None) -> Callable[[Check], Rule]:
-    """Make a rule of a function: the code's sentence, with `value` in its place."""
-    return lambda check: Rule(code, sentence(code, value), check)
-
-
-def sentence(code: str, value: object = None) -> str:
-    """What a code means."""
-    return SENTENCES[code].replace("{value}", str(value))

@@ -26,10 +26,10 @@ from npu_assay.partitioners.ethosu.support.common import (
 )
 from npu_assay.partitioners.ethosu.support.quantisation import AROUND, CONVERSION
 from npu_assay.partitioners.ethosu.support.rescale import rescale
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule, sentence
+from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
-from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.exir.rules import rejection, rejections
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
     **elementwise.RULES,
@@ -57,11 +57,22 @@ ABSENT_ON_U55 = frozenset(
 """What Ethos-U55 and Ethos-U65 have not: comparisons, logic, selection, and interpolation."""
 UNMEASURABLE = frozenset({static_shape.code, not_empty.code, along_dims.code})
 CONTROL_FLOW = frozenset({"cond", "while_loop"})
+REFUSED: Mapping[str, str] = {
+    "unsupported": "the NPU has no such operator",
+    "control_flow": "bodies of conditions and loops are not delegated",
+}
+"""Sentences on operators without rules, by code."""
 
 
 def supported_operators(is_u55: bool) -> frozenset[str]:
     """The names of the operators that the target has."""
     return frozenset(RULES) - (ABSENT_ON_U55 if is_u55 else frozenset())
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule that one node alone can break."""
+    groups = (EVERY_NODE, AROUND, (rescale,), *RULES.values())
+    return tuple(dict.fromkeys(rule for group in groups for rule in group))
 
 
 def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
@@ -72,25 +83,20 @@ def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
     """
     name = target_name(node.target)
     if name in CONTROL_FLOW:
-        return (rejection(node, "control_flow", name, sentence("control_flow")),)
+        return (rejection(node, "control_flow", name, REFUSED["control_flow"]),)
     if name not in supported_operators(context.is_u55):
-        return (rejection(node, "unsupported", name, sentence("unsupported")),)
-    found = _broken(node, context, EVERY_NODE)
+        return (rejection(node, "unsupported", name, REFUSED["unsupported"]),)
+    found = rejections(EVERY_NODE, node, context)
     if not _is_measurable(node, {rejected.code for rejected in found}):
         return found
     around = () if name in ANY_QUANTIZE | ANY_DEQUANTIZE else AROUND
-    return found + _once(found, _broken(node, context, (*RULES[name], *around, rescale)))
+    return found + _once(found, rejections((*RULES[name], *around, rescale), node, context))
 
 
 def _is_measurable(node: fx.Node, codes: Set[str]) -> bool:
     """Whether the operator's own rules can be asked, too. That a result is empty is what some of them explain."""
     empty_result_only = all(0 not in tensor.shape for _, tensor in inputs(node))
     return not codes & (UNMEASURABLE - {not_empty.code} if empty_result_only else UNMEASURABLE)
-
-
-def _broken(node: fx.Node, context: Context, rules: tuple[Rule, ...]) -> tuple[Rejection, ...]:
-    found = (one(node, context) for one in rules)
-    return tuple(rejected for rejected in found if rejected is not None)
 
 
 def _once(before: tuple[Rejection, ...], found: tuple[Rejection, ...]) -> tuple[Rejection, ...]:

@@ -11,10 +11,11 @@ from npu_assay.partitioners.ethosu.lowering.scaling import dequantised
 from npu_assay.partitioners.ethosu.lowering.tables import entries_of_wide
 from npu_assay.partitioners.ethosu.support.common import is_named
 from npu_assay.partitioners.ethosu.support.quantisation import operand_params, result_params
-from npu_assay.partitioners.ethosu.support.rule import Context, limit
+from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.ethosu.support.signs import is_never_negative
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.exir.qdq import is_dequantize, qparams
+from npu_assay.partitioners.exir.rules import rule
 
 STEEP = frozenset(
     f"aten.{name}" for name in ("cos.default", "log.default", "log10.default", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
@@ -25,9 +26,10 @@ HALF = 256
 """The entry of code 0."""
 
 
-@limit("table_slope", MAX_SLOPE)
+@rule("table_slope", MAX_SLOPE)
 def table_slope(node: fx.Node, context: Context) -> str | None:
-    """TABLE is unpredictable elsewhere. Entries for codes that never come do not count."""
+    """from one code to the 128th next, results of int16 must not differ by more than {value} codes"""
+    # TABLE is unpredictable elsewhere. Entries for codes that never come do not count.
     before, after = operand_params(node)[:1], result_params(node)[:1]
     if not before or not after or before[0].dtype != torch.int16 or after[0].dtype != torch.int16:
         return None

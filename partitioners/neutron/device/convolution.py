@@ -12,8 +12,9 @@ from math import prod
 import torch
 
 from npu_assay.partitioners.common.int8 import conv
+from npu_assay.partitioners.common.machine import Kernel, Step
 from npu_assay.partitioners.neutron.device.elementwise import fused_bounds
-from npu_assay.partitioners.neutron.device.site import SIDE_LIMIT, WINDOW_LIMIT, WORK_LIMIT, Kernel, Site, Step
+from npu_assay.partitioners.neutron.device.site import SIDE_LIMIT, WINDOW_LIMIT, WORK_LIMIT, Site
 from npu_assay.partitioners.neutron.device.window import Pair, Window, fits_memory, window
 from npu_assay.partitioners.neutron.tflite_model import Tensor
 from npu_assay.reference.affine import Affine

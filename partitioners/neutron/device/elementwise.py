@@ -8,7 +8,8 @@ from typing import Final
 from npu_assay.partitioners.common.int8 import elementwise, lut
 from npu_assay.partitioners.common.int8 import softmax as softmax_kernel
 from npu_assay.partitioners.common.int8.output import Bounds
-from npu_assay.partitioners.neutron.device.site import Shape, Site, Step
+from npu_assay.partitioners.common.machine import Step
+from npu_assay.partitioners.neutron.device.site import Shape, Site
 from npu_assay.reference.affine import Affine
 
 REAL_LIMITS: Final[dict[str, tuple[float | None, float | None]]] = {

@@ -8,7 +8,8 @@ from __future__ import annotations
 from math import prod
 
 from npu_assay.partitioners.common.int8 import layout
-from npu_assay.partitioners.neutron.device.site import Shape, Site, Step
+from npu_assay.partitioners.common.machine import Step
+from npu_assay.partitioners.neutron.device.site import Shape, Site
 
 
 def pad(site: Site) -> Step:

@@ -7,9 +7,10 @@ from math import prod
 import torch
 
 from npu_assay.partitioners.common.int8 import matmul
+from npu_assay.partitioners.common.machine import Step
 from npu_assay.partitioners.neutron.device.convolution import bias_codes, weight_scales
 from npu_assay.partitioners.neutron.device.elementwise import broadcast, fused_bounds
-from npu_assay.partitioners.neutron.device.site import WORK_LIMIT, Shape, Site, Step
+from npu_assay.partitioners.neutron.device.site import WORK_LIMIT, Shape, Site
 
 
 def fully_connected(site: Site) -> Step:

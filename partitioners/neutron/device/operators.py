@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from npu_assay.partitioners.common.machine import DeviceError, Step, limits_of_kernels
 from npu_assay.partitioners.neutron.device import convolution, elementwise, layout, matmul, pooling
-from npu_assay.partitioners.neutron.device.site import DeviceError, Site, Step
+from npu_assay.partitioners.neutron.device.site import Site
 
 MANY: Final = 2**16
 
@@ -68,9 +69,5 @@ def prepare(site: Site) -> Step:
     for position, tensor in enumerate(site.inputs):
         present = tensor is not None or position == rule.bias
         site.require(present, f"input {position}", "absent (-1)", "a tensor")
-    try:
+    with limits_of_kernels(site.where):
         return rule.prepare(site)
-    except DeviceError:
-        raise
-    except ValueError as error:  # a kernel's own limits, e.g. an accumulator that leaves 32 bits
-        raise DeviceError("kernel parameters", str(error), "a kernel that the device has", site.where) from error

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from math import prod
 
 from npu_assay.partitioners.common.int8 import pool, resize
-from npu_assay.partitioners.neutron.device.site import SIDE_LIMIT, Kernel, Site, Step
+from npu_assay.partitioners.common.machine import Kernel, Step
+from npu_assay.partitioners.neutron.device.site import SIDE_LIMIT, Site
 from npu_assay.partitioners.neutron.device.window import Window, fits_memory, window
 
 

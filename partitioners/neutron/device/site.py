@@ -5,19 +5,18 @@ A rule either holds or refuses the model with what was found, what is expected, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
 import torch
 
-from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.common.machine import DeviceError, at_most, tensor_of
 from npu_assay.partitioners.neutron.tflite_model import Operator, Tensor
 from npu_assay.reference.affine import Affine
 
 Shape = tuple[int, ...]
-Kernel = Callable[..., torch.Tensor]
 
 SCALE_LIMITS: Final = (2.0**-40, 2.0**40)
 """Scales the device takes; products and quotients of three such scales stay within float32."""
@@ -31,18 +30,6 @@ SIDE_LIMIT: Final = 2**17
 """Height and width of a window, and of a resized image; the limits above bound the work that they make."""
 WORK_LIMIT: Final = 2**34
 """Multiply-accumulates of one operator."""
-
-
-class DeviceError(FormatError):
-    """A well-formed model that the device cannot run as it stands."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A prepared operator: `kernel` takes the values of the inputs at positions `arguments`."""
-
-    kernel: Kernel
-    arguments: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True)
@@ -119,7 +106,7 @@ class Site:
         self.require(tensor.dtype == dtype, f"dtype of {tensor.name!r}", tensor.dtype, dtype)
         if tensor.data is None:
             raise DeviceError(f"input {position}", f"{tensor.name!r}, not constant", "a constant", self.where)
-        return torch.from_numpy(tensor.data.copy())
+        return tensor_of(tensor.data)
 
     def integers(self, position: int, length: int) -> tuple[int, ...]:
         """The numbers of a constant int32 vector."""
@@ -134,7 +121,7 @@ class Site:
 
     def elements(self, shape: Sequence[int], limit: int = ELEMENT_LIMIT, what: str = "elements") -> None:
         """Refuse what would not fit the device's memory, or take it too long."""
-        self.require(prod(shape) <= limit, f"number of {what}", prod(shape), f"at most {limit}")
+        at_most(f"number of {what}", prod(shape), limit, self.where)
 
     def accumulator(self, terms: int, *factors: Affine, bias: int = 0) -> None:
         """Refuse sums of so many products of int8 codes, less their zero points, that could leave 32 bits."""

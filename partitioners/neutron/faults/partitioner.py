@@ -12,6 +12,7 @@ from unittest.mock import patch
 import torch
 from torch import fx
 
+from npu_assay.partitioners.common import rules as shared
 from npu_assay.partitioners.exir import Backend, PartitionResult
 from npu_assay.partitioners.exir.faults import Fault, Found, Patch, less, renamed
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, shape
@@ -184,7 +185,7 @@ rank_loosened = another(ABS, "max_rank", common.output_rank_at_most(9))
 rank_tightened = another(ABS, "max_rank", common.output_rank_at_most(7))
 view_rank_loosened = another(VIEW, "max_rank", common.output_rank_at_most(8))
 view_rank_tightened = another(VIEW, "max_rank", common.output_rank_at_most(6))
-pool_rank_tightened = another(AVERAGE, "rank", common.rank_is(3))
+pool_rank_tightened = another(AVERAGE, "rank", shared.rank_is(3))
 batch_loosened = instead(POOL, "batch", _number(_batch, lambda n: n <= 2))
 stride_loosened = instead(POOL, "stride_h", _number(_stride, lambda s: s[0] <= 3))
 stride_tightened = instead(POOL, "stride_h", _number(_stride, lambda s: s[0] < 2))

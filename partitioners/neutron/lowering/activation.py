@@ -50,11 +50,11 @@ def prelu(ctx: Context, node: fx.Node) -> None:
     """aten.prelu -> PRELU, whose slopes broadcast along torch's axis 1, wherever the device holds that."""
     value, slopes = ctx.value(node.args[0], node), ctx.constant(node.args[1], node, "slopes")
     layout = ctx.layout(node)
-    assert slopes.codes is not None
+    assert slopes.data is not None
     sizes = [1] * value.rank
     if value.rank > 1:
-        sizes[1] = slopes.codes.size
-    alpha = slopes.codes.reshape(sizes).transpose(layout)
+        sizes[1] = slopes.data.size
+    alpha = slopes.data.reshape(sizes).transpose(layout)
     # Without the batch axis, as TFLite's own converters write it.
     alpha = alpha.reshape(alpha.shape[1:]) if value.rank > 1 else alpha
     tensors = [ctx.tensor(value, layout), ctx.model.constant(slopes.name, alpha, slopes.quantisation)]

@@ -28,11 +28,11 @@ def bias_tensor(
     if argument is None:
         return ctx.model.constant(f"{node.name}_bias", np.zeros(channels, np.int32), quantisation)
     bias = ctx.constant(argument, node, "bias")
-    assert bias.codes is not None
-    require(bias.codes.dtype == np.int32, node, "type of the bias", bias.codes.dtype, "int32")
-    require(bias.codes.size == channels, node, "size of the bias", bias.codes.size, channels)
+    assert bias.data is not None
+    require(bias.data.dtype == np.int32, node, "type of the bias", bias.data.dtype, "int32")
+    require(bias.data.size == channels, node, "size of the bias", bias.data.size, channels)
     _require_scales(node, bias, scales)
-    return ctx.model.constant(bias.name, bias.codes.reshape(channels), quantisation)
+    return ctx.model.constant(bias.name, bias.data.reshape(channels), quantisation)
 
 
 def _require_scales(node: fx.Node, bias: Value, scales: tuple[float, ...]) -> None:

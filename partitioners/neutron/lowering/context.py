@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from npu_assay.partitioners.exir.compiling import axis_of, refusal, require
+from npu_assay.partitioners.common.lowering import Values, lowering_of, static_shape
+from npu_assay.partitioners.exir.compiling import axis_of, require
 from npu_assay.partitioners.exir.layout import Layout, arranged, identity
 from npu_assay.partitioners.exir.ops import (
     DEQUANTIZE_PER_CHANNEL,
@@ -26,57 +27,39 @@ from npu_assay.partitioners.neutron.lowering.quantisation import (
     per_tensor,
     stored_scale,
 )
-from npu_assay.partitioners.neutron.lowering.values import Value, tensor_of
+from npu_assay.partitioners.neutron.lowering.values import Value
 
 Lower = Callable[["Context", fx.Node], None]
 
 
-def shape_of(node: fx.Node) -> tuple[int, ...]:
-    """The static shape of a node's (first) result. Raises CompileError for a symbolic one."""
-    value = node.meta.get("val")
-    first = value[0] if isinstance(value, (tuple, list)) else value
-    if not isinstance(first, torch.Tensor):
-        raise refusal(node, "result", type(first).__name__, "a tensor")
-    shape = tuple(first.shape)
-    require(all(isinstance(size, int) for size in shape), node, "shape", shape, "static sizes")
-    return shape
-
-
-class Context:
+class Context(Values[Value]):
     """One compilation: the model so far, and the value of every node walked so far.
 
     `constants` maps placeholders of weights to their data; every other placeholder is an input.
     """
 
     def __init__(self, formats: Mapping[fx.Node, Format], constants: Mapping[fx.Node, torch.Tensor]) -> None:
+        super().__init__()
         self.model = ModelBuilder()
-        self.values: dict[fx.Node, Value] = {}
         self._formats = formats
         self._constants = constants
 
     # -- reading
 
-    def value(self, operand: Any, node: fx.Node) -> Value:
-        """The value of an operand of `node`. Raises CompileError when it is not a quantised tensor."""
-        if isinstance(operand, fx.Node) and operand in self.values:
-            return self.values[operand]
-        found = f"{operand.name}, which is not quantised" if isinstance(operand, fx.Node) else repr(operand)
-        raise refusal(node, "operand", found, "a dequantised tensor")
-
     def constant(self, operand: Any, node: fx.Node, what: str) -> Value:
         """The value of a constant operand. Raises CompileError when it is computed at run time."""
         value = self.value(operand, node)
-        require(value.codes is not None, node, what, f"{value.name}, computed at run time", "a constant")
+        require(value.data is not None, node, what, f"{value.name}, computed at run time", "a constant")
         return value
 
     def layout(self, node: fx.Node) -> Layout:
         """The layout that the node's format asks for: channels last for channels-first nodes."""
-        rank = len(shape_of(node))
+        rank = len(static_shape(node))
         return to_nhwc(rank) if self._formats.get(node) is Format.CHANNELS_FIRST else identity(rank)
 
     def tensor(self, value: Value, layout: Layout | None = None) -> int:
         """The value's device tensor in a layout (None: where it costs nothing)."""
-        return tensor_of(self.model, value, layout)
+        return value.tensor(self.model, layout)
 
     def requantised(self, value: Value, wanted: Quantisation) -> Value:
         """The value with other parameters: itself when they are equal, else behind a QUANTIZE."""
@@ -86,7 +69,7 @@ class Context:
         name = f"{value.name}_requantised"
         shape = arranged(value.shape, layout)
         tensor = self.model.emit("QUANTIZE", (self.tensor(value, layout),), name, shape, wanted)
-        return Value(name, value.shape, wanted, {layout: tensor})
+        return Value(name, value.shape, wanted, tensors={layout: tensor})
 
     # -- writing
 
@@ -100,20 +83,22 @@ class Context:
         layout: Layout | None = None,
     ) -> None:
         """Append the operator that computes the node's result, in `layout` (None: torch's order)."""
-        shape = shape_of(node)
+        shape = static_shape(node)
         layout = identity(len(shape)) if layout is None else layout
         quantisation = output_quantisation(node)
         tensor = self.model.emit(code, inputs, node.name, arranged(shape, layout), quantisation, options)
-        self.values[node] = Value(node.name, shape, quantisation, {layout: tensor})
+        self.values[node] = Value(node.name, shape, quantisation, tensors={layout: tensor})
 
     def define(self, node: fx.Node, tensor: int, layout: Layout) -> None:
         """Let an existing device tensor, held in `layout`, be the node's result."""
-        self.values[node] = Value(node.name, shape_of(node), self.model.quantisation(tensor), {layout: tensor})
+        self.values[node] = Value(
+            node.name, static_shape(node), self.model.quantisation(tensor), tensors={layout: tensor}
+        )
 
     def permuted(self, node: fx.Node, source: Value, permutation: Layout) -> None:
         """Let axis i of the node's result be axis permutation[i] of `source`."""
-        if source.codes is not None:
-            self.values[node] = folded(node.name, source, source.codes.transpose(permutation), permutation)
+        if source.data is not None:
+            self.values[node] = folded(node.name, source, source.data.transpose(permutation), permutation)
         else:
             shape = arranged(source.shape, permutation)
             self.values[node] = Value(node.name, shape, source.quantisation, source=source, permutation=permutation)
@@ -122,25 +107,23 @@ class Context:
 
     def walk(self, node: fx.Node, lowerings: Mapping[str, Lower]) -> None:
         """Define the value of one call_function node, writing what it needs."""
-        name, args = target_name(node.target), positional(node)
+        name, args = target_name(node.target), node.args
         if name in (DEQUANTIZE_PER_TENSOR, DEQUANTIZE_PER_CHANNEL):
             self._dequantize(node, name, args)
         elif name == QUANTIZE_PER_TENSOR:
             self.values[node] = self.requantised(self.value(args[0], node), activation(node))
         elif name == GETITEM:
-            require(args[1] == 0, node, "output of a pooling", args[1], "0, the maxima")
+            require(bool(args[1] == 0), node, "output of a pooling", args[1], "0, the maxima")
             self.values[node] = self.value(args[0], node)
-        elif name in lowerings:
-            lowerings[name](self, node)
         else:
-            raise refusal(node, "operator", name, "one that the compiler knows")
+            lowering_of(lowerings, node)(self, node)
 
     def _dequantize(self, node: fx.Node, name: str, args: tuple[Any, ...]) -> None:
         source = args[0]
         if source in self._constants:
             codes = array_of(node, self._constants[source])
             quantisation = self._per_channel(node, args) if name == DEQUANTIZE_PER_CHANNEL else per_tensor(node)
-            self.values[node] = Value(source.name, codes.shape, quantisation, codes=codes)
+            self.values[node] = Value(source.name, codes.shape, quantisation, data=codes)
             return
         require(name == DEQUANTIZE_PER_TENSOR, node, "quantisation of a computed value", name, DEQUANTIZE_PER_TENSOR)
         value, found = self.value(source, node), per_tensor(node)
@@ -152,13 +135,8 @@ class Context:
         for argument in args[1:3]:
             require(argument in self._constants, node, "per-channel parameters", argument, "constants")
         scales, zero_points = (array_of(node, self._constants[a]).reshape(-1).tolist() for a in args[1:3])
-        axis = axis_of(node, args[3], len(shape_of(node)))
+        axis = axis_of(node, args[3], len(static_shape(node)))
         return Quantisation(tuple(stored_scale(node, n) for n in scales), tuple(int(z) for z in zero_points), axis)
-
-
-def positional(node: fx.Node) -> tuple[Any, ...]:
-    """The node's positional arguments."""
-    return node.args
 
 
 def array_of(node: fx.Node, tensor: torch.Tensor) -> Array:
@@ -174,12 +152,12 @@ def folded(name: str, source: Value, codes: Array, permutation: Layout) -> Value
     quantisation = source.quantisation
     if quantisation.per_channel:
         quantisation = quantisation.moved(permutation.index(quantisation.axis))
-    return Value(name, codes.shape, quantisation, codes=codes)
+    return Value(name, codes.shape, quantisation, data=codes)
 
 
 def reshaped(node: fx.Node, source: Value, shape: tuple[int, ...]) -> Value:
     """`source` in another shape; raises CompileError for a constant with a scale per channel."""
-    if source.codes is None:
+    if source.data is None:
         return Value(node.name, shape, source.quantisation, source=source)
     require(not source.quantisation.per_channel, node, "reshaped constant", "a scale per channel", "one scale")
-    return Value(node.name, shape, source.quantisation, codes=source.codes.reshape(shape))
+    return Value(node.name, shape, source.quantisation, data=source.data.reshape(shape))

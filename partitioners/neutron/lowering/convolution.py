@@ -8,11 +8,12 @@ from typing import Any
 
 from torch import fx
 
+from npu_assay.partitioners.common.lowering import static_shape
 from npu_assay.partitioners.exir.compiling import bind, pair, require
 from npu_assay.partitioners.exir.layout import Layout
 from npu_assay.partitioners.neutron.formats import to_nhwc
 from npu_assay.partitioners.neutron.lowering.bias import bias_tensor
-from npu_assay.partitioners.neutron.lowering.context import Context, shape_of
+from npu_assay.partitioners.neutron.lowering.context import Context
 from npu_assay.partitioners.neutron.lowering.model import Array
 from npu_assay.partitioners.neutron.lowering.padding import pad_spatial
 from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation, output_quantisation
@@ -70,8 +71,8 @@ def _image(ctx: Context, node: fx.Node, x: Value) -> int:
 
 def _kernel(weights: Value) -> Array:
     """The weights' codes with four axes."""
-    assert weights.codes is not None
-    return weights.codes if weights.codes.ndim == 4 else weights.codes[:, :, None, :]
+    assert weights.data is not None
+    return weights.data if weights.data.ndim == 4 else weights.data[:, :, None, :]
 
 
 def _weights(ctx: Context, node: fx.Node, weights: Value, codes: Array, layout: Layout, axis: int) -> int:
@@ -146,12 +147,12 @@ def _cropped(
 
 def _device_shape(node: fx.Node) -> tuple[int, ...]:
     """The result's NHWC shape; a 1-D result has height 1."""
-    shape = shape_of(node)
+    shape = static_shape(node)
     return (shape[0], *(shape[2:] if len(shape) == 4 else (1, shape[2])), shape[1])
 
 
 def _define(ctx: Context, node: fx.Node, tensor: int) -> None:
-    rank = len(shape_of(node))
+    rank = len(static_shape(node))
     if rank == 3:
         batch, _, width, channels = ctx.model.shape(tensor)
         tensor = ctx.model.reshape(tensor, (batch, width, channels), f"{node.name}_line")

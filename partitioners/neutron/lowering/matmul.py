@@ -49,11 +49,11 @@ def _operands(ctx: Context, node: fx.Node, left: object, right: object) -> tuple
     """The left matrix, and the right one as [outputs, inputs], transposed here when it is a constant."""
     x, matrix = ctx.value(left, node), ctx.value(right, node)
     require(x.rank == 2 and matrix.rank == 2, node, "ranks", (x.rank, matrix.rank), (2, 2))
-    if matrix.codes is not None:
+    if matrix.data is not None:
         require(
             not any(matrix.quantisation.zero_points), node, "zero point of weights", matrix.quantisation.zero_points, 0
         )
-        return x, folded(matrix.name, matrix, matrix.codes.transpose(SWAPPED), SWAPPED)
+        return x, folded(matrix.name, matrix, matrix.data.transpose(SWAPPED), SWAPPED)
     shape = arranged(matrix.shape, SWAPPED)
     return x, Value(matrix.name, shape, matrix.quantisation, source=matrix, permutation=SWAPPED)
 
@@ -71,12 +71,12 @@ def _flattened(ctx: Context, x: Value, weights: Value) -> tuple[int, Value]:
     are constant: their columns are permuted instead of the tensor.
     """
     source = x.source
-    if source is None or x.permutation is not None or x.tensors or weights.codes is None:
+    if source is None or x.permutation is not None or x.tensors or weights.data is None:
         return ctx.tensor(x, identity(2)), weights
     layout = source.home
     if layout == identity(source.rank) or source.shape[:1] != x.shape[:1] or layout[0] != 0:
         return ctx.tensor(x, identity(2)), weights
     flat = ctx.model.reshape(ctx.tensor(source, layout), x.shape, x.name)
-    rows = weights.codes.reshape(weights.shape[0], *source.shape[1:])
+    rows = weights.data.reshape(weights.shape[0], *source.shape[1:])
     columns = rows.transpose(layout).reshape(weights.shape)
-    return flat, Value(weights.name, weights.shape, weights.quantisation, codes=columns)
+    return flat, Value(weights.name, weights.shape, weights.quantisation, data=columns)

@@ -6,16 +6,17 @@ import math
 
 from torch import fx
 
+from npu_assay.partitioners.common.lowering import static_shape
 from npu_assay.partitioners.exir.compiling import axis_of, bind, require
 from npu_assay.partitioners.exir.layout import arranged, identity
-from npu_assay.partitioners.neutron.lowering.context import Context, reshaped, shape_of
+from npu_assay.partitioners.neutron.lowering.context import Context, reshaped
 from npu_assay.partitioners.neutron.lowering.padding import pad
 from npu_assay.partitioners.neutron.lowering.quantisation import output_quantisation
 
 
 def view(ctx: Context, node: fx.Node) -> None:
     """aten.view_copy, squeeze_copy, unsqueeze_copy -> RESHAPE of the tensor in torch's axis order."""
-    ctx.values[node] = reshaped(node, ctx.value(node.args[0], node), shape_of(node))
+    ctx.values[node] = reshaped(node, ctx.value(node.args[0], node), static_shape(node))
 
 
 def permute(ctx: Context, node: fx.Node) -> None:
@@ -42,7 +43,7 @@ def cat(ctx: Context, node: fx.Node) -> None:
 
 def slice_(ctx: Context, node: fx.Node) -> None:
     """aten.slice_copy with step 1 -> SLICE; negative bounds count from the end, others are clipped."""
-    bound, shape, layout = bind(node), shape_of(node), ctx.layout(node)
+    bound, shape, layout = bind(node), static_shape(node), ctx.layout(node)
     require(bound["step"] == 1, node, "step", bound["step"], 1)
     value = ctx.requantised(ctx.value(node.args[0], node), output_quantisation(node))
     axis = axis_of(node, bound["dim"], value.rank)

@@ -6,9 +6,10 @@ from typing import Any
 
 from torch import fx
 
+from npu_assay.partitioners.common.lowering import static_shape
 from npu_assay.partitioners.exir.compiling import axis_of, bind, pair, require
 from npu_assay.partitioners.neutron.formats import to_nhwc
-from npu_assay.partitioners.neutron.lowering.context import Context, shape_of
+from npu_assay.partitioners.neutron.lowering.context import Context
 from npu_assay.partitioners.neutron.lowering.padding import LOWEST, pad_spatial
 from npu_assay.partitioners.neutron.lowering.quantisation import output_quantisation
 
@@ -30,7 +31,7 @@ def avg_pool2d(ctx: Context, node: fx.Node) -> None:
 def adaptive_avg_pool2d(ctx: Context, node: fx.Node) -> None:
     """aten._adaptive_avg_pool2d -> AVERAGE_POOL_2D, when the output size divides the input size."""
     tensor = _input(ctx, node)
-    sizes, wanted = ctx.model.shape(tensor)[1:3], shape_of(node)[2:]
+    sizes, wanted = ctx.model.shape(tensor)[1:3], static_shape(node)[2:]
     divides = all(out > 0 and size % out == 0 for size, out in zip(sizes, wanted, strict=True))
     require(divides, node, "output size", wanted, f"a divisor of {sizes}")
     kernel = (sizes[0] // wanted[0], sizes[1] // wanted[1])
@@ -100,5 +101,5 @@ def _pool(
 
 
 def _resize(ctx: Context, node: fx.Node, code: str, options: dict[str, bool]) -> None:
-    size = ctx.model.integers(f"{node.name}_size", shape_of(node)[2:])
+    size = ctx.model.integers(f"{node.name}_size", static_shape(node)[2:])
     ctx.emit(node, code, [_input(ctx, node), size], options, layout=NHWC)

@@ -9,12 +9,13 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
+from npu_assay.partitioners.common.lowering import function_calls, returned_nodes, separate, static_shape
 from npu_assay.partitioners.exir.compiling import refusal, require
 from npu_assay.partitioners.exir.layout import Layout, arranged, identity
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
 from npu_assay.partitioners.neutron import neutron_io
 from npu_assay.partitioners.neutron.formats import infer_formats
-from npu_assay.partitioners.neutron.lowering.context import Context, shape_of
+from npu_assay.partitioners.neutron.lowering.context import Context
 from npu_assay.partitioners.neutron.lowering.quantisation import per_tensor
 from npu_assay.partitioners.neutron.lowering.registry import LOWERINGS
 from npu_assay.partitioners.neutron.lowering.values import Value
@@ -34,16 +35,13 @@ def lower(
     graph, constants = _compiled_form(program)
     ctx = Context(infer_formats(graph), constants)
     inputs = [n for n in graph.nodes if n.op == "placeholder" and n not in constants]
-    layouts = [identity(len(shape_of(n))) if convert_formats else ctx.layout(n) for n in inputs]
+    layouts = [identity(len(static_shape(n))) if convert_formats else ctx.layout(n) for n in inputs]
     tensors = [_input(ctx, node, layout) for node, layout in zip(inputs, layouts, strict=True)]
-    for node in graph.nodes:
-        if node.op == "call_function":
-            ctx.walk(node, LOWERINGS)
-        elif node.op not in ("placeholder", "output") and node not in constants:
-            raise refusal(node, "node", node.op, "a function call")
-    returned = _returned(graph)
-    out_layouts = [identity(len(shape_of(n))) if convert_formats else ctx.layout(n) for n in returned]
-    outputs = _outputs(ctx, returned, out_layouts, set(tensors))
+    for node in function_calls(graph, constants):
+        ctx.walk(node, LOWERINGS)
+    returned = returned_nodes(graph.output_node())
+    out_layouts = [identity(len(static_shape(n))) if convert_formats else ctx.layout(n) for n in returned]
+    outputs = _outputs(ctx, returned, out_layouts, tensors)
     if not convert_formats:
         metadata = {**metadata, neutron_io.KEY: neutron_io.encode(_moved(layouts), _moved(out_layouts))}
     return ctx.model.model(tensors, outputs, description, metadata)
@@ -78,36 +76,24 @@ def _input(ctx: Context, node: fx.Node, layout: Layout) -> int:
     require(dtype == torch.int8, node, "type of an input", dtype, torch.int8)
     readers = [user for user in node.users if target_name(user.target) == DEQUANTIZE_PER_TENSOR]
     require(bool(readers), node, "reader of an input", "none", "a dequantize node")
-    shape, quantisation = shape_of(node), per_tensor(readers[0])
+    shape, quantisation = static_shape(node), per_tensor(readers[0])
     tensor = ctx.model.tensor(node.name, arranged(shape, layout), quantisation)
-    ctx.values[node] = Value(node.name, shape, quantisation, {layout: tensor})
+    ctx.values[node] = Value(node.name, shape, quantisation, tensors={layout: tensor})
     return tensor
 
 
-def _returned(graph: fx.Graph) -> list[fx.Node]:
-    """The nodes that the program returns, each a quantize node."""
-    output = graph.output_node()
-    returned = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
-    nodes = []
-    for node in returned:
-        if not isinstance(node, fx.Node) or target_name(node.target) not in QUANTIZE:
-            raise refusal(output, "output", node, "the result of a quantize node")
-        nodes.append(node)
-    if not nodes:
-        raise refusal(output, "outputs", "none", "one or more")
-    return nodes
-
-
-def _outputs(ctx: Context, nodes: list[fx.Node], layouts: list[Layout], taken: set[int]) -> list[int]:
-    """A tensor of its own for every output: inputs, constants and outputs given before are copied."""
-    outputs = []
-    for node, layout in zip(nodes, layouts, strict=True):
-        tensor = ctx.tensor(ctx.values[node], layout)
-        if tensor in taken or ctx.model.tensors[tensor].data is not None:
-            tensor = ctx.model.reshape(tensor, ctx.model.shape(tensor), f"{node.name}_copy")
-        taken.add(tensor)
-        outputs.append(tensor)
-    return outputs
+def _outputs(ctx: Context, nodes: list[fx.Node], layouts: list[Layout], inputs: list[int]) -> list[int]:
+    """The tensors of the outputs, each of which must be a quantize node."""
+    for node in nodes:
+        require(target_name(node.target) in QUANTIZE, node, "output", node, "the result of a quantize node")
+    model, wanted = ctx.model, iter(layouts)
+    return separate(
+        nodes,
+        inputs,
+        lambda node: ctx.tensor(ctx.values[node], next(wanted)),
+        lambda tensor: model.tensors[tensor].data is not None,
+        lambda tensor, node: model.reshape(tensor, model.shape(tensor), f"{node.name}_copy"),
+    )
 
 
 def _moved(layouts: list[Layout]) -> list[bool]:

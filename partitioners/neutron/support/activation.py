@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from torch import fx
 
+from npu_assay.partitioners.common.rules import rank_is
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import is_dequantize, qparams
@@ -16,7 +17,6 @@ from npu_assay.partitioners.neutron.support.common import (
     channels_multiple,
     device_rank,
     output_qparams_are,
-    rank_is,
     second_dim_multiple,
 )
 from npu_assay.partitioners.neutron.support.rule import Context, Rule

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import fx
 
-from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text
+from npu_assay.partitioners.common.rules import qparams_change
+from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import QParams, input_qparams, is_dequantize, is_quantize, output_qparams, qparams
 from npu_assay.partitioners.exir.rules import rule
@@ -109,16 +110,6 @@ def static_shape(node: fx.Node, context: Context) -> str | None:
     return None
 
 
-def rank_is(expected: int) -> Rule:
-    """The rule on the rank of the first operand."""
-
-    def check(node: fx.Node, context: Context) -> str | None:
-        found = rank(operand(node))
-        return None if found == expected else f"rank {found}"
-
-    return Rule("rank", f"the input must have rank {expected}", check)
-
-
 def output_rank_at_most(limit: int) -> Rule:
     """The rule on the rank of the result."""
 
@@ -142,26 +133,6 @@ def input_rank_at_most(limit: int) -> Rule:
 device_rank = output_rank_at_most(8)
 
 
-def keyword_is_one(name: str) -> Rule:
-    """The rule on a scaling factor that the NPU does not apply: alpha or beta."""
-
-    def check(node: fx.Node, context: Context) -> str | None:
-        found = node.kwargs.get(name, 1)
-        return None if found == 1 else f"{name} = {found}"
-
-    return Rule(name, f"{name} must be 1", check)
-
-
-def argument_is_false(position: int, name: str) -> Rule:
-    """The rule on an option that must be off."""
-
-    def check(node: fx.Node, context: Context) -> str | None:
-        found = argument(node, position, name, False)
-        return f"{name} = {found}" if found else None
-
-    return Rule(name, f"{name} must be False", check)
-
-
 def output_qparams_are(scale: float, zero_point: int) -> Rule:
     """The rule on operators whose result has one possible quantisation."""
 
@@ -177,10 +148,7 @@ def output_qparams_are(scale: float, zero_point: int) -> Rule:
 @rule("same_qparams")
 def same_qparams(node: fx.Node, context: Context) -> str | None:
     """input and output must have the same scale and zero point"""
-    before, after = input_qparams(node), output_qparams(node)
-    if before is None or after is None or before.same_values(after):
-        return None
-    return f"({before.scale}, {before.zero_point}) in, ({after.scale}, {after.zero_point}) out"
+    return qparams_change(input_qparams(node), output_qparams(node))
 
 
 @rule("channels_multiple_of")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import fx
 
+from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.exir.nodes import operand, shape, size_text
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.neutron.support.common import device_rank, keyword_is_one
+from npu_assay.partitioners.neutron.support.common import device_rank
 from npu_assay.partitioners.neutron.support.rule import Context
 
 
@@ -31,6 +32,6 @@ def any_dim_multiple(node: fx.Node, context: Context) -> str | None:
 RULES = {
     "aten.abs.default": (device_rank,),
     "aten.neg.default": (device_rank,),
-    "aten.add.Tensor": (keyword_is_one("alpha"), same_shape, device_rank),
+    "aten.add.Tensor": (argument_is("alpha", 1, 1), same_shape, device_rank),
     "aten.mul.Tensor": (same_shape, any_dim_multiple, device_rank),
 }

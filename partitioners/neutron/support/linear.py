@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from torch import fx
 
+from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.formats import is_trivial_transposition, permuted, to_nhwc
-from npu_assay.partitioners.neutron.support.common import distinct_inputs, keyword_is_one
+from npu_assay.partitioners.neutron.support.common import distinct_inputs
 from npu_assay.partitioners.neutron.support.rule import Context, Rule
 from npu_assay.partitioners.neutron.support.weights import static_bias, weight_zero_point
 
@@ -49,8 +50,8 @@ RULES = {
     "aten.addmm.default": (
         _ranks(2, first=1),
         distinct_inputs(3),
-        keyword_is_one("alpha"),
-        keyword_is_one("beta"),
+        argument_is("alpha", 1, 1),
+        argument_is("beta", 1, 1),
         weight_zero_point,
         static_bias,
     ),

@@ -6,6 +6,7 @@ import math
 
 from torch import fx
 
+from npu_assay.partitioners.common.rules import qparams_change
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
 from npu_assay.partitioners.exir.qdq import is_dequantize, output_qparams, qparams
 from npu_assay.partitioners.exir.rules import rule
@@ -123,9 +124,9 @@ def cat_qparams(node: fx.Node, context: Context) -> str | None:
     """input and output must have the same scale and zero point"""
     after = output_qparams(node)
     for source in node.all_input_nodes:
-        before = qparams(source) if is_dequantize(source) else None
-        if before is not None and after is not None and not before.same_values(after):
-            return f"({before.scale}, {before.zero_point}) in, ({after.scale}, {after.zero_point}) out"
+        changed = qparams_change(qparams(source) if is_dequantize(source) else None, after)
+        if changed is not None:
+            return changed
     return None
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from torch import fx
 
+from npu_assay.partitioners.common.rules import argument_is, pool_padding, rank_is
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, pair, rank, shape
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.neutron.support.common import argument_is_false, rank_is, same_qparams, second_dim_multiple
+from npu_assay.partitioners.neutron.support.common import same_qparams, second_dim_multiple
 from npu_assay.partitioners.neutron.support.conv import batch_is_one
 from npu_assay.partitioners.neutron.support.rule import Context
 
@@ -24,7 +25,7 @@ def output_divides_input(node: fx.Node, context: Context) -> str | None:
 @rule("count_include_pad")
 def count_include_pad(node: fx.Node, context: Context) -> str | None:
     """count_include_pad = False needs zero padding"""
-    padding = pair(argument(node, 3, "padding")) or (0, 0)
+    padding = pool_padding(node)
     if argument(node, 5, "count_include_pad", True) or padding == (0, 0):
         return None
     return f"count_include_pad = False with padding {padding}"
@@ -72,16 +73,10 @@ def mean_dims(node: fx.Node, context: Context) -> str | None:
     return f"dimensions {found}"
 
 
-@rule("keepdim")
-def keepdim(node: fx.Node, context: Context) -> str | None:
-    """keepdim must be True"""
-    return None if argument(node, 2, "keepdim", False) else "keepdim = False"
-
-
 _MAX_POOL = (
     rank_is(4),
     dilation_is_one,
-    argument_is_false(5, "ceil_mode"),
+    argument_is("ceil_mode", False, False, 5),
     second_dim_multiple,
     batch_is_one,
     stride_h,
@@ -92,11 +87,11 @@ RULES = {
     "aten._adaptive_avg_pool2d.default": (rank_is(4), output_divides_input, same_qparams),
     "aten.avg_pool2d.default": (
         rank_is(4),
-        argument_is_false(4, "ceil_mode"),
+        argument_is("ceil_mode", False, False, 4),
         count_include_pad,
         divisor_override,
         same_qparams,
     ),
     "aten.max_pool2d_with_indices.default": _MAX_POOL,
-    "aten.mean.dim": (rank_is(4), mean_dims, keepdim, second_dim_multiple, same_qparams),
+    "aten.mean.dim": (rank_is(4), mean_dims, argument_is("keepdim", True, False, 2), second_dim_multiple, same_qparams),
 }

@@ -8,7 +8,7 @@ from torch import fx
 
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.exir.rules import rejection, rejections
 from npu_assay.partitioners.neutron.support import activation, conv, elementwise, layout, linear, pieces, pool
 from npu_assay.partitioners.neutron.support.common import fused_activation, quantized, static_shape
 from npu_assay.partitioners.neutron.support.division import DIVISION_RULES
@@ -38,17 +38,12 @@ def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
     name = target_name(node.target)
     if name not in RULES:
         return _rewritten(node, name, context)
-    found = _broken(node, context, (*COMMON, static_shape))
+    found = rejections((*COMMON, static_shape), node, context)
     if any(rejected.code == static_shape.code for rejected in found):
         return found
-    return found + _broken(node, context, (*RULES[name], rescale))
+    return found + rejections((*RULES[name], rescale), node, context)
 
 
 def _rewritten(node: fx.Node, name: str, context: Context) -> tuple[Rejection, ...]:
-    found = _broken(node, context, (static_shape,)) or _broken(node, context, REWRITTEN.get(name, ()))
+    found = rejections((static_shape,), node, context) or rejections(REWRITTEN.get(name, ()), node, context)
     return found or (rejection(node, "unsupported", name, UNSUPPORTED),)
-
-
-def _broken(node: fx.Node, context: Context, rules: tuple[Rule, ...]) -> tuple[Rejection, ...]:
-    found = (one(node, context) for one in rules)
-    return tuple(rejected for rejected in found if rejected is not None)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import fx
 
+from npu_assay.partitioners.exir import rules
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import is_compute, is_dequantize, is_qdq, qparams
-from npu_assay.partitioners.exir.rules import rejection
+from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.formats import supported_transposition, to_nchw, to_nhwc
 from npu_assay.partitioners.neutron.support.activation import RELU_LIKE, bounds
 from npu_assay.partitioners.neutron.support.common import channel_count_problem
@@ -23,29 +24,21 @@ from npu_assay.partitioners.neutron.support.rule import Context
 from npu_assay.partitioners.neutron.support.weights import ADDMM, MM, WEIGHT_POSITION
 
 Partition = frozenset[fx.Node]
-StageCheck = Callable[[fx.Node, Partition, Context], str | None]
 DATA_ONLY = frozenset({"aten.view_copy.default", "aten.clone.default", "dim_order_ops._clone_dim_order.default"})
 CAT = "aten.cat.default"
 NEUTRAL = {"aten.add.Tensor": 0, "aten.mul.Tensor": 1}
 
 
 @dataclass(frozen=True)
-class StageRule:
-    """One limit on a node inside a partition: code, sentence and what finds a violation."""
+class Stage:
+    """What a rule on a node inside a partition looks at: the partition, and the graph around it."""
 
-    code: str
-    sentence: str
-    check: StageCheck
-
-    def __call__(self, node: fx.Node, partition: Partition, context: Context) -> Rejection | None:
-        """The rejection of `node`, or None."""
-        found = self.check(node, partition, context)
-        return None if found is None else rejection(node, self.code, found, self.sentence)
+    partition: Partition
+    context: Context
 
 
-def stage_rule(code: str) -> Callable[[StageCheck], StageRule]:
-    """Make a rule of a function whose docstring is the limit as a sentence."""
-    return lambda check: StageRule(code, inspect.getdoc(check) or code, check)
+StageRule: TypeAlias = rules.Rule[Stage]
+"""A limit on a node inside a partition."""
 
 
 def computing(partition: Partition) -> list[fx.Node]:
@@ -89,23 +82,23 @@ def _is_filled_with(node: fx.Node | None, number: int, context: Context) -> bool
     return bool(((data.to(torch.float64) - params.zero_point) * params.scale == number).all())
 
 
-@stage_rule("not_alone")
-def not_alone(node: fx.Node, partition: Partition, context: Context) -> str | None:
+@rule("not_alone")
+def not_alone(node: fx.Node, stage: Stage) -> str | None:
     """it computes nothing, so it must share its partition with an operator that does"""
-    if context.options.allow_no_op_partitions or not is_no_op(node, context):
+    if stage.context.options.allow_no_op_partitions or not is_no_op(node, stage.context):
         return None
-    others = computing(partition)
-    if any(target_name(n.target) != GETITEM and not is_no_op(n, context) for n in others):
+    others = computing(stage.partition)
+    if any(target_name(n.target) != GETITEM and not is_no_op(n, stage.context) for n in others):
         return None
     return "alone in its partition" if len(others) == 1 else f"one of {len(others)} that compute nothing"
 
 
-@stage_rule("quantized")
-def exclusive_dequantize(node: fx.Node, partition: Partition, context: Context) -> str | None:
+@rule("quantized")
+def exclusive_dequantize(node: fx.Node, stage: Stage) -> str | None:
     """the operator must stand between dequantize and quantize nodes (static int8)"""
-    members = context.clusters[node].members if node in context.clusters else ()
+    members = stage.context.clusters[node].members if node in stage.context.clusters else ()
     for source in filter(is_dequantize, members):
-        outside = next((user for user in source.users if user not in partition), None)
+        outside = next((user for user in source.users if user not in stage.partition), None)
         if outside is not None:
             return f"{source.name} also feeds {outside.name}, outside the partition"
     return None
@@ -114,49 +107,51 @@ def exclusive_dequantize(node: fx.Node, partition: Partition, context: Context) 
 # ------------------------------------------------------------------------------------ one operator
 
 
-@stage_rule("alone_channels_multiple_of")
-def alone_channels(node: fx.Node, partition: Partition, context: Context) -> str | None:
+@rule("alone_channels_multiple_of")
+def alone_channels(node: fx.Node, stage: Stage) -> str | None:
     """alone in its partition, the channel count must be a multiple of the number of MAC units"""
     if target_name(node.target) != "aten.relu.default" and bounds(node) not in RELU_LIKE:
         return None
-    return channel_count_problem(context.channels(node), context) if computing(partition) == [node] else None
+    if computing(stage.partition) != [node]:
+        return None
+    return channel_count_problem(stage.context.channels(node), stage.context)
 
 
-@stage_rule("dim_before_axis")
-def dim_before_axis(node: fx.Node, partition: Partition, context: Context) -> str | None:
+@rule("dim_before_axis")
+def dim_before_axis(node: fx.Node, stage: Stage) -> str | None:
     """concatenating values from outside the partition needs a dimension other than 1 before the axis"""
     sources = cat_operands(node)
-    if all(producer(source) in partition for source in sources):
+    if all(producer(source) in stage.partition for source in sources):
         return None
-    axis = device_dim(cat_dim(node), node, context)
+    axis = device_dim(cat_dim(node), node, stage.context)
     for source in sources:
-        if all(size == 1 for size in device_shape(node, shape(source), context)[:axis]):
+        if all(size == 1 for size in device_shape(node, shape(source), stage.context)[:axis]):
             return f"{source.name} of shape {size_text(shape(source))}, axis {cat_dim(node)}"
     return None
 
 
-@stage_rule("memory_format")
-def copy_at_border(node: fx.Node, partition: Partition, context: Context) -> str | None:
+@rule("memory_format")
+def copy_at_border(node: fx.Node, stage: Stage) -> str | None:
     """the copy must keep or set the contiguous dim order"""
     x = operand(node)
-    if x is not None and producer(x) not in partition and not is_plain_layout(x):
+    if x is not None and producer(x) not in stage.partition and not is_plain_layout(x):
         return f"{x.name} from outside the partition is neither contiguous nor channels-last"
-    outside = any(user not in partition for user in computing_users(node))
+    outside = any(user not in stage.partition for user in computing_users(node))
     return "the result is neither contiguous nor channels-last" if outside and not is_plain_layout(node) else None
 
 
-@stage_rule("transposition")
-def reshaped_format(node: fx.Node, partition: Partition, context: Context) -> str | None:
+@rule("transposition")
+def reshaped_format(node: fx.Node, stage: Stage) -> str | None:
     """this transposition is not one that the NPU can do"""
     x = operand(node)
     if x is None:
         return None
-    enters, leaves = context.is_channels_first(x), context.is_channels_first(node)
-    if enters and not (not leaves and _flattens_into_product(node, partition)):
-        sizes = device_shape(x, shape(x), context)
-        if not supported_transposition(sizes, to_nchw(len(sizes)), context.macs):
+    enters, leaves = stage.context.is_channels_first(x), stage.context.is_channels_first(node)
+    if enters and not (not leaves and _flattens_into_product(node, stage.partition)):
+        sizes = device_shape(x, shape(x), stage.context)
+        if not supported_transposition(sizes, to_nchw(len(sizes)), stage.context.macs):
             return f"channels-first input {size_text(shape(x))}"
-    if leaves and not supported_transposition(shape(node), to_nhwc(rank(node)), context.macs):
+    if leaves and not supported_transposition(shape(node), to_nhwc(rank(node)), stage.context.macs):
         return f"channels-first result {size_text(shape(node))}"
     return None
 
@@ -185,6 +180,5 @@ STAGE_RULES: Mapping[str, tuple[StageRule, ...]] = {
 
 def stage_rejections(node: fx.Node, partition: Partition, context: Context) -> tuple[Rejection, ...]:
     """Every reason why `node` cannot be delegated together with exactly these nodes."""
-    rules = (not_alone, exclusive_dequantize, *STAGE_RULES.get(target_name(node.target), ()))
-    found = (one(node, partition, context) for one in rules)
-    return tuple(rejected for rejected in found if rejected is not None)
+    found = (not_alone, exclusive_dequantize, *STAGE_RULES.get(target_name(node.target), ()))
+    return rules.rejections(found, node, Stage(partition, context))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import fx
 
+from npu_assay.partitioners.common.rules import rank_is
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
 from npu_assay.partitioners.xnnpack.site import Site
@@ -18,7 +19,6 @@ from npu_assay.partitioners.xnnpack.support.elementwise import (
     last_dim,
     tensor_operands,
 )
-from npu_assay.partitioners.xnnpack.support.pooling import rank_is_four
 
 
 class AbsConfig(PartitionerConfig):
@@ -159,7 +159,7 @@ class PreluConfig(PartitionerConfig):
     target = "aten.prelu.default"
     rules = (
         constant_slopes,
-        rank_is_four,
+        rank_is(4),
     )
     is_preserved = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import fx
 
+from npu_assay.partitioners.common.rules import argument_is, rank_is
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
 from npu_assay.partitioners.xnnpack.site import Site
@@ -13,13 +14,9 @@ from npu_assay.partitioners.xnnpack.support.pooling import (
     count_include_pad,
     divisor_override,
     first_result,
-    flag_is_false,
-    keepdim,
     known_channels,
     mean_dims,
-    normalised_rank,
     output_dtype,
-    rank_is_four,
     spatial_dim,
     static_ceil_mode,
     stride_within_kernel,
@@ -33,8 +30,8 @@ class AvgPoolingConfig(PartitionerConfig):
     precisions = (FP32, STATIC)
     on_codes = False
     rules = (
-        rank_is_four,
-        flag_is_false(4, "ceil_mode"),
+        rank_is(4),
+        argument_is("ceil_mode", False, False, 4),
         count_include_pad,
         divisor_override,
     )
@@ -46,7 +43,7 @@ class MaxPool2dConfig(PartitionerConfig):
     target = "aten.max_pool2d.default"
     precisions = (FP32, STATIC)
     rules = (
-        rank_is_four,
+        rank_is(4),
         stride_within_kernel,
         static_ceil_mode,
         same_qparams,
@@ -60,9 +57,9 @@ class MeanDimConfig(PartitionerConfig):
     target = "aten.mean.dim"
     precisions = (FP32, STATIC)
     rules = (
-        rank_is_four,
+        rank_is(4),
         mean_dims,
-        keepdim,
+        argument_is("keepdim", True, False, 2),
         output_dtype,
     )
 
@@ -71,7 +68,7 @@ class MaxDimConfig(PartitionerConfig):
     """aten.max.dim"""
 
     target = "aten.max.dim"
-    rules = (rank_is_four, spatial_dim, keepdim, first_result)
+    rules = (rank_is(4), spatial_dim, argument_is("keepdim", True, False, 2), first_result)
 
     def members(self, site: Site) -> tuple[fx.Node, ...]:
         """The operator and the selections of its result."""
@@ -82,7 +79,7 @@ class BatchNormConfig(PartitionerConfig):
     """aten._native_batch_norm_legit_no_training.default"""
 
     target = "aten._native_batch_norm_legit_no_training.default"
-    rules = (normalised_rank, known_channels, constant_statistics, first_result)
+    rules = (rank_is(2, 3, 4), known_channels, constant_statistics, first_result)
 
     def members(self, site: Site) -> tuple[fx.Node, ...]:
         """The operator, its constants and the selections of its result."""

@@ -6,14 +6,13 @@ from typing import ClassVar
 
 from torch import fx
 
+from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.xnnpack.config import DYNAMIC, FP32, STATIC, PartitionerConfig
 from npu_assay.partitioners.xnnpack.patterns import result_path
 from npu_assay.partitioners.xnnpack.products import PLACES
 from npu_assay.partitioners.xnnpack.site import Rule, Site
 from npu_assay.partitioners.xnnpack.support.products import (
-    alpha_is_one,
     batched,
-    beta_is_one,
     bias_shape,
     depthwise,
     flat_open_sizes,
@@ -113,7 +112,7 @@ class AddmmConfig(ProductConfig):
 
     target = "aten.addmm.default"
     places = PLACES[target]
-    rules = (alpha_is_one, beta_is_one, *WEIGHTS)
+    rules = (argument_is("alpha", 1, 1), argument_is("beta", 1, 1), *WEIGHTS)
 
 
 class MMConfig(ProductConfig):

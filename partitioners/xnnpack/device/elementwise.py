@@ -8,7 +8,8 @@ from typing import Final
 
 import torch
 
-from npu_assay.partitioners.xnnpack.device.site import FLOATS, Kernel, Site, Step, in_float32, limited
+from npu_assay.partitioners.common.machine import Kernel, Step
+from npu_assay.partitioners.xnnpack.device.site import FLOATS, Site, in_float32, limited
 from npu_assay.partitioners.xnnpack.kernels import convert as conversions
 from npu_assay.partitioners.xnnpack.kernels import rational, static
 from npu_assay.partitioners.xnnpack.kernels.fma import flushed

@@ -7,7 +7,8 @@ from math import prod
 import torch
 import torch.nn.functional as F
 
-from npu_assay.partitioners.xnnpack.device.site import Site, Step
+from npu_assay.partitioners.common.machine import Step
+from npu_assay.partitioners.xnnpack.device.site import Site
 from npu_assay.partitioners.xnnpack.kernels.output import code
 
 

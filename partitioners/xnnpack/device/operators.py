@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from npu_assay.partitioners.common.machine import Step
 from npu_assay.partitioners.xnnpack.device import elementwise, layout, pooling, products
-from npu_assay.partitioners.xnnpack.device.site import DeviceError, Site, Step
+from npu_assay.partitioners.xnnpack.device.site import Site
 
 RULES: Final[Mapping[str, Callable[[Site], Step]]] = {
     **dict.fromkeys(elementwise.UNARY, elementwise.unary),
@@ -32,16 +33,3 @@ RULES: Final[Mapping[str, Callable[[Site], Step]]] = {
     "StaticTranspose": layout.transpose,
 }
 """Operator -> what checks it and makes its kernel."""
-
-
-def prepare(site: Site) -> Step:
-    """Make an operator's kernel. Raises DeviceError for what the device does not have."""
-    rule = RULES.get(site.node.op)
-    if rule is None:
-        raise DeviceError("operator", site.node.op, "one that the device has", site.where)
-    try:
-        return rule(site)
-    except DeviceError:
-        raise
-    except ValueError as error:  # a kernel's own limits, e.g. a ratio of scales
-        raise DeviceError("kernel parameters", str(error), "a kernel that the device has", site.where) from error

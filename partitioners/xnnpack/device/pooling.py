@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from npu_assay.partitioners.common.int8.accumulate import Pair
-from npu_assay.partitioners.xnnpack.device.site import SIDE_LIMIT, Kernel, Site, Step, in_float32, limited
+from npu_assay.partitioners.common.machine import Kernel, Step
+from npu_assay.partitioners.xnnpack.device.site import SIDE_LIMIT, Site, in_float32, limited
 from npu_assay.partitioners.xnnpack.kernels import float32, static
 from npu_assay.partitioners.xnnpack.kernels.pool import max_pool2d
 from npu_assay.partitioners.xnnpack.xnn_model import ALIGN_CORNERS, KEEP_DIMS

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from npu_assay.partitioners.xnnpack.device.site import SIDE_LIMIT, Kernel, Site, Step, in_float32
+from npu_assay.partitioners.common.machine import Kernel, Step
+from npu_assay.partitioners.xnnpack.device.site import SIDE_LIMIT, Site, in_float32
 from npu_assay.partitioners.xnnpack.kernels import dynamic, float32, static
 from npu_assay.partitioners.xnnpack.xnn_model import TRANSPOSE_WEIGHTS, PerGroup, PerToken, unpacked_int4
 

@@ -6,7 +6,7 @@ together. Here are only the device's own limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Any, Final
@@ -15,12 +15,10 @@ import numpy as np
 import torch
 
 from npu_assay.partitioners.common.int8.accumulate import Padding, Pair
-from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.common.machine import DeviceError, Kernel
 from npu_assay.partitioners.xnnpack.kernels.output import Bounds, code
 from npu_assay.partitioners.xnnpack.xnn_model import Array, PerChannel, PerTensor, XNode, XValue
 from npu_assay.reference.affine import Affine
-
-Kernel = Callable[..., torch.Tensor]
 
 ELEMENT_LIMIT: Final = 2**26
 """Elements of one value, and values that the windows of one operator gather, divided by 4."""
@@ -29,18 +27,6 @@ SIDE_LIMIT: Final = 2**17
 FLOATS: Final = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 NUMBERS: Final = {**FLOATS, "qint8": torch.int8}
 """The torch type of an argument."""
-
-
-class DeviceError(FormatError):
-    """A well-formed model that the device cannot run as it stands."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A prepared operator: `kernel` takes the values of the inputs at positions `arguments`."""
-
-    kernel: Kernel
-    arguments: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final
 
-from npu_assay.partitioners.xnnpack.device.site import DeviceError
+from npu_assay.partitioners.common.machine import at_most
 from npu_assay.partitioners.xnnpack.xnn_model import XNode
 
 WORK_LIMIT: Final = 2**32
@@ -57,6 +57,4 @@ def _products(node: XNode, operands: Sequence[Shape], result: Shape) -> int:
 
 def check_work(found: int, size: int, where: str) -> None:
     """Raise DeviceError for more than the limit of a model with so many bytes of constants."""
-    limit = WORK_LIMIT + WORK_A_BYTE * size
-    if found > limit:
-        raise DeviceError("multiplications, or what takes as long", found, f"at most {limit}", where)
+    at_most("multiplications, or what takes as long", found, WORK_LIMIT + WORK_A_BYTE * size, where)

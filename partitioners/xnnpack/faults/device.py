@@ -10,12 +10,13 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.machine import Kernel, Step
 from npu_assay.partitioners.exir import Backend, faults
 from npu_assay.partitioners.exir.faults import Patch
 from npu_assay.partitioners.xnnpack import backend
 from npu_assay.partitioners.xnnpack.device import elementwise, pooling, products
 from npu_assay.partitioners.xnnpack.device.operators import RULES
-from npu_assay.partitioners.xnnpack.device.site import Kernel, Site, Step
+from npu_assay.partitioners.xnnpack.device.site import Site
 from npu_assay.partitioners.xnnpack.kernels import dynamic, rational, static
 from npu_assay.partitioners.xnnpack.kernels.output import Bounds, limits
 from npu_assay.partitioners.xnnpack.runtime import Program

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import fx
 from torch.utils._sympy.numbers import int_oo
 
+from npu_assay.partitioners.common.lowering import Values
 from npu_assay.partitioners.exir.compiling import refusal, require
 from npu_assay.partitioners.exir.nodes import value as value_of
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR, target_name
@@ -18,26 +18,22 @@ from npu_assay.partitioners.xnnpack.lowering.values import DTYPES, Value, id_of
 from npu_assay.partitioners.xnnpack.xnn_model import PerTensor, PerToken
 
 
-class Context:
+class Context(Values[Value]):
     """One compilation: the subgraph so far, and the value of every node walked so far."""
 
     def __init__(self, constants: Mapping[str, torch.Tensor | None]) -> None:
+        super().__init__()
         self.model = ModelBuilder()
-        self.values: dict[fx.Node, Value] = {}
         self._constants = constants
         self._converted: dict[tuple[int, PerToken], int] = {}
 
-    def value(self, node: Any, user: fx.Node) -> Value:
-        """What an operand of `user` is: the number of a dequantize node is computed when it is first needed."""
-        if isinstance(node, fx.Node) and node not in self.values:
-            found = self.constant(node)
-            if found is not None:
-                self.values[node] = constant_value(node, found)
-            elif target_name(node.target) == DEQUANTIZE_PER_TENSOR and node.op == "call_function":
-                self.values[node] = self._dequantised(node)
-        if not isinstance(node, fx.Node) or node not in self.values:
-            raise refusal(user, "operand", node, "a tensor that the delegate computes")
-        return self.values[node]
+    def made(self, node: fx.Node) -> Value | None:
+        """The value of a constant, or of a dequantize node, whose numbers are computed when they are first needed."""
+        found = self.constant(node)
+        if found is not None:
+            return constant_value(node, found)
+        is_lazy = node.op == "call_function" and target_name(node.target) == DEQUANTIZE_PER_TENSOR
+        return self._dequantised(node) if is_lazy else None
 
     def codes(self, dequantize: fx.Node) -> Value:
         """The codes behind a per-tensor dequantize with constant parameters."""

@@ -8,7 +8,8 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.exir.compiling import refusal, require
+from npu_assay.partitioners.common.lowering import function_calls, lowering_of, returned_nodes, separate
+from npu_assay.partitioners.exir.compiling import require
 from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.nodes import value as value_of
 from npu_assay.partitioners.exir.ops import GETITEM, QUANTIZE_PER_TENSOR, target_name
@@ -39,11 +40,8 @@ def lower(program: ExportedProgram) -> XModel:
     inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name not in constants]
     for node in inputs:
         walk.ctx.values[node] = _input(walk.ctx, node)
-    for node in program.graph.nodes:
-        if node.op == "call_function":
-            walk.visit(node)
-        elif node.op not in ("placeholder", "output"):
-            raise refusal(node, "node", node.op, "a function call")
+    for node in function_calls(program.graph):
+        walk.visit(node)
     return _finished(walk.ctx, inputs, program.graph.output_node())
 
 
@@ -92,10 +90,8 @@ class _Walk:
         elif name == GETITEM:
             require(bool(node.args[1] == 0), node, "result of several", node.args[1], 0)
             self.ctx.values[node] = self.ctx.value(node.args[0], node)
-        elif name in LOWERINGS:
-            self._lower(node, LOWERINGS[name])
         else:
-            raise refusal(node, "operator", name, "one that the compiler knows")
+            self._lower(node, lowering_of(LOWERINGS, node))
 
     def _is_lazy(self, node: fx.Node, name: str) -> bool:
         """Whether the node is read by the product that it belongs to, or computed when it is needed."""
@@ -157,22 +153,15 @@ def _finished(ctx: Context, inputs: list[fx.Node], output: fx.Node) -> XModel:
     """The subgraph with a value of its own for every output: inputs and outputs given before are copied."""
     arguments = [next(iter(ctx.values[node].ids.values())) for node in inputs]
     last = [place for node, place in zip(inputs, arguments, strict=True) if ctx.values[node].is_channels_last]
-    taken, returned = set(arguments), []
-    for node in _returned(output):
-        in_nhwc = _is_channels_last(node)
-        place = id_of(ctx.model, ctx.value(node, output), in_nhwc)
-        if place in taken or ctx.model.values[place].data is not None:
-            place = ctx.model.emit("Copy", [place])
-        taken.add(place)
-        returned.append(place)
-        last += [place] if in_nhwc else []
-    nodes = zip((*inputs, *_returned(output)), (*arguments, *returned), strict=True)
+    results = returned_nodes(output)
+    returned = separate(
+        results,
+        arguments,
+        lambda node: id_of(ctx.model, ctx.value(node, output), _is_channels_last(node)),
+        lambda place: ctx.model.values[place].data is not None,
+        lambda place, node: ctx.model.emit("Copy", [place]),
+    )
+    last += [place for node, place in zip(results, returned, strict=True) if _is_channels_last(node)]
+    nodes = zip((*inputs, *results), (*arguments, *returned), strict=True)
     scalars = [place for node, place in nodes if not bounds(node)[0]]
     return ctx.model.finished(arguments, returned, last, scalars)
-
-
-def _returned(output: fx.Node) -> list[fx.Node]:
-    results = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
-    found = [node for node in results if isinstance(node, fx.Node)]
-    require(bool(found) and len(found) == len(results), output, "outputs", results, "one or more nodes")
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import fx
 
+from npu_assay.partitioners.common.rules import qparams_change
 from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text, value
 from npu_assay.partitioners.exir.qdq import qparams
 from npu_assay.partitioners.exir.rules import rule
@@ -18,9 +19,9 @@ def same_qparams(node: fx.Node, site: Site) -> str | None:
         return None
     after = qparams(site.static.output)
     for source in site.static.inputs:
-        before = qparams(source)
-        if before is not None and after is not None and not before.same_values(after):
-            return f"({before.scale}, {before.zero_point}) in, ({after.scale}, {after.zero_point}) out"
+        changed = qparams_change(qparams(source), after)
+        if changed is not None:
+            return changed
     return None
 
 

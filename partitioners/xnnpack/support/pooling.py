@@ -6,50 +6,35 @@ import operator
 
 from torch import fx
 
-from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, pair, rank, shape, size_text
+from npu_assay.partitioners.common.rules import pool_kernel, pool_padding, pool_stride
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.xnnpack.site import Rule, Site
+from npu_assay.partitioners.xnnpack.site import Site
 from npu_assay.partitioners.xnnpack.support.common import is_open
-
-
-@rule("rank")
-def rank_is_four(node: fx.Node, site: Site) -> str | None:
-    """the input must have rank 4"""
-    found = rank(operand(node))
-    return None if found == 4 else f"rank {found}"
-
-
-def flag_is_false(position: int, name: str) -> Rule:
-    """The rule on an option that must be off."""
-
-    def check(node: fx.Node, site: Site) -> str | None:
-        return f"{name} = True" if argument(node, position, name, False) else None
-
-    return Rule(name, f"{name} must be False", check)
 
 
 @rule("count_include_pad")
 def count_include_pad(node: fx.Node, site: Site) -> str | None:
     """count_include_pad must be False where there is padding"""
     counted = argument(node, 5, "count_include_pad", True)
-    return f"padding {padding(node)} is counted" if counted and any(padding(node)) else None
+    return f"padding {pool_padding(node)} is counted" if counted and any(pool_padding(node)) else None
 
 
 @rule("divisor_override")
 def divisor_override(node: fx.Node, site: Site) -> str | None:
     """divisor_override must be left out or, without padding, the size of the window"""
     found = argument(node, 6, "divisor_override")
-    height, width = kernel(node)
-    if found is None or (found == height * width and not any(padding(node))):
+    height, width = pool_kernel(node)
+    if found is None or (found == height * width and not any(pool_padding(node))):
         return None
-    return f"divisor {found}, window {height}x{width}, padding {padding(node)}"
+    return f"divisor {found}, window {height}x{width}, padding {pool_padding(node)}"
 
 
 @rule("stride_within_kernel")
 def stride_within_kernel(node: fx.Node, site: Site) -> str | None:
     """the stride must not be larger than the kernel, in height and in width"""
-    found, sizes = stride(node), kernel(node)
+    found, sizes = pool_stride(node), pool_kernel(node)
     return f"stride {size_text(found)}, kernel {size_text(sizes)}" if any(map(operator.gt, found, sizes)) else None
 
 
@@ -58,21 +43,6 @@ def static_ceil_mode(node: fx.Node, site: Site) -> str | None:
     """ceil_mode needs an output whose size is known ahead of time"""
     is_ceil = argument(node, 5, "ceil_mode", False)
     return f"output {size_text(shape(node))}" if is_ceil and any(map(is_open, shape(node))) else None
-
-
-def kernel(node: fx.Node) -> tuple[int, int]:
-    """Height and width of a pool's window."""
-    return pair(argument(node, 1, "kernel_size")) or (1, 1)
-
-
-def stride(node: fx.Node) -> tuple[int, int]:
-    """Vertical and horizontal stride of a pool; the window when left out."""
-    return pair(argument(node, 2, "stride")) or kernel(node)
-
-
-def padding(node: fx.Node) -> tuple[int, int]:
-    """Rows and columns that a pool adds on either side."""
-    return pair(argument(node, 3, "padding")) or (0, 0)
 
 
 @rule("dims")
@@ -93,12 +63,6 @@ def spatial_dim(node: fx.Node, site: Site) -> str | None:
     return None if found in (2, 3) else f"dimension {found}"
 
 
-@rule("keepdim")
-def keepdim(node: fx.Node, site: Site) -> str | None:
-    """keepdim must be True"""
-    return None if argument(node, 2, "keepdim", False) else "keepdim = False"
-
-
 @rule("output_dtype")
 def output_dtype(node: fx.Node, site: Site) -> str | None:
     """dtype must be left out"""
@@ -111,13 +75,6 @@ def first_result(node: fx.Node, site: Site) -> str | None:
     """only the first result may be used"""
     other = (user for user in node.users if target_name(user.target) != GETITEM or user.args[1] != 0)
     return next((f"{user.name} uses another" for user in other), None)
-
-
-@rule("rank")
-def normalised_rank(node: fx.Node, site: Site) -> str | None:
-    """the input must have rank 2, 3 or 4"""
-    found = rank(operand(node))
-    return None if found in (2, 3, 4) else f"rank {found}"
 
 
 @rule("static_shape")

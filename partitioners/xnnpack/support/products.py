@@ -111,24 +111,6 @@ def bias_shape(node: fx.Node, site: Site) -> str | None:
     return f"bias {size_text(shape(bias))}, {output_count(node)} outputs"
 
 
-def scaling_is_one(name: str, node: fx.Node) -> str | None:
-    """What is wrong with a scaling factor, alpha or beta, that is not applied."""
-    found = node.kwargs.get(name, 1)
-    return None if found == 1 else f"{name} = {found}"
-
-
-@rule("alpha")
-def alpha_is_one(node: fx.Node, site: Site) -> str | None:
-    """alpha must be 1"""
-    return scaling_is_one("alpha", node)
-
-
-@rule("beta")
-def beta_is_one(node: fx.Node, site: Site) -> str | None:
-    """beta must be 1"""
-    return scaling_is_one("beta", node)
-
-
 # ------------------------------------------------------------------------------------ activations and results
 
 

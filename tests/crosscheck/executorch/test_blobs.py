@@ -25,9 +25,10 @@ from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.programs.build import build, model_inputs
 from npu_assay.conformance.programs.graph import Case, Graph, Value
 from npu_assay.conformance.table import Row, load_table
+from npu_assay.partitioners.common.machine import InputError
 from npu_assay.partitioners.exir import CompileSpec, run_program, to_backend
 from npu_assay.partitioners.xnnpack import XnnpackRuntime, backend
-from npu_assay.partitioners.xnnpack.runtime import InputError, Port, Program
+from npu_assay.partitioners.xnnpack.runtime import Port, Program
 from npu_assay.reference.golden.accuracy_xnnpack import APART, Accuracy
 
 TABLE = load_table("xnnpack@1.5")

@@ -14,7 +14,7 @@ import torch
 from crosscheck.executorch import library, subgraphs
 from crosscheck.executorch.subgraphs import Array, Draw, Program
 
-from npu_assay.partitioners.xnnpack.runtime import load_model, run_program
+from npu_assay.partitioners.xnnpack.runtime import load_model
 from npu_assay.reference.golden.accuracy_xnnpack import APART, Accuracy
 
 COUNT = 40
@@ -74,7 +74,7 @@ FUNCTIONS = {
 def results(program: Program) -> tuple[Array, Array]:
     """(found by the device, expected by the library)."""
     (expected,) = library.run(program.model, *program.inputs)
-    (found,) = run_program(load_model(program.model), [torch.from_numpy(array) for array in program.inputs])
+    (found,) = load_model(program.model).run([torch.from_numpy(array) for array in program.inputs])
     assert found.shape == expected.shape
     return found.numpy(), expected
 

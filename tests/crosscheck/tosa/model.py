@@ -10,7 +10,8 @@ import tosa_reference_model
 from crosscheck.tosa.streams import silence
 from tosa_building import Array, Program
 
-from npu_assay.partitioners.ethosu.runtime import EthosURuntime, UnpredictableError
+from npu_assay.partitioners.common.machine import UnpredictableError
+from npu_assay.partitioners.ethosu.runtime import EthosURuntime
 from npu_assay.partitioners.ethosu.tosa_format import write
 
 

@@ -10,9 +10,10 @@ from crosscheck.draw import Draw
 from crosscheck.tosa.model import differing
 from tosa_programs import PROGRAMS
 
+from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.ethosu.device import operators
 from npu_assay.partitioners.ethosu.device.operators import RULES
-from npu_assay.partitioners.ethosu.device.site import Kernel, Site, Step
+from npu_assay.partitioners.ethosu.device.site import Site, Step
 
 COUNT = 200
 

@@ -1,0 +1,58 @@
+"""Rules that several vendors have, and how pools are read. What a rule is, `exir.rules` says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import fx
+
+from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank
+from npu_assay.partitioners.exir.qdq import QParams
+from npu_assay.partitioners.exir.rules import Rule
+
+
+def argument_is(name: str, wanted: object, left_out: object, position: int | None = None) -> Rule[Any]:
+    """The rule on an argument with one allowed value; `left_out` is its value when it is not given.
+
+    Without a position it is given by keyword only.
+    """
+
+    def check(node: fx.Node, context: object) -> str | None:
+        found = node.kwargs.get(name, left_out) if position is None else argument(node, position, name, left_out)
+        return None if found == wanted else f"{name} = {found}"
+
+    return Rule(name, f"{name} must be {wanted}", check)
+
+
+def rank_is(*allowed: int) -> Rule[Any]:
+    """The rule on the rank of the first operand."""
+
+    def check(node: fx.Node, context: object) -> str | None:
+        found = rank(operand(node))
+        return None if found in allowed else f"rank {found}"
+
+    *others, last = map(str, allowed)
+    ranks = f"{', '.join(others)} or {last}" if others else last
+    return Rule("rank", f"the input must have rank {ranks}", check)
+
+
+def qparams_change(before: QParams | None, after: QParams | None) -> str | None:
+    """How equal codes mean different numbers before and after an operator; None when they do not, or are unknown."""
+    if before is None or after is None or before.same_values(after):
+        return None
+    return f"({before.scale}, {before.zero_point}) in, ({after.scale}, {after.zero_point}) out"
+
+
+def pool_kernel(node: fx.Node) -> tuple[int, int]:
+    """Height and width of a pool's window."""
+    return pair(argument(node, 1, "kernel_size")) or (1, 1)
+
+
+def pool_stride(node: fx.Node) -> tuple[int, int]:
+    """Vertical and horizontal stride of a pool; the window when left out."""
+    return pair(argument(node, 2, "stride")) or pool_kernel(node)
+
+
+def pool_padding(node: fx.Node) -> tuple[int, int]:
+    """Rows and columns that a pool adds on either side."""
+    return pair(argument(node, 3, "padding")) or (0, 0)
