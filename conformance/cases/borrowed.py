@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from npu_assay.conformance.cases.family import STATIC_INT8
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Call, CaseDraft, X, bare, behind_abs
-from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16
-from npu_assay.conformance.cases.plain import CLASSIC, Plain, asked
+from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, in_int8
+from npu_assay.conformance.cases.pieces.subject import Subject
+from npu_assay.conformance.cases.plain import Plain, asked
 from npu_assay.conformance.programs.graph import Fill, Graph, Value, renamed
 
 FROM = {
-    CLASSIC: (INT8,),
-    INT8: (CLASSIC,),
-    INT16: (CLASSIC,),
-    "fp32": (INT8, CLASSIC),
-    "fp16": (INT8, CLASSIC),
+    STATIC_INT8: (INT8,),
+    INT8: (STATIC_INT8,),
+    INT16: (STATIC_INT8,),
+    "fp32": (INT8, STATIC_INT8),
+    "fp16": (INT8, STATIC_INT8),
 }
 """Number type -> those that it is borrowed from, best first."""
 TAKEN = {"source": "put"}
@@ -35,13 +37,14 @@ def borrowed(precision: str, limits: Limits, source: Sequence[CaseDraft]) -> lis
     calls = [(draft.variant, call) for draft in source if _plain(draft) and (call := _call(draft.graph)) is not None]
     if not calls or calls[0][0] != "baseline" or not any(v.quant is not None for v in calls[0][1].values):
         return None
-    reals = calls[0][1].y is not None
     floats = [(name, in_floats(call, "float16" if precision == "fp16" else "float32")) for name, call in calls]
     (_, first), *more = floats if precision in FLOATS else calls
     listed = not any(draft.variant == "all_min" for draft in source)  # of a part of the reals alone
     prefix = behind_abs if len(source[0].graph.steps) > 1 else bare
-    plain = Plain(first, tuple(more), floats[0][1], none=_empty(first), reals=reals, listed=listed, prefix=prefix)
-    return asked(plain, precision, limits)
+    subject = Subject(
+        in_int8(lambda shape: first), first.x.shape, open=(), deep=False, reals=calls[0][1].y is not None, prefix=prefix
+    )
+    return asked(Plain(subject, tuple(more), floats[0][1], _empty(first), listed=listed), precision, limits)
 
 
 NEVER_EMPTY = frozenset(

@@ -11,9 +11,10 @@ from typing import Any
 
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import Call, CaseDraft, Q, quant, seeded, sizes_of
-from npu_assay.conformance.cases.permitted import fitting
-from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, INTEGERS, codes_quant, integers
-from npu_assay.conformance.cases.plain import CODES, Plain, Shape, asked
+from npu_assay.conformance.cases.permitted import Shape, fitting
+from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, INTEGERS, codes_quant, in_int8, integers
+from npu_assay.conformance.cases.pieces.subject import Subject
+from npu_assay.conformance.cases.plain import CODES, Plain, asked
 from npu_assay.conformance.cases.thresholds import PAST_ELEMENTS, long_axis
 from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
 from npu_assay.reference.operators import Call as HomeCall
@@ -47,13 +48,19 @@ def _plain(own: Operator, precision: str) -> Plain:
     more = [(f"shape_{sizes_of(shape)}", called(own, written, shape)) for shape in own.shapes]
     if precision != "fp16":
         more.append((PAST_ELEMENTS, called(own, written, _large(own))))
+    subject = Subject(
+        in_int8(lambda shape: called(own, written, shape)),
+        own.shape,
+        open=((0,),) if own.elementwise else (),
+        deep=own.elementwise,
+        elementwise=own.elementwise,
+        reals=own.result == REALS,
+    )
     return Plain(
-        called(own, written),
+        subject,
         (*more, *((name, called(own, written, at=at)) for name, at in own.spellings)),
         called(own, "fp32"),
-        (lambda shape: called(own, written, shape)) if own.elementwise else None,
         called(own, written, (0, *own.shape[1:])) if own.empty else None,
-        own.result == REALS,
         own.moves,
         own.takes if own.bounded else None,
         own.takes is None,

@@ -27,7 +27,7 @@ from npu_assay.conformance.cases.make import (
 from npu_assay.conformance.cases.pieces.everywhere import alone
 from npu_assay.conformance.cases.pieces.options import with_options
 from npu_assay.conformance.cases.pieces.spelling import real
-from npu_assay.conformance.cases.pieces.subject import FloatSubject
+from npu_assay.conformance.cases.pieces.subject import Config, Subject
 from npu_assay.conformance.cases.pieces.values import SCATTERED, TELLING
 from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Step, Value
 
@@ -58,7 +58,7 @@ STRANGE = (
 def float_quantize_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """quantize_per_tensor.default: to int8, the whole range, a usable scale."""
     limits.fixed("code_range", WHOLE)
-    subject = FloatSubject("QuantizedPerTensorConfig", quantize, ("STATIC_QUANT",))
+    subject = Subject(quantize, config=Config("QuantizedPerTensorConfig", ("STATIC_QUANT",)))
     u = subject.call(precision)
 
     def codes(*parameters: Any, fill: Fill | None = None) -> Graph:
@@ -92,7 +92,7 @@ def float_quantize_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 def float_dequantize_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """dequantize_per_tensor.default: from int8, a usable scale."""
-    subject = FloatSubject("DeQuantizedPerTensorConfig", dequantize, ("STATIC_QUANT",))
+    subject = Subject(dequantize, config=Config("DeQuantizedPerTensorConfig", ("STATIC_QUANT",)))
     u = subject.call(precision)
     x = u.x
 

@@ -13,8 +13,17 @@ from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import Call, CaseDraft, Q, X, accepted, call, limit, outside, valued
 from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
 from npu_assay.conformance.cases.pieces.quantization import ratio_limits
-from npu_assay.conformance.cases.pieces.spelling import IMAGE, INTEGERS, QUANTIZED, flags, integers, is_wide, numbers
-from npu_assay.conformance.cases.pieces.subject import IntegerSubject
+from npu_assay.conformance.cases.pieces.spelling import (
+    IMAGE,
+    INTEGERS,
+    QUANTIZED,
+    flags,
+    in_int8,
+    integers,
+    is_wide,
+    numbers,
+)
+from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.cases.pieces.values import SCATTERED
 from npu_assay.conformance.programs.graph import Value
 
@@ -44,10 +53,12 @@ class Bits:
         return Call(self.op, tuple(values[: self.operands]), (*refs, *self.args), None)
 
     @property
-    def subject(self) -> IntegerSubject:
+    def subject(self) -> Subject:
         """What all rows are made from."""
-        return IntegerSubject(
-            lambda shape: self.of(self.dtypes[0], shape), shapes=SHAPES, plain=self.dtypes[0] == "bool" or self.truth
+        return Subject(
+            in_int8(lambda shape: self.of(self.dtypes[0], shape)),
+            shapes=SHAPES,
+            reals=not (self.dtypes[0] == "bool" or self.truth),
         )
 
 
@@ -115,7 +126,7 @@ def integer_comparison_with_number_cases(op: str, precision: str, limits: Limits
             return Call(op, (integers("x", shape),), (X, 2), None)
         return call(op, shape, 0.5, y=None)
 
-    subject = IntegerSubject(at, shapes=SHAPES, plain=True)
+    subject = Subject(in_int8(at), shapes=SHAPES, reals=False)
     u = subject.call(precision)
     drafts = integer_everywhere(subject, precision, limits)
     for name, number in (

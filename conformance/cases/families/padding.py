@@ -31,7 +31,7 @@ from npu_assay.conformance.cases.pieces.everywhere import float_everywhere
 from npu_assay.conformance.cases.pieces.placed import on_image
 from npu_assay.conformance.cases.pieces.quantization import same_qparams
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, call_on, real
-from npu_assay.conformance.cases.pieces.subject import FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import Config, Subject
 from npu_assay.conformance.cases.pieces.values import ZERO_POINTS, float_layout_values, layout_values
 from npu_assay.conformance.programs.graph import Quant
 
@@ -120,7 +120,7 @@ def _zeroed() -> list[Quant]:
 
 def float_pad_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.constant_pad_nd.default: any axis, any number, but nothing cut off."""
-    subject = FloatSubject("ConstantPadConfig", _padded)
+    subject = Subject(_padded, config=Config("ConstantPadConfig"))
     drafts = float_everywhere(subject, precision, limits)
     kept = ((0, 0), (1, 0), (0, 2), (1, 1, 2, 0), (0, 0, 3, 1), (0, 0, 0, 0, 1, 2), (1, 2, 0, 1, 1, 0, 2, 1))
     for pads in kept:
@@ -159,7 +159,7 @@ BORDERS = (
 )
 
 
-def pad_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def pad_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Borders that repeat the tensor are not larger than the tensor."""
     u = subject.call(precision)
     limits_of = (("reflect", 4), ("circular", 5))

@@ -37,15 +37,15 @@ from npu_assay.conformance.cases.pieces.spelling import (
     IMAGE,
     INTEGERS,
     QUANTIZED,
-    as_integers,
     call_on,
     codes_quant,
     integers,
     is_static,
     is_wide,
+    or_integers,
     real,
 )
-from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, Config, Subject
 from npu_assay.conformance.cases.pieces.values import SCATTERED, fills, float_layout_values, layout_values, named
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step
 
@@ -128,7 +128,9 @@ def float_mean_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     limits.fixed("rank", 4)
     limits.fixed("dims", (-2, -1))
     limits.fixed("keepdim", True)
-    subject = FloatSubject("MeanDimConfig", _float_mean, FLOAT_STATIC, IMAGE, open=((0,), (2, 3), (0, 1, 2, 3)))
+    subject = Subject(
+        _float_mean, config=Config("MeanDimConfig", FLOAT_STATIC), shape=IMAGE, open=((0,), (2, 3), (0, 1, 2, 3))
+    )
     drafts = float_everywhere(subject, precision, limits)
 
     def mean(*arguments: Any, shape: tuple[int, ...] = IMAGE, **kwargs: Any) -> Any:
@@ -188,19 +190,16 @@ class Reduction:
     y: Quant = Q
     scalar: tuple[Any, ...] = ((),)
 
-    def subject(self, precision: str) -> IntegerSubject:
+    @property
+    def subject(self) -> Subject:
         """What all rows are made from."""
-
-        def at(shape: tuple[int, ...]) -> Call:
-            u = call(self.op, shape, *self.args, y=self.y)
-            return as_integers(u, "int8") if precision == INTEGERS else u
-
-        return IntegerSubject(at, IMAGE, ((7,), (3, 5), (2, 3, 4)))
+        at = or_integers(lambda shape: call(self.op, shape, *self.args, y=self.y), "int8")
+        return Subject(at, shape=IMAGE, shapes=((7,), (3, 5), (2, 3, 4)))
 
 
 def reduction(row: Reduction, precision: str, limits: Limits) -> list[CaseDraft]:
     """What every reduction has."""
-    subject = row.subject(precision)
+    subject = row.subject
     u = subject.call(precision)
     drafts = integer_everywhere(subject, precision, limits)
     drafts += [accepted(name, replace(u, args=(X, *args))) for name, args in row.more]
@@ -222,8 +221,8 @@ def integer_extreme_cases(op: str, precision: str, limits: Limits) -> list[CaseD
     row = Reduction(op, ((-1,),), more)
     drafts = reduction(row, precision, limits)
     if precision != INTEGERS:
-        return [*drafts, *moved_ratios(row.subject(precision), precision)]
-    u = row.subject(precision).call(precision)
+        return [*drafts, *moved_ratios(row.subject, precision)]
+    u = row.subject.call(precision)
     types = limits.some_of("code_dtype", ("int8", "int16", "int32"))
     for dtype in ("int8", "int16", "int32"):
         graph = model(u.with_each(dtype=dtype))
@@ -241,7 +240,7 @@ def integer_total_cases(op: str, precision: str, limits: Limits) -> list[CaseDra
         ("order", ((3, 0),)),
     )
     row = Reduction(op, ((-1,),), more, Q if "mean" in op else quant(0.2, 2))
-    subject, count = row.subject(precision), IMAGE[-1]
+    subject, count = row.subject, IMAGE[-1]
     u = subject.call(precision)
     drafts = reduction(row, precision, limits)
     # Up to 5 numbers of 2**7 (2**15) codes: below 2**10 (2**18).
@@ -249,7 +248,7 @@ def integer_total_cases(op: str, precision: str, limits: Limits) -> list[CaseDra
     bits = 12 if is_wide(precision) else 20
     drafts += ratio_limits(lambda ratio: _scaled(u, precision, ratio * divisor), bits)
     for name in ("min", "max"):  # sums past 16 bits
-        many = replace(row.subject(precision).call(precision, (2, 300)), args=(X, (-1,)))
+        many = replace(row.subject.call(precision, (2, 300)), args=(X, (-1,)))
         extreme = replace(many.values[0], fill=Fill(name))
         drafts.append(valued(f"many_{name}", replace(many, values=(extreme,))))
     drafts.append(limit("dtype", "left_out", u))
@@ -274,7 +273,7 @@ def _scaled(u: Call, precision: str, ratio: float) -> Call:
 def integer_cumsum_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.cumsum.default: a convolution with weights of 1."""
     row = Reduction("aten.cumsum.default", (-1,), tuple((f"dim_{dim}", (dim,)) for dim in (0, 1, 2)), quant(0.2, 1))
-    u = row.subject(precision).call(precision)
+    u = row.subject.call(precision)
     drafts = reduction(row, precision, limits)
     bits = 12 if is_wide(precision) else 20
     drafts += ratio_limits(lambda ratio: _scaled(u, precision, ratio), bits)
@@ -288,7 +287,7 @@ def integer_cumsum_cases(precision: str, limits: Limits) -> list[CaseDraft]:
             ((2, width), 1, width, limit),
             ((2, width + 1), 1, width + 1, outside),
         ):
-            summed = replace(row.subject(precision).call(precision, shape), args=(X, dim))
+            summed = replace(row.subject.call(precision, shape), args=(X, dim))
             drafts.append(side("summed_size", str(size), summed))
     return drafts
 

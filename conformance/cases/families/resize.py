@@ -31,7 +31,7 @@ from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import same_qparams
 from npu_assay.conformance.cases.pieces.sizes import listed
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, call_on, opened, real
-from npu_assay.conformance.cases.pieces.subject import FloatSubject
+from npu_assay.conformance.cases.pieces.subject import Config, Subject
 from npu_assay.conformance.cases.pieces.values import float_layout_values, layout_values
 
 # ------------------------------------------------------------------------------------ static int8
@@ -113,7 +113,7 @@ def float_upsample_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     def up(size: Any, align: bool, scales: Any, shape: tuple[int, ...] = IMAGE) -> Any:
         return model(call_on(BILINEAR, real("x", shape, precision), precision, size, align, scales))
 
-    subject = FloatSubject("UpsampleBilinear2dConfig", _doubled, shape=IMAGE, open=())
+    subject = Subject(_doubled, config=Config("UpsampleBilinear2dConfig"), shape=IMAGE, open=())
     drafts = float_everywhere(subject, precision, limits)
     u = subject.call(precision)
     sized = call_on(BILINEAR, real("x", IMAGE, precision), precision, (6, 9), False, None)
@@ -151,7 +151,7 @@ def integer_upsample_cases(op: str, precision: str, limits: Limits) -> list[Case
     """Upsampling by sizes or by factors."""
     nearest = op == NEAREST
     rest = (lambda size, factors: (size, factors)) if nearest else (lambda size, factors: (size, False, factors))
-    is_open = None if nearest else (0,)
+    is_open = () if nearest else ((0,),)
     window = Window(op, rest(None, (2.0, 2.0)), (("by_size", rest((12, 16), None)),), ((1, 1, 3, 2),), is_open)
     drafts = [*integer_window(window, precision, limits), *window_sizes(window, precision, limits)]
     more = (("three", (3.0, 3.0)), ("factors_differ", (2.0, 3.0)), ("fraction", (1.5, 2.5)))

@@ -30,8 +30,8 @@ from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
 from npu_assay.conformance.cases.pieces.options import additional_checks
 from npu_assay.conformance.cases.pieces.quantization import OTHER, moved_ratios, rescaled, scales_of, with_scales
 from npu_assay.conformance.cases.pieces.sizes import Arguments
-from npu_assay.conformance.cases.pieces.spelling import IMAGE, codes_quant, flags, indices, numbers, spelled
-from npu_assay.conformance.cases.pieces.subject import IntegerSubject
+from npu_assay.conformance.cases.pieces.spelling import IMAGE, codes_quant, flags, in_int8, indices, numbers, spelled
+from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.programs.graph import Graph, Ref, Step
 
 I = Ref("i")  # noqa: E741
@@ -46,9 +46,9 @@ class Choice:
     moved: bool = True
 
     @property
-    def subject(self) -> IntegerSubject:
+    def subject(self) -> Subject:
         """What all rows are made from; the shape is the call's."""
-        return IntegerSubject(lambda shape: self.usual, self.usual.values[0].shape, open=None, deep=False)
+        return Subject(in_int8(lambda shape: self.usual), shape=self.usual.values[0].shape, open=(), deep=False)
 
 
 def choice(row: Choice, precision: str, limits: Limits) -> list[CaseDraft]:

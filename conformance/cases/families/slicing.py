@@ -37,7 +37,7 @@ from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import float_same_qparams, same_qparams
 from npu_assay.conformance.cases.pieces.sizes import rank_limit
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, call_on, is_static, opened, real
-from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, Config, Subject
 from npu_assay.conformance.cases.pieces.values import float_layout_values, layout_values
 from npu_assay.conformance.programs.graph import Graph, Ref, Step
 
@@ -244,7 +244,9 @@ def _dim(dim: int | None) -> str:
 def float_slice_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.slice_copy.Tensor: neighbors only, sizes known, nothing empty."""
     limits.fixed("step", 1)
-    subject = FloatSubject("SliceCopyConfig", _from_one, FLOAT_STATIC, single=(1, 1, 1, 2), open=(), integers=True)
+    subject = Subject(
+        _from_one, config=Config("SliceCopyConfig", FLOAT_STATIC), single=(1, 1, 1, 2), open=(), whole=True
+    )
     drafts = float_everywhere(subject, precision, limits)
     ranges: tuple[tuple[str, tuple[Any, ...]], ...] = (
         ("axis_left_out", ()),
@@ -319,7 +321,7 @@ SLICES = (
 )
 
 
-def slice_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def slice_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Start and end stand in their places, with something between them."""
     u = subject.call(precision)
     limits.value("step", ())
@@ -332,7 +334,7 @@ def slice_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Ite
     yield outside("range_arguments", "without_end", replace(u, args=(X, 3, 1)))
 
 
-def unfold_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def unfold_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Windows as large as the dimension, and none at all; their number on Ethos-U55."""
     most = limits.number("windows", 16, 4, 64)
     u = subject.call(precision, (1, 2, most + 2, 3))
@@ -343,9 +345,9 @@ def unfold_limits(subject: IntegerSubject, precision: str, limits: Limits) -> It
 
 
 _CUT = Layout(
-    _integer_split, (("thrice", ((2, 1, 2), 3)),), shape=(2, 3, 4, 5), shapes=((7,), (3, 5)), open=None, deep=False
+    _integer_split, (("thrice", ((2, 1, 2), 3)),), shape=(2, 3, 4, 5), shapes=((7,), (3, 5)), open=(), deep=False
 )
-_CHUNKED = Layout(_chunks, shape=(2, 3, 4, 6), shapes=((8,), (3, 6)), open=None, deep=False)
+_CHUNKED = Layout(_chunks, shape=(2, 3, 4, 6), shapes=((8,), (3, 6)), open=(), deep=False)
 _SELECTED = Layout(on("aten.select_copy.int", 0, 0), (("channel", (1, 2)), ("negative", (-1, -2))))
 _UNFOLDED = Layout(_unfolded, (("steps", (3, 3, 2)), ("channels", (1, 2, 1))), shapes=((3, 5),), deep=False)
 

@@ -30,7 +30,7 @@ from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import PROBABILITY, fixed_output, rescale_limit
 from npu_assay.conformance.cases.pieces.sizes import CHANNELS, rank_limit
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, call_on, real
-from npu_assay.conformance.cases.pieces.subject import FloatSubject
+from npu_assay.conformance.cases.pieces.subject import Config, Subject
 from npu_assay.conformance.cases.pieces.values import all_codes, fills, float_layout_values, lut_inputs, one_hots
 from npu_assay.conformance.programs.graph import Fill, Quant
 
@@ -195,7 +195,7 @@ SOFTMAX = "aten._softmax.default"
 
 def float_softmax_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten._softmax.default: along the last axis."""
-    subject = FloatSubject("SoftmaxConfig", _float_softmax)
+    subject = Subject(_float_softmax, config=Config("SoftmaxConfig"))
     drafts = float_everywhere(subject, precision, limits)
 
     def soft(shape: tuple[int, ...], dim: int) -> Call:

@@ -32,7 +32,7 @@ from npu_assay.conformance.cases.pieces.neighbors import (
     integer_behind_linear,
 )
 from npu_assay.conformance.cases.pieces.spelling import INTEGERS
-from npu_assay.conformance.cases.pieces.subject import IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.cases.pieces.values import is_positive
 from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value, renamed
 
@@ -240,10 +240,10 @@ def _codes(fill: Fill) -> Fill:
 CAST = "dim_order_ops._to_dim_order_copy.default"
 
 
-def integer_surroundings(subject: IntegerSubject, precision: str) -> Iterator[CaseDraft]:
+def integer_surroundings(subject: Subject, precision: str) -> Iterator[CaseDraft]:
     """Where the operator stands."""
     u, prefix = subject.call(precision), subject.prefix
-    if subject.plain:
+    if not subject.reals:
         if u.x.dtype != "bool":
             yield placed("input_shared_with_abs", input_shared(u, prefix))
     else:
@@ -254,7 +254,7 @@ def integer_surroundings(subject: IntegerSubject, precision: str) -> Iterator[Ca
         yield placed("behind_linear", integer_behind_linear(u, precision))
         if len(u.x.shape) == 4:
             yield placed("behind_conv", integer_behind_conv(u, precision))
-            if subject.elementwise and not subject.plain:
+            if subject.elementwise and subject.reals:
                 yield placed("before_conv", before_conv(u, precision))
     if precision != INTEGERS:
         yield from more_contexts(u, prefix)

@@ -29,14 +29,14 @@ from npu_assay.conformance.cases.pieces.spelling import (
     activations,
     is_static,
 )
-from npu_assay.conformance.cases.pieces.subject import FLOAT, FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import FLOAT, Subject
 from npu_assay.conformance.cases.pieces.values import integer_fills, other_numbers
 from npu_assay.conformance.programs.graph import Fill, Quant
 
 # ------------------------------------------------------------------------------------ floats
 
 
-def float_everywhere(subject: FloatSubject, precision: str, limits: Limits) -> list[CaseDraft]:
+def float_everywhere(subject: Subject, precision: str, limits: Limits) -> list[CaseDraft]:
     """What every row has: alone and among others."""
     u = subject.call(precision)
     return [
@@ -48,7 +48,7 @@ def float_everywhere(subject: FloatSubject, precision: str, limits: Limits) -> l
     ]
 
 
-def alone(subject: FloatSubject, precision: str, limits: Limits) -> list[CaseDraft]:
+def alone(subject: Subject, precision: str, limits: Limits) -> list[CaseDraft]:
     """Baseline, options and sizes."""
     u = subject.call(precision)
     return [
@@ -60,7 +60,7 @@ def alone(subject: FloatSubject, precision: str, limits: Limits) -> list[CaseDra
     ]
 
 
-def number_types(subject: FloatSubject, u: Call, precision: str) -> Iterator[CaseDraft]:
+def number_types(subject: Subject, u: Call, precision: str) -> Iterator[CaseDraft]:
     """The precision's own type; float64 and bfloat16, or codes of uint8, are outside."""
     if is_static(precision):
         unsigned = Quant(f32(0.05), 131, 0, 255, dtype="uint8")
@@ -71,16 +71,16 @@ def number_types(subject: FloatSubject, u: Call, precision: str) -> Iterator[Cas
         yield limit("dtype", u.x.dtype, u.with_x(fill=other_numbers(u.x.fill)))
         for dtype in first_few(("bfloat16", "float64"), precision):
             yield outside("dtype", dtype, u.with_each(dtype=dtype))
-        if subject.integers and precision == "fp32":
+        if subject.whole and precision == "fp32":
             yield outside("dtype", "int32", u.with_each(dtype="int32"))
     else:
         yield limit("dtype", "float32", u.with_x(fill=Fill("ramp")))
         yield outside("dtype", "bfloat16", u.with_x(dtype="bfloat16"))
 
 
-def quantized_neighbors(subject: FloatSubject, u: Call, precision: str) -> Iterator[CaseDraft]:
+def quantized_neighbors(subject: Subject, u: Call, precision: str) -> Iterator[CaseDraft]:
     """Dequantize and quantize nodes around an operator that computes in floats, and only on one side of another."""
-    if precision == "fp32" and subject.supports == FLOAT:
+    if precision == "fp32" and subject.config.supports == FLOAT:
         yield placed("between_dequantize_and_quantize", between_codes(u))
     if is_static(precision):
         for variant, graph in float_neighbors(u):
@@ -90,7 +90,7 @@ def quantized_neighbors(subject: FloatSubject, u: Call, precision: str) -> Itera
 # ------------------------------------------------------------------------------------ integers
 
 
-def integer_everywhere(subject: IntegerSubject, precision: str, limits: Limits) -> list[CaseDraft]:
+def integer_everywhere(subject: Subject, precision: str, limits: Limits) -> list[CaseDraft]:
     """What every row has."""
     return [
         *integer_sizes(subject, precision, limits),
@@ -106,7 +106,7 @@ ZEROS = (0.0,)
 NEGATING = ("aten.neg.default",)
 
 
-def on_integers(subject: IntegerSubject, limits: Limits) -> Iterator[CaseDraft]:
+def on_integers(subject: Subject, limits: Limits) -> Iterator[CaseDraft]:
     """Numbers of up to 32 bits, with a sign."""
     u = subject.call(INTEGERS)
     limited = tuple(v for v in u.values if not v.constant)

@@ -8,7 +8,7 @@ from typing import Any
 
 from npu_assay.conformance.cases.make import SUBJECT, Call, CaseDraft, X, inside, limit, model, outside, placed, step
 from npu_assay.conformance.cases.pieces.spelling import FLOATS, activations, is_static
-from npu_assay.conformance.cases.pieces.subject import FLOAT, PRECISIONS, FloatSubject
+from npu_assay.conformance.cases.pieces.subject import FLOAT, PRECISIONS, Subject
 from npu_assay.conformance.programs.checks import Refuses
 from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Step
 
@@ -23,7 +23,7 @@ def with_options(draft: CaseDraft, *options: tuple[str, Any]) -> CaseDraft:
     return replace(draft, options=options)
 
 
-def config_precisions(subject: FloatSubject, precision: str) -> Iterator[CaseDraft]:
+def config_precisions(subject: Subject, precision: str) -> Iterator[CaseDraft]:
     """Each value alone, and all that its config does not support together.
 
     The released filter looks at what the operator's config supports, not at the numbers of the graph: an
@@ -31,9 +31,9 @@ def config_precisions(subject: FloatSubject, precision: str) -> Iterator[CaseDra
     """
     u = subject.call(precision)
     quiet = model(activations(u, fill=TWENTIES)) if is_static(precision) else model(u)
-    refused = () if subject.as_float or precision in FLOATS else FLOAT
-    others = tuple(name for name in PRECISIONS if name not in subject.supports)
-    for name in first_few(tuple(name for name in subject.supports if name not in refused), precision):
+    refused = () if subject.config.as_float or precision in FLOATS else FLOAT
+    others = tuple(name for name in PRECISIONS if name not in subject.config.supports)
+    for name in first_few(tuple(name for name in subject.config.supports if name not in refused), precision):
         yield with_options(limit("precision", names_label((name,)), quiet), ("config_precisions", (name,)))
     for name in refused:
         draft = replace(outside("precision", names_label((name,)), quiet), reason="static_weights")
@@ -47,15 +47,22 @@ def first_few(choices: tuple[Any, ...], precision: str) -> tuple[Any, ...]:
     return choices[:1] if precision == "fp16" else choices
 
 
-def option_spellings(subject: FloatSubject, precision: str) -> Iterator[CaseDraft]:
+def option_spellings(subject: Subject, precision: str) -> Iterator[CaseDraft]:
     """Other ways to say which precisions and configs: not in a list, all of them, none of them."""
-    graph, first = model(subject.call(precision)), subject.supports[0]
+    graph, first = model(subject.call(precision)), subject.config.supports[0]
     yield with_options(inside("precision", f"{first.lower()}_without_a_list", graph), ("config_precisions", first))
     yield with_options(inside("precision", "all", graph), ("config_precisions", PRECISIONS))
     yield with_options(inside("precision", "empty_list", graph), ("config_precisions", ()))
-    yield with_options(inside("configs", "own_and_another", graph), ("configs", (another(subject), subject.config)))
+    yield with_options(
+        inside("configs", "own_and_another", graph), ("configs", (another(subject), subject.config.name))
+    )
     yield with_options(inside("configs", "empty_list", graph), ("configs", ()))
-    both = (("configs", (subject.config,)), ("config_precisions", (first,)), ("per_op_mode", True), ("verbose", True))
+    both = (
+        ("configs", (subject.config.name,)),
+        ("config_precisions", (first,)),
+        ("per_op_mode", True),
+        ("verbose", True),
+    )
     yield with_options(inside("configs", "with_every_other_option", graph), *both)
 
 
@@ -64,15 +71,15 @@ def names_label(names: tuple[str, ...]) -> str:
     return "_and_".join(name.lower() for name in names)
 
 
-def configs(subject: FloatSubject, u: Call) -> Iterator[CaseDraft]:
+def configs(subject: Subject, u: Call) -> Iterator[CaseDraft]:
     """The operator's own config alone, and only another one."""
-    yield with_options(limit("configs", "own", u), ("configs", (subject.config,)))
+    yield with_options(limit("configs", "own", u), ("configs", (subject.config.name,)))
     yield with_options(outside("configs", "another", u), ("configs", (another(subject),)))
 
 
-def another(subject: FloatSubject) -> str:
+def another(subject: Subject) -> str:
     """A config of some other operator."""
-    return "CeilConfig" if subject.config != "CeilConfig" else "FloorConfig"
+    return "CeilConfig" if subject.config.name != "CeilConfig" else "FloorConfig"
 
 
 def per_op_mode(u: Call, precision: str) -> Iterator[CaseDraft]:

@@ -21,7 +21,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.pieces.contexts import float_neighbors
 from npu_assay.conformance.cases.pieces.spelling import INT16, codes_quant, is_wide, other_type
-from npu_assay.conformance.cases.pieces.subject import IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.cases.pieces.values import ZERO_POINTS
 from npu_assay.conformance.programs.graph import Fill, Quant, Value
 
@@ -105,7 +105,7 @@ UNSIGNED = Quant(Q.scale, 131, 0, 255, dtype="uint8")
 REALS = Fill("list", values=(0.25, 0.5, 0.125, 0.375, 0.75))
 
 
-def quantization(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def quantization(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Codes on both sides, of one type, with usable parameters; real numbers anywhere are outside."""
     u, prefix = subject.call(precision), subject.prefix
     yield limit("quantized_inputs", "codes", subject.model(u))
@@ -114,7 +114,7 @@ def quantization(subject: IntegerSubject, precision: str, limits: Limits) -> Ite
     floats = replace(u, values=tuple(_real(v) for v in u.values), y=None)
     yield outside("quantized_inputs", "float_input", near["float_input"])
     yield outside("dtype", "float64", _retyped(floats, "float64"))
-    if subject.plain:
+    if not subject.reals:
         yield limit("quantized", "codes", u)
         yield limit("quantized_outputs", "a_truth", u)
     else:
@@ -124,13 +124,13 @@ def quantization(subject: IntegerSubject, precision: str, limits: Limits) -> Ite
         yield outside("quantized_outputs", "float_output", replace(u, y=None), prefix)
     yield limit("io_dtype", INT16 if is_wide(precision) else "int8", subject.model(u))
     unsigned = with_codes(u, UNSIGNED)
-    yield outside("io_dtype", "uint8", subject.model(unsigned if subject.plain else replace(unsigned, y=UNSIGNED)))
+    yield outside("io_dtype", "uint8", subject.model(replace(unsigned, y=UNSIGNED) if subject.reals else unsigned))
     yield from parameters(subject, precision)
     if "per_tensor" in limits:
         yield limit("per_tensor", "one_scale", subject.model(u))
         if not u.x.constant:
             yield outside("per_tensor", "a_scale_for_each_index", with_scales(u))
-    if "mixed_dtype" in limits and not subject.plain:
+    if "mixed_dtype" in limits and subject.reals:
         yield limit("mixed_dtype", "all_the_same", subject.model(u))
         yield outside("mixed_dtype", "output_of_another", subject.model(replace(u, y=other_type(precision))))
 
@@ -150,7 +150,7 @@ def _retyped(u: Call, dtype: str) -> Call:
     return replace(u, values=tuple(replace(v, dtype=dtype) if v.dtype == "float32" else v for v in u.values))
 
 
-def parameters(subject: IntegerSubject, precision: str) -> Iterator[CaseDraft]:
+def parameters(subject: Subject, precision: str) -> Iterator[CaseDraft]:
     """Zero points at the ends of int8, 0 for int16; positive scales."""
     u = subject.call(precision)
     kept = (0,) if is_wide(precision) else (-128, 127)
@@ -192,7 +192,7 @@ def requantized_codes(u: Call, x: Quant, y: Quant, precision: str) -> Call:
     return replace(u.with_x(quant=codes_quant(precision, x)), y=codes_quant(precision, y))
 
 
-def rescaled(subject: IntegerSubject, precision: str) -> Iterator[CaseDraft]:
+def rescaled(subject: Subject, precision: str) -> Iterator[CaseDraft]:
     """Other parameters behind the operator than in front of it: finer, coarser, shifted."""
     u = subject.call(precision)
     for name, y in RESCALED:
@@ -205,7 +205,7 @@ def ratio_limits(at: Callable[[float], Call], bits: int, prefix: Prefix = bare) 
     yield outside("rescale", "ratio_too_large", at(2.0**bits), prefix)
 
 
-def moved_ratios(subject: IntegerSubject, precision: str) -> Iterator[CaseDraft]:
+def moved_ratios(subject: Subject, precision: str) -> Iterator[CaseDraft]:
     """Codes of 8 (16) bits that are rescaled as they are."""
     u = subject.call(precision)
 

@@ -14,6 +14,7 @@ from npu_assay.conformance.cases.make import (
     accepted,
     bare,
     inside,
+    label,
     limit,
     model,
     outside,
@@ -21,7 +22,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import deepest, inner_ranks, of_rank, sizes_of_rank
 from npu_assay.conformance.cases.pieces.spelling import opened
-from npu_assay.conformance.cases.pieces.subject import FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import Subject
 
 
 def static_sizes(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
@@ -59,7 +60,7 @@ def listed(value: object) -> str:
 CHANNELS = "channels_multiple_of"
 
 
-def float_sizes(subject: FloatSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def float_sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """One element and none; ranks up to the limit and one more."""
     yield limit("nonempty", f"shape_{sizes_of(subject.single)}", subject.at(precision, subject.single))
     none = subject.at(precision, subject.empty)
@@ -74,7 +75,7 @@ def float_sizes(subject: FloatSubject, precision: str, limits: Limits) -> Iterat
             yield inside("max_rank", f"rank_{rank}", subject.at(precision, sizes_of_rank(rank)))
 
 
-def open_sizes(subject: FloatSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def open_sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Sizes that are known only at run time."""
     u, limited = subject.call(precision), "open_sizes" in limits
     limits.fixed("open_sizes", 1)
@@ -86,7 +87,7 @@ def open_sizes(subject: FloatSubject, precision: str, limits: Limits) -> Iterato
             yield limit("open_sizes", variant, graph) if len(axes) == 1 else outside("open_sizes", variant, graph)
 
 
-def integer_sizes(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def integer_sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Baseline, other shapes, ranks up to the limit and one more, open sizes."""
     u = subject.call(precision)
     yield accepted("baseline", subject.model(u))
@@ -99,9 +100,8 @@ def integer_sizes(subject: IntegerSubject, precision: str, limits: Limits) -> It
         for rank in inner_ranks(most):
             yield inside("max_rank", f"rank_{rank}", subject.model(subject.call(precision, sizes_of_rank(rank))))
     yield limit("static_shape", "known_sizes", subject.model(u))
-    if subject.open is not None:
-        wide_open = _opened(u, subject.open)
-        yield outside("static_shape", f"open_axis_{'_and_'.join(map(str, subject.open))}", subject.model(wide_open))
+    for axes in subject.open[:1]:
+        yield outside("static_shape", f"open_axis_{label(axes)}", _opened(u, axes), subject.prefix)
 
 
 def _opened(u: Call, axes: tuple[int, ...]) -> Call:

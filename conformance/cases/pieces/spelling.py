@@ -129,7 +129,7 @@ def spelled(u: Call, precision: str) -> Call:
 
 def spelled_graph(graph: Graph, precision: str) -> Graph:
     """The graph in a precision: activations, then the weights and biases that depend on them."""
-    if precision in (INT8, INTEGERS):
+    if precision not in QUANTIZED[1:]:  # it is written so
         return graph
     weights = {ref.name for step in graph.steps if step.op in WEIGHTED for ref in _refs(step.args[1:2])}
     values = {value.name: value if value.name in weights else _widened(value, precision) for value in graph.values}
@@ -212,9 +212,16 @@ def as_integers(u: Call, dtype: str = "int32") -> Call:
     return replace(u, values=values, y=None)
 
 
-def based(at: Callable[[tuple[int, ...]], Call], precision: str) -> Callable[[tuple[int, ...]], Call]:
-    """Uses in int8, or for `integers` the same on plain numbers."""
-    return (lambda shape: as_integers(at(shape))) if precision == INTEGERS else at
+def in_int8(at: Callable[[tuple[int, ...]], Call]) -> Callable[[str, tuple[int, ...]], Call]:
+    """Calls that are written in int8, spelled in a number type."""
+    return lambda precision, shape: spelled(at(shape), precision)
+
+
+def or_integers(at: Callable[[tuple[int, ...]], Call], dtype: str = "int32") -> Callable[[str, tuple[int, ...]], Call]:
+    """Calls that are written in int8, spelled in a number type: for `integers`, on plain numbers of a type."""
+    return lambda precision, shape: (
+        as_integers(at(shape), dtype) if precision == INTEGERS else spelled(at(shape), precision)
+    )
 
 
 def per_channel(precision: str) -> bool:

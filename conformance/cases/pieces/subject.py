@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from npu_assay.conformance.cases.make import Call, Prefix, bare, behind_abs, model
-from npu_assay.conformance.cases.pieces.spelling import IMAGE, spelled
+from npu_assay.conformance.cases.make import Call, Prefix, bare, model
+from npu_assay.conformance.cases.permitted import Shape
+from npu_assay.conformance.cases.pieces.spelling import IMAGE
 from npu_assay.conformance.programs.graph import Graph
 
 PRECISIONS = ("FP32", "STATIC_QUANT", "DYNAMIC_QUANT")
@@ -15,60 +16,51 @@ FLOAT_STATIC = ("FP32", "STATIC_QUANT")
 
 
 @dataclass(frozen=True)
-class FloatSubject:
-    """How a row is used. `at` makes a call of a precision and a shape of `x`; `shape` is the usual one.
+class Config:
+    """What XNNPACK's partitioner knows an operator by, for tables that have its options.
 
-    config: the class that `configs` selects; supports: the config precisions that it has. empty: a shape
-    without elements that torch takes; single: the smallest one. open: axes whose sizes may be open.
-    integers: torch computes it on int32, too. as_float: a quantized use runs in floats when config_precisions
-    names FP32 alone. product: it has quantized weights, so its activations must be quantized as well. converts:
-    a quantized use is computed in floats between conversions, whatever the codes.
+    name: the class that `configs` selects. supports: the config precisions that it has. as_float: whether a quantized
+    call runs in floats when config_precisions names FP32 alone.
     """
 
-    config: str
-    at: Callable[[str, tuple[int, ...]], Call]
+    name: str
     supports: tuple[str, ...] = FLOAT
-    shape: tuple[int, ...] = IMAGE
-    single: tuple[int, ...] = (1, 1, 1, 1)
-    empty: tuple[int, ...] = (0, 3, 4, 5)
-    open: tuple[tuple[int, ...], ...] = ((0,), (0, 1, 2, 3))
-    integers: bool = False
     as_float: bool = True
-    product: bool = False
-    converts: bool = False
 
-    def call(self, precision: str) -> Call:
-        """The usual call."""
-        return self.at(precision, self.shape)
+
+NONE = Config("", ())
 
 
 @dataclass(frozen=True)
-class IntegerSubject:
-    """How a row is used: `at` makes a call, in int8 or on plain integers, of a shape of `x`.
+class Subject:
+    """How a row is used: `at` makes a call in a number type, of a shape of `x`; `shape` is the usual one.
 
-    shapes: others to try. open: the axes whose sizes may be open; None: there are none. deep: whether `at` takes any
-    rank. elementwise: the output has the shape of `x`. plain: the result is no real number (a comparison's). idle:
-    it computes nothing, and so stands behind an abs. unsigned: its operand must come from an abs.
+    shapes: others to try. single: the smallest one. empty: one without elements that torch takes. open: groups of axes
+    whose sizes may be open. deep: whether `at` takes any rank. elementwise: the result has the shape of `x`. reals:
+    whether the result is a real number, as no comparison's is. whole: whether torch computes it on int32, too. product:
+    whether it has quantized weights, so that its activations must be quantized as well. converts: whether a quantized
+    call is computed in floats between conversions, whatever the codes. prefix: what makes `x`: an abs, for an operator
+    that computes nothing or takes no negative numbers.
     """
 
-    at: Callable[[tuple[int, ...]], Call]
-    shape: tuple[int, ...] = IMAGE
-    shapes: tuple[tuple[int, ...], ...] = ()
-    open: tuple[int, ...] | None = (0,)
+    at: Callable[[str, Shape], Call]
+    shape: Shape = IMAGE
+    shapes: tuple[Shape, ...] = ()
+    single: Shape = (1, 1, 1, 1)
+    empty: Shape = (0, 3, 4, 5)
+    open: tuple[Shape, ...] = ((0,), (0, 1, 2, 3))
     deep: bool = True
     elementwise: bool = False
-    plain: bool = False
-    idle: bool = False
-    unsigned: bool = False
+    reals: bool = True
+    whole: bool = False
+    product: bool = False
+    converts: bool = False
+    prefix: Prefix = bare
+    config: Config = NONE
 
-    @property
-    def prefix(self) -> Prefix:
-        """What stands in front of the operator."""
-        return behind_abs if self.idle or self.unsigned else bare
-
-    def call(self, precision: str, shape: tuple[int, ...] | None = None) -> Call:
-        """The call in a precision, of the usual shape unless told otherwise."""
-        return spelled(self.at(self.shape if shape is None else shape), precision)
+    def call(self, precision: str, shape: Shape | None = None) -> Call:
+        """The call in a number type, of the usual shape unless told otherwise."""
+        return self.at(precision, self.shape if shape is None else shape)
 
     def model(self, u: Call) -> Graph:
         """The call as a model."""

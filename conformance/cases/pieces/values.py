@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from npu_assay.conformance.cases.make import Call, CaseDraft, Prefix, bare, quant, valued
 from npu_assay.conformance.cases.permitted import wide
 from npu_assay.conformance.cases.pieces.spelling import INTEGERS
-from npu_assay.conformance.cases.pieces.subject import IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.programs.graph import Fill, Quant, Value
 
 ZERO_POINTS = (-128, 0, 127)
@@ -92,7 +92,7 @@ def float_layout_values(u: Call) -> Iterator[CaseDraft]:
     yield from one_hots(u, spots=3)
 
 
-def integer_fills(subject: IntegerSubject, precision: str) -> Iterator[CaseDraft]:
+def integer_fills(subject: Subject, precision: str) -> Iterator[CaseDraft]:
     """Uniform extremes, alternating extremes, a ramp; on plain integers a ramp."""
     u = subject.call(precision)
     for name, fill in FILLS if precision != INTEGERS else ():

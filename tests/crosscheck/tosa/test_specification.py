@@ -27,7 +27,6 @@ from npu_assay.conformance.run.outline import on_integers, outline
 from npu_assay.conformance.run.partitioning import Recorder
 from npu_assay.conformance.run.tagging import prepare
 from npu_assay.conformance.table import Table, load_table
-from npu_assay.conformance.run.tagging import prepare
 from npu_assay.partitioners.common.machine import UnpredictableError
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.exir import Backend, CompileSpec, run_program, to_backend

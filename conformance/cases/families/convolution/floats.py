@@ -31,7 +31,7 @@ from npu_assay.conformance.cases.pieces.spelling import (
     run_time,
     weights,
 )
-from npu_assay.conformance.cases.pieces.subject import PRECISIONS, FloatSubject
+from npu_assay.conformance.cases.pieces.subject import PRECISIONS, Config, Subject
 from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Step, Value
 
 
@@ -82,15 +82,13 @@ def float_convolution(axes: int, precision: str, limits: Limits) -> list[CaseDra
     """A convolution row: constant weights, quantized along the outputs."""
     size = (6, 7)[:axes]
     conv = Conv(axes)
-    subject = FloatSubject(
-        "ConvolutionConfig",
+    subject = Subject(
         conv.at,
-        PRECISIONS,
+        config=Config("ConvolutionConfig", PRECISIONS, as_float=False),
         shape=(1, 4, *size),
         single=(1, 2, *(3, 3)[:axes]),
         empty=(0, 4, *size),
         open=((0,), tuple(range(2, 2 + axes)), (0, *range(2, 2 + axes))),
-        as_float=False,
         product=True,
     )
     drafts = [

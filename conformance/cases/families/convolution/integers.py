@@ -25,8 +25,8 @@ from npu_assay.conformance.cases.make import (
     weight_quant,
 )
 from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
-from npu_assay.conformance.cases.pieces.spelling import CONVOLUTION, per_channel, spelled
-from npu_assay.conformance.cases.pieces.subject import IntegerSubject
+from npu_assay.conformance.cases.pieces.spelling import CONVOLUTION, in_int8, per_channel, spelled
+from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.programs.graph import Fill, Graph
 
 FLAT = (1, 3, 6, 7)
@@ -67,13 +67,13 @@ class Convolution:
         return Call(CONVOLUTION, values, (*args, self.transposed, self.extra, self.groups), Q)
 
 
-def convolution_subject() -> IntegerSubject:
+def convolution_subject() -> Subject:
     """A flat convolution with padding."""
 
     def at(shape: tuple[int, ...]) -> Call:
         return Convolution(shape, padding=(1, 0)).call()
 
-    return IntegerSubject(at, FLAT, ((2, 3, 6, 7), (1, 1, 3, 2), (1, 8, 5, 9)), deep=False)
+    return Subject(in_int8(at), shape=FLAT, shapes=((2, 3, 6, 7), (1, 1, 3, 2), (1, 8, 5, 9)), deep=False)
 
 
 SHAPED: Mapping[str, Convolution] = {
@@ -102,7 +102,7 @@ def integer_convolution_cases(precision: str, limits: Limits) -> list[CaseDraft]
     """aten.convolution.default, transposed or not."""
     subject = convolution_subject()
     drafts = integer_everywhere(subject, precision, limits)
-    drafts += integer_weighted(lambda: subject.at(FLAT), precision, limits)
+    drafts += integer_weighted(subject.call(precision), precision, limits)
     drafts += [accepted(name, spelled(c.call(), precision)) for name, c in SHAPED.items()]
     if not no_transposed(precision, limits):
         drafts += [accepted(name, spelled(c.call(), precision)) for name, c in TRANSPOSED.items()]

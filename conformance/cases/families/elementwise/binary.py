@@ -44,7 +44,7 @@ from npu_assay.conformance.cases.pieces.spelling import (
     result,
     spelled,
 )
-from npu_assay.conformance.cases.pieces.subject import FLOAT, FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import FLOAT, Config, Subject
 from npu_assay.conformance.cases.pieces.values import SCATTERED, TELLING, named
 from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
 
@@ -185,9 +185,9 @@ class FloatBinary:
         return Call(self.op, values, (X, Y), result(precision), tuple(kwargs.items()))
 
     @property
-    def subject(self) -> FloatSubject:
+    def subject(self) -> Subject:
         """What all rows are made from."""
-        return FloatSubject(self.config, self.at, self.supports, integers=self.integers)
+        return Subject(self.at, config=Config(self.config, self.supports), whole=self.integers)
 
 
 def float_binary(binary: FloatBinary, precision: str, limits: Limits) -> list[CaseDraft]:
@@ -321,11 +321,14 @@ class IntegerBinary:
         u = Call(self.op, (activation("x", left), activation("y", right, OTHER)), (X, Y), self.y, tuple(kwargs.items()))
         return spelled(u, precision)
 
-    def subject(self, precision: str) -> IntegerSubject:
+    @property
+    def subject(self) -> Subject:
         """What all rows are made from."""
-        base = INTEGERS if precision == INTEGERS else "int8"
-        return IntegerSubject(
-            lambda shape: self.of(base, shape, shape), shapes=INTEGER_SHAPES, elementwise=True, plain=self.plain
+        return Subject(
+            lambda precision, shape: self.of(precision, shape, shape),
+            shapes=INTEGER_SHAPES,
+            elementwise=True,
+            reals=not self.plain,
         )
 
 
@@ -333,7 +336,7 @@ def integer_binary(binary: IntegerBinary, precision: str, limits: Limits) -> lis
     """What every operator on two tensors has."""
     u = binary.of(precision, IMAGE, IMAGE)
     x, y = u.values
-    drafts = integer_everywhere(binary.subject(precision), precision, limits)
+    drafts = integer_everywhere(binary.subject, precision, limits)
     drafts += [
         accepted("same_tensor_twice", replace(u, values=(x,), args=(X, X))),
         accepted("constant_operand", replace(u, values=(x, replace(y, constant=True)))),

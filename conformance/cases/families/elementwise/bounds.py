@@ -44,8 +44,8 @@ from npu_assay.conformance.cases.pieces.options import option_spellings
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import POSITIVE, UP_TO_6, ratio_limits, rescaled, unary_rescale
 from npu_assay.conformance.cases.pieces.sizes import rank_limit
-from npu_assay.conformance.cases.pieces.spelling import codes_quant, is_wide
-from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, IntegerSubject
+from npu_assay.conformance.cases.pieces.spelling import codes_quant, in_int8, is_wide
+from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, Subject
 from npu_assay.conformance.cases.pieces.values import all_codes, fills, rescaling_pairs
 from npu_assay.conformance.programs.graph import Quant, Ref
 
@@ -254,7 +254,7 @@ def integer_clamp_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         ("off_the_grid", (-1.23, 1.23)),
     )
     unary = IntegerUnary("aten.clamp.default", (-1.0, 2.0), more=bounds)
-    u = unary.subject(precision).call(precision)
+    u = unary.subject.call(precision)
     drafts = integer_unary(unary, precision, limits)
     drafts += [limit("bounds", name, replace(u, args=(X, *args))) for name, args in bounds[1:3]]
     return drafts
@@ -268,7 +268,7 @@ def integer_clamp_tensor_cases(precision: str, limits: Limits) -> list[CaseDraft
         values = (activation("x", shape), low, high)
         return Call("aten.clamp.Tensor", values, (X, Ref("low"), Ref("high")), Q)
 
-    subject = IntegerSubject(at, shapes=INTEGER_SHAPES, elementwise=True)
+    subject = Subject(in_int8(at), shapes=INTEGER_SHAPES, elementwise=True)
     u = subject.call(precision)
     x, small, large = u.values
     only_low = replace(u, values=(x, small), args=(X, Ref("low")))

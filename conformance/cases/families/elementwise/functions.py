@@ -29,6 +29,7 @@ from npu_assay.conformance.cases.make import (
     accepted,
     activation,
     bare,
+    behind_abs,
     call,
     constant,
     limit,
@@ -47,8 +48,8 @@ from npu_assay.conformance.cases.pieces.quantization import (
     rescale_limit,
     unary_rescale,
 )
-from npu_assay.conformance.cases.pieces.spelling import IMAGE, INT16, call_on, is_wide, real
-from npu_assay.conformance.cases.pieces.subject import IntegerSubject
+from npu_assay.conformance.cases.pieces.spelling import IMAGE, INT16, call_on, in_int8, is_wide, real
+from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.cases.pieces.values import FILLS, POSITIVE_NUMBERS, all_codes, rescaling_pairs
 from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
 
@@ -222,10 +223,13 @@ class Function:
         """The function of an `x` of this shape."""
         return call(self.op, shape, *self.args, x=self.x, y=self.y)
 
-    def subject(self, precision: str) -> IntegerSubject:
+    def subject(self, precision: str) -> Subject:
         """What all rows are made from."""
-        return IntegerSubject(
-            self.at, shapes=INTEGER_SHAPES, elementwise=True, unsigned=self.leaps and is_wide(precision)
+        return Subject(
+            in_int8(self.at),
+            shapes=INTEGER_SHAPES,
+            elementwise=True,
+            prefix=behind_abs if self.leaps and is_wide(precision) else bare,
         )
 
 
@@ -292,7 +296,7 @@ def with_number(
         x = activation("x", shape, function.x)
         return Call(function.op, (x, divisor), (Ref("x"), Ref("other")), function.y, kwargs)
 
-    subject = IntegerSubject(at, shapes=INTEGER_SHAPES, elementwise=True)
+    subject = Subject(in_int8(at), shapes=INTEGER_SHAPES, elementwise=True)
     u = subject.call(precision)
     other = u.values[1]
 

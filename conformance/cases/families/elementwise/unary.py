@@ -30,14 +30,15 @@ from npu_assay.conformance.cases.pieces.quantization import fixed_output, moved_
 from npu_assay.conformance.cases.pieces.sizes import rank_limit
 from npu_assay.conformance.cases.pieces.spelling import (
     IMAGE,
+    INT8,
     INTEGERS,
     call_on,
-    integers,
     is_static,
     is_wide,
+    or_integers,
     real,
 )
-from npu_assay.conformance.cases.pieces.subject import FLOAT, FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import FLOAT, Config, Subject
 from npu_assay.conformance.cases.pieces.values import (
     SCATTERED,
     TELLING,
@@ -133,9 +134,9 @@ class FloatUnary:
         return call_on(self.op, real("x", shape, precision, self.fill), precision, *self.args)
 
     @property
-    def subject(self) -> FloatSubject:
+    def subject(self) -> Subject:
         """What all rows are made from."""
-        return FloatSubject(self.config, self.at, self.supports, integers=self.integers)
+        return Subject(self.at, config=Config(self.config, self.supports), whole=self.integers)
 
 
 def float_unary(unary: FloatUnary, precision: str, limits: Limits) -> list[CaseDraft]:
@@ -206,10 +207,10 @@ def float_spellings(
 INTEGER_SHAPES = ((7,), (3, 5), (2, 3, 4), (2, 3, 2, 3, 2))
 
 
-def integer_all_codes(subject: IntegerSubject, precision: str) -> list[CaseDraft]:
+def integer_all_codes(subject: Subject, precision: str) -> list[CaseDraft]:
     """Every 8-bit code, or 256 of the 16-bit ones, for quantizations at several places; every 16-bit code once."""
     u = subject.call(precision, (1, 8, 4, 8))
-    base = subject.at(subject.shape)
+    base = subject.call(INT8)
     x, y = base.values[0].quant or Q, base.y or Q
     assert isinstance(x.scale, float) and isinstance(y.scale, float)
     filled = u.with_x(fill=WIDE_SCATTERED if is_wide(precision) else SCATTERED)
@@ -238,20 +239,16 @@ class IntegerUnary:
     y: Quant = Q
     more: tuple[tuple[str, tuple[Any, ...]], ...] = ()
 
-    def subject(self, precision: str) -> IntegerSubject:
+    @property
+    def subject(self) -> Subject:
         """What all rows are made from."""
-
-        def at(shape: tuple[int, ...]) -> Call:
-            if precision == INTEGERS:
-                return Call(self.op, (integers("x", shape),), (X, *self.args), None)
-            return call(self.op, shape, *self.args, y=self.y)
-
-        return IntegerSubject(at, shapes=INTEGER_SHAPES, elementwise=True)
+        at = or_integers(lambda shape: call(self.op, shape, *self.args, y=self.y))
+        return Subject(at, shapes=INTEGER_SHAPES, elementwise=True)
 
 
 def integer_unary(unary: IntegerUnary, precision: str, limits: Limits) -> list[CaseDraft]:
     """What every one of them has."""
-    subject = unary.subject(precision)
+    subject = unary.subject
     u = subject.call(precision)
     drafts = integer_everywhere(subject, precision, limits)
     drafts += [accepted(name, replace(u, args=(X, *args))) for name, args in unary.more]

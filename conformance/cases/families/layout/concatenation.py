@@ -36,7 +36,7 @@ from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import float_same_qparams
 from npu_assay.conformance.cases.pieces.sizes import rank_limit
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, INTEGERS, codes_quant, is_static, real, result
-from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, FloatSubject
+from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, Config, Subject
 from npu_assay.conformance.cases.pieces.values import ZERO_POINTS, fills, float_layout_values, one_hots
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 
@@ -196,7 +196,7 @@ CAT = "aten.cat.default"
 def float_cat_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.cat.default: two different inputs or more, any axis."""
     least = limits.number("min_inputs", 2, 2, 4)
-    subject = FloatSubject("CatConfig", _pair, FLOAT_STATIC, integers=True)
+    subject = Subject(_pair, config=Config("CatConfig", FLOAT_STATIC), whole=True)
     u = subject.call(precision)
     drafts = float_everywhere(subject, precision, limits)
     for count in (least, least + 1, 5, 6, 11):
@@ -249,7 +249,7 @@ def _integer_cat(shape: Shape) -> Call:
 def integer_cat_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.cat.default: any axis, any number of tensors, each rescaled to the output's parameters."""
     row = Layout(_integer_cat)
-    subject = row.subject(precision)
+    subject = row.subject
     drafts = layout(row, precision, limits)
     x, other = subject.call(precision).values
     pair = (X, Ref("x1"))

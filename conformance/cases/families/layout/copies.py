@@ -33,8 +33,8 @@ from npu_assay.conformance.cases.pieces.everywhere import float_everywhere, inte
 from npu_assay.conformance.cases.pieces.placed import FULL_IMAGE, on_image
 from npu_assay.conformance.cases.pieces.quantization import float_same_qparams
 from npu_assay.conformance.cases.pieces.sizes import rank_limit
-from npu_assay.conformance.cases.pieces.spelling import IMAGE, QUANTIZED, call_on, is_static, real
-from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.spelling import IMAGE, QUANTIZED, call_on, in_int8, is_static, real
+from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, Config, Subject
 from npu_assay.conformance.cases.pieces.values import float_layout_values
 from npu_assay.conformance.programs.graph import Ref
 
@@ -107,7 +107,7 @@ def static_dim_order_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 def float_to_copy_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """_to_dim_order_copy: another dim order, but no other type."""
     own, other = ("float16", "float32") if precision == "fp16" else ("float32", "float16")
-    subject = FloatSubject("ToDimOrderCopyConfig", _copy, FLOAT_STATIC, integers=True)
+    subject = Subject(_copy, config=Config("ToDimOrderCopyConfig", FLOAT_STATIC), whole=True)
     u = subject.call(precision)
     drafts = float_everywhere(subject, precision, limits)
     drafts += [
@@ -137,7 +137,7 @@ def _to(u: Call, dtype: str) -> Call:
 # ------------------------------------------------------------------------------------ integers
 
 
-def clone_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def clone_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """A copy of the same type; there are no others."""
     yield limit("no_conversion", "the_same_type", subject.model(subject.call(precision)))
 
@@ -158,7 +158,7 @@ def integer_conversion_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         order = tuple(range(len(shape)))
         return Call(CAST, (plain_numbers("x", shape, before),), (X,), None, (("dtype", dtype), ("dim_order", order)))
 
-    subject = IntegerSubject(at, shapes=SHAPES)
+    subject = Subject(in_int8(at), shapes=SHAPES)
     drafts = integer_everywhere(subject, precision, limits)
     drafts.append(limit("conversion", "int8_to_int16", at(IMAGE)))
     drafts.append(outside("conversion", "int8_to_int64", at(IMAGE, "int64")))

@@ -33,8 +33,8 @@ from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
 from npu_assay.conformance.cases.pieces.fusion import VIEW
 from npu_assay.conformance.cases.pieces.neighbors import static_before_conv
 from npu_assay.conformance.cases.pieces.quantization import moved_ratios, rescaled, same_qparams
-from npu_assay.conformance.cases.pieces.spelling import IMAGE, INTEGERS, as_integers, based
-from npu_assay.conformance.cases.pieces.subject import IntegerSubject
+from npu_assay.conformance.cases.pieces.spelling import IMAGE, INTEGERS, as_integers, or_integers
+from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.cases.pieces.values import RAMP, layout_values, one_hots
 from npu_assay.conformance.programs.graph import Graph, Ref, Step
 
@@ -133,7 +133,7 @@ def _channels(name: str) -> int:
 # ------------------------------------------------------------------------------------ integers
 
 
-Limited = Callable[[IntegerSubject, str, Limits], Iterator[CaseDraft]]
+Limited = Callable[[Subject, str, Limits], Iterator[CaseDraft]]
 """Makes the cases of an operator's own limits."""
 At = Callable[[Shape], Call]
 
@@ -149,21 +149,28 @@ class Layout:
     more: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     shape: Shape = IMAGE
     shapes: tuple[Shape, ...] = ((7,), (3, 5), (2, 3, 4))
-    open: tuple[int, ...] | None = (0,)
+    open: tuple[Shape, ...] = ((0,),)
     deep: bool = True
     idle: bool = False
     elementwise: bool = False
 
-    def subject(self, precision: str) -> IntegerSubject:
+    @property
+    def subject(self) -> Subject:
         """The row in a precision."""
-        return IntegerSubject(
-            based(self.at, precision), self.shape, self.shapes, self.open, self.deep, self.elementwise, idle=self.idle
+        return Subject(
+            or_integers(self.at),
+            shape=self.shape,
+            shapes=self.shapes,
+            open=self.open,
+            deep=self.deep,
+            elementwise=self.elementwise,
+            prefix=behind_abs if self.idle else bare,
         )
 
 
 def layout(row: Layout, precision: str, limits: Limits) -> list[CaseDraft]:
     """What every movement has: other arguments, where each number goes, other quantizations behind it."""
-    subject = row.subject(precision)
+    subject = row.subject
     u = subject.call(precision)
     drafts = integer_everywhere(subject, precision, limits)
     drafts += [
@@ -183,7 +190,7 @@ def filled_if(u: Call, precision: str) -> Call:
     return u if precision == INTEGERS else u.with_x(fill=RAMP)
 
 
-def plain_integers(u: Call, subject: IntegerSubject, limits: Limits) -> Iterator[CaseDraft]:
+def plain_integers(u: Call, subject: Subject, limits: Limits) -> Iterator[CaseDraft]:
     """Integers of every type; truths, which Ethos-U55 has not."""
     for dtype in ("int8", "int16"):
         yield accepted(dtype, subject.model(_typed(u, dtype)))
@@ -202,7 +209,7 @@ def _typed(u: Call, dtype: str) -> Call:
 
 def with_limits(row: Layout, more: Limited) -> Maker:
     """A movement with limits of its own."""
-    return lambda precision, limits: [*layout(row, precision, limits), *more(row.subject(precision), precision, limits)]
+    return lambda precision, limits: [*layout(row, precision, limits), *more(row.subject, precision, limits)]
 
 
 def on(op: str, *args: Any, **kwargs: Any) -> At:
@@ -212,7 +219,7 @@ def on(op: str, *args: Any, **kwargs: Any) -> At:
 def same_sizes(args: tuple[Any, ...]) -> Limited:
     """An operator that keeps the shape computes nothing."""
 
-    def more(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    def more(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
         u = replace(subject.call(precision), args=(X, *args))
         yield limit("not_alone", "same_shape_behind_abs", u, behind_abs)
         yield outside("not_alone", "same_shape_alone", u)

@@ -35,7 +35,7 @@ from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import float_same_qparams, same_qparams
 from npu_assay.conformance.cases.pieces.sizes import LARGE, rank_limit
 from npu_assay.conformance.cases.pieces.spelling import call_on, is_static, real
-from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, Config, Subject
 from npu_assay.conformance.cases.pieces.values import RAMP, float_layout_values, layout_values
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref
 
@@ -179,7 +179,7 @@ FLOAT_ORDERS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 
 def float_permute_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.permute_copy.default: every order."""
-    subject = FloatSubject("PermuteConfig", _reversed, FLOAT_STATIC, integers=True)
+    subject = Subject(_reversed, config=Config("PermuteConfig", FLOAT_STATIC), whole=True)
     drafts = float_everywhere(subject, precision, limits)
     for shape, order in FLOAT_ORDERS if precision != "fp16" else FLOAT_ORDERS[:3]:
         u = _permuted(precision, shape, order)
@@ -199,7 +199,7 @@ def _permuted(precision: str, shape: tuple[int, ...], order: tuple[int, ...]) ->
 # ------------------------------------------------------------------------------------ integers
 
 
-def permute_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def permute_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Long dimensions on Ethos-U55."""
     kept = (((LARGE, 1), (1, 0)), ((256, 256, 1, 1), (1, 0, 2, 3)))
     past = (((LARGE + 1, 1), (1, 0)), ((257, 256, 1, 1), (1, 0, 2, 3)))
@@ -209,7 +209,7 @@ def permute_limits(subject: IntegerSubject, precision: str, limits: Limits) -> I
             yield side("transposition", f"{sizes_of(shape)}_by_{label(order)}", replace(u, args=(X, order)))
 
 
-def idle_order(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def idle_order(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """An order that changes nothing is one that computes nothing."""
     u = subject.call(precision)
     same = replace(u, args=(X, tuple(range(len(u.x.shape)))))
@@ -225,7 +225,7 @@ def integer_permute_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         shape=(2, 3, 4, 5),
         shapes=((3, 5), (2, 3, 4)),
     )
-    subject = row.subject(precision)
+    subject = row.subject
     return [
         *layout(row, precision, limits),
         *idle_order(subject, precision, limits),
@@ -239,7 +239,7 @@ ORDERS = tuple(
 )
 
 
-def flip_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def flip_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Height or width of an image on Ethos-U55; nothing is one that computes nothing."""
     u = subject.call(precision)
     several = (("batch", (0,)), ("width", (3,)), ("two", (1, 2)), ("all", (0, 1, 2, 3)))

@@ -45,7 +45,7 @@ from npu_assay.conformance.cases.pieces.fusion import VIEW
 from npu_assay.conformance.cases.pieces.neighbors import matrix_weights
 from npu_assay.conformance.cases.pieces.placed import on_shape
 from npu_assay.conformance.cases.pieces.sizes import Arguments
-from npu_assay.conformance.cases.pieces.subject import IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.programs.graph import Graph, Ref, Step
 
 # ------------------------------------------------------------------------------------ static int8: view
@@ -251,7 +251,7 @@ def _unsqueezed(shape: Shape, dim: int) -> Shape:
 # ------------------------------------------------------------------------------------ integers
 
 
-def strided_limits(subject: IntegerSubject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def strided_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Sizes and strides of the whole tensor, in order."""
     u = subject.call(precision, (4, 6))
     kept: Arguments = (
@@ -302,16 +302,16 @@ def _integers(row: Layout, more: Limited | None = None) -> Family:
     return Family(integers=partial(layout, row) if more is None else with_limits(row, more))
 
 
-_EXPANDED = Layout(_expanded, (("ones", ((2, 3, 4, 5),)), ("more_axes", ((2, 1, 3, 4, 5),))), open=(2,))
+_EXPANDED = Layout(_expanded, (("ones", ((2, 3, 4, 5),)), ("more_axes", ((2, 1, 3, 4, 5),))), open=((2,),))
 _REPEATED = Layout(_repeated, (("all", ((2, 1, 3, 2),)), ("more_axes", ((2, 1, 1, 1, 3),))))
-_SQUEEZED = Layout(on("aten.squeeze_copy.dims", (0,)), shape=(1, 3, 4, 5), shapes=((1, 5), (1, 1, 3)), open=(2,))
+_SQUEEZED = Layout(on("aten.squeeze_copy.dims", (0,)), shape=(1, 3, 4, 5), shapes=((1, 5), (1, 1, 3)), open=((2,),))
 _STRIDED = Layout(
     lambda shape: call("aten.as_strided_copy.default", shape, (shape[0], *shape[1:]), _strides(shape)),
     idle=True,
     shapes=((7,),),
 )
 _UNSQUEEZED = Layout(on("aten.unsqueeze_copy.default", 0), (("behind", (-1,)), ("between", (2,))), deep=False)
-_FLATTENED = Layout(_flat, (("split", ((2, 15, 2),)), ("more_axes", ((1, 3, 2, 2, 5),))), idle=True, open=(0,))
+_FLATTENED = Layout(_flat, (("split", ((2, 15, 2),)), ("more_axes", ((1, 3, 2, 2, 5),))), idle=True, open=((0,),))
 FAMILIES: Mapping[str, Family] = {
     "aten.as_strided_copy.default": _integers(_STRIDED, strided_limits),
     "aten.expand_copy.default": _integers(_EXPANDED, same_sizes(((1, 3, 4, 5),))),

@@ -40,6 +40,7 @@ from npu_assay.conformance.cases.pieces.spelling import (
     GROUP,
     LINEAR,
     floats,
+    in_int8,
     is_wide,
     real,
     result,
@@ -47,7 +48,7 @@ from npu_assay.conformance.cases.pieces.spelling import (
     spelled,
     weights,
 )
-from npu_assay.conformance.cases.pieces.subject import PRECISIONS, FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.subject import PRECISIONS, Config, Subject
 from npu_assay.conformance.programs.graph import Fill, Value
 
 # ------------------------------------------------------------------------------------ floats
@@ -74,8 +75,14 @@ class Linear:
 
 def float_linear_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.linear.default: constant weights; rows of any rank."""
-    subject = FloatSubject(
-        "LinearConfig", Linear().at, PRECISIONS, shape=(3, 64), single=(1, 1), empty=(0, 64), open=((0,),), product=True
+    subject = Subject(
+        Linear().at,
+        config=Config("LinearConfig", PRECISIONS),
+        shape=(3, 64),
+        single=(1, 1),
+        empty=(0, 64),
+        open=((0,),),
+        product=True,
     )
     drafts = [
         *float_weighted(subject, precision, limits),
@@ -169,9 +176,9 @@ def _integer_linear(shape: tuple[int, ...], outputs: int = 4, bias: bool = True)
 def integer_linear_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.linear.default: any rank."""
     shapes = ((7,), (2, 3, 7), (1, 1), (2, 3, 4, 5))
-    subject = IntegerSubject(_integer_linear, (3, 7), shapes)
+    subject = Subject(in_int8(_integer_linear), shape=(3, 7), shapes=shapes)
     drafts = integer_everywhere(subject, precision, limits)
-    drafts += integer_weighted(lambda: _integer_linear((3, 7)), precision, limits)
+    drafts += integer_weighted(subject.call(precision), precision, limits)
     for name, u in (
         ("no_bias", _integer_linear((3, 7), bias=False)),
         ("one_output", _integer_linear((3, 7), 1)),

@@ -41,8 +41,8 @@ from npu_assay.conformance.cases.pieces.fusion import before_activations
 from npu_assay.conformance.cases.pieces.neighbors import matrix_weights
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import BELOW, rescale_limit, scales_of
-from npu_assay.conformance.cases.pieces.spelling import codes_quant, is_wide, other_type, real, result, spelled
-from npu_assay.conformance.cases.pieces.subject import FloatSubject, IntegerSubject
+from npu_assay.conformance.cases.pieces.spelling import codes_quant, in_int8, is_wide, other_type, real, result, spelled
+from npu_assay.conformance.cases.pieces.subject import Config, Subject
 from npu_assay.conformance.cases.pieces.values import fills, float_layout_values, named, one_hots
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
@@ -328,8 +328,13 @@ BMM = "aten.bmm.default"
 
 def float_bmm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.bmm.default: any two batches that fit."""
-    subject = FloatSubject(
-        "BMMConfig", _float_product, shape=(2, 3, 5), single=(1, 1, 1), empty=(0, 3, 5), open=((0,), (1,), (0, 1))
+    subject = Subject(
+        _float_product,
+        config=Config("BMMConfig"),
+        shape=(2, 3, 5),
+        single=(1, 1, 1),
+        empty=(0, 3, 5),
+        open=((0,), (1,), (0, 1)),
     )
     drafts = float_everywhere(subject, precision, limits)
     for batch, rows, terms, columns in ((1, 1, 7, 1), (1, 4, 1, 3), (3, 1, 5, 6), (2, 9, 64, 3), (5, 2, 2, 17)):
@@ -368,7 +373,9 @@ def integer_matrix_cases(op: str, precision: str, limits: Limits) -> list[CaseDr
         other = activation("y", (*batch, shape[-1], columns), quant(0.03125, -7))
         return Call(op, (activation("x", shape), other), (X, Ref("y")), quant(0.3, 1))
 
-    subject = IntegerSubject(at, (*batch, 4, 5), ((*batch, 1, 1), (*batch, 1, 7), (*batch, 8, 16)), None, deep=False)
+    subject = Subject(
+        in_int8(at), shape=(*batch, 4, 5), shapes=((*batch, 1, 1), (*batch, 1, 7), (*batch, 8, 16)), open=(), deep=False
+    )
     u = subject.call(precision)
     x, y = u.values
     drafts = integer_everywhere(subject, precision, limits)

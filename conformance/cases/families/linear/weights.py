@@ -36,16 +36,15 @@ from npu_assay.conformance.cases.pieces.spelling import (
     is_static,
     is_wide,
     per_channel,
-    spelled,
 )
-from npu_assay.conformance.cases.pieces.subject import FloatSubject
+from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.cases.pieces.values import TELLING, ZERO_POINTS, one_hots
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
 # ------------------------------------------------------------------------------------ floats
 
 
-def float_weighted(subject: FloatSubject, precision: str, limits: Limits) -> list[CaseDraft]:
+def float_weighted(subject: Subject, precision: str, limits: Limits) -> list[CaseDraft]:
     """Cases of every product: constants, quantization of weights and results, activations, numbers."""
     u = subject.call(precision)
     drafts = [
@@ -204,9 +203,8 @@ W = Ref("w")
 B = Ref("b")
 
 
-def integer_weighted(at: Callable[[], Call], precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def integer_weighted(u: Call, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Weights and biases: constants of the right type; activations fused behind them; numbers."""
-    u = spelled(at(), precision)
     computed = "u85" not in limits.where
     for code in ("weight_dtype", "bias_dtype"):
         limits.value(code, ())

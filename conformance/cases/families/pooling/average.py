@@ -52,7 +52,7 @@ from npu_assay.conformance.cases.pieces.placed import on_image
 from npu_assay.conformance.cases.pieces.quantization import same_qparams
 from npu_assay.conformance.cases.pieces.sizes import CHANNELS, LARGE, Arguments, listed
 from npu_assay.conformance.cases.pieces.spelling import is_static
-from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, FloatSubject
+from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, Config, Subject
 from npu_assay.conformance.cases.pieces.values import SCATTERED, float_layout_values, layout_values, named
 
 # ------------------------------------------------------------------------------------ static int8
@@ -192,11 +192,10 @@ def float_avg_pool_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     def pool(*arguments: Any, **more: Any) -> Any:
         return model(float_pool(AVG2, precision, *arguments, **more))
 
-    subject = FloatSubject(
-        "AvgPoolingConfig",
+    subject = Subject(
         _avg,
-        FLOAT_STATIC,
-        PICTURE,
+        config=Config("AvgPoolingConfig", FLOAT_STATIC),
+        shape=PICTURE,
         single=(1, 1, 2, 2),
         empty=EMPTY,
         open=OPEN_PICTURE,

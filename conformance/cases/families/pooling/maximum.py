@@ -54,7 +54,7 @@ from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import float_same_qparams, same_qparams
 from npu_assay.conformance.cases.pieces.sizes import CHANNELS, Arguments, listed
 from npu_assay.conformance.cases.pieces.spelling import integers, is_static, opened
-from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, FloatSubject
+from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, Config, Subject
 from npu_assay.conformance.cases.pieces.values import float_layout_values, layout_values
 from npu_assay.conformance.programs.graph import Fill, Graph, Ref
 
@@ -211,8 +211,13 @@ def float_max_pool_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     def pool(*arguments: Any, **more: Any) -> Any:
         return model(float_pool(MAX2, precision, *arguments, **more))
 
-    subject = FloatSubject(
-        "MaxPool2dConfig", _max, FLOAT_STATIC, PICTURE, single=(1, 1, 2, 2), empty=EMPTY, open=OPEN_PICTURE
+    subject = Subject(
+        _max,
+        config=Config("MaxPool2dConfig", FLOAT_STATIC),
+        shape=PICTURE,
+        single=(1, 1, 2, 2),
+        empty=EMPTY,
+        open=OPEN_PICTURE,
     )
     drafts = float_everywhere(subject, precision, limits)
     kept = (

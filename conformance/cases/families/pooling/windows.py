@@ -26,8 +26,8 @@ from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import moved_ratios, rescaled
 from npu_assay.conformance.cases.pieces.sizes import LARGE, Arguments, listed
-from npu_assay.conformance.cases.pieces.spelling import call_on, real
-from npu_assay.conformance.cases.pieces.subject import IntegerSubject
+from npu_assay.conformance.cases.pieces.spelling import call_on, in_int8, real
+from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.cases.pieces.values import one_hots
 from npu_assay.conformance.programs.graph import Fill, Graph
 
@@ -169,13 +169,17 @@ class Window:
     args: tuple[Any, ...]
     more: Arguments = ()
     shapes: tuple[tuple[int, ...], ...] = ()
-    open: tuple[int, ...] | None = (0,)
+    open: tuple[tuple[int, ...], ...] = ((0,),)
 
     @property
-    def subject(self) -> IntegerSubject:
+    def subject(self) -> Subject:
         """What all rows are made from."""
-        return IntegerSubject(
-            lambda shape: call(self.op, shape, *self.args), WINDOWED, self.shapes, self.open, deep=False
+        return Subject(
+            in_int8(lambda shape: call(self.op, shape, *self.args)),
+            shape=WINDOWED,
+            shapes=self.shapes,
+            open=self.open,
+            deep=False,
         )
 
     def of(self, precision: str, shape: tuple[int, ...], *args: Any) -> Graph:
