@@ -40,7 +40,7 @@ from npu_assay.conformance.memory import many_records
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
 from npu_assay.conformance.predicates.own import Definition
 from npu_assay.conformance.table import INTEGER_PRECISIONS, Row, Table
-from npu_assay.reference.operators import HOMES, VIEWS
+from npu_assay.reference.operators import VIEWS, WITH_CASES
 from npu_assay.reference.operators.lookup import outside_operators
 
 Family = Callable[[Limits], list[Draft]]
@@ -128,7 +128,7 @@ def cases_for(table: Table) -> tuple[Case, ...]:
 
 def operators(row: Row) -> Iterable[str]:
     """The operators that there are cases for in the number types of this row."""
-    own = (*HOMES, *outside_operators(), *VIEWS)
+    own = (*WITH_CASES, *outside_operators(), *VIEWS)
     if not row.precisions:
         return (*INT8, *own)
     return (*(integer.FAMILIES if set(INTEGER_PRECISIONS) & set(row.precisions) else typed.FAMILIES), *own)
@@ -136,7 +136,7 @@ def operators(row: Row) -> Iterable[str]:
 
 def every_operator() -> frozenset[str]:
     """The operators that there are cases for in some number type."""
-    return frozenset((*INT8, *integer.FAMILIES, *typed.FAMILIES, *HOMES, *outside_operators(), *VIEWS))
+    return frozenset((*INT8, *integer.FAMILIES, *typed.FAMILIES, *WITH_CASES, *outside_operators(), *VIEWS))
 
 
 def has_cases(operator: str, precision: str) -> bool:
