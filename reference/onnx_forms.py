@@ -309,12 +309,18 @@ def attention(given: Given) -> Node | None:
 
 # ------------------------------------------------------------------------------------ windows
 
-avg_pool3d, max_pool3d = avg_pool(3), max_pool(3)
+avg_pool1d, avg_pool2d, avg_pool3d = avg_pool(1), avg_pool(2), avg_pool(3)
+max_pool1d, max_pool2d, max_pool3d = max_pool(1), max_pool(2), max_pool(3)
 
 
 def adaptive_avg_pool1d(given: Given) -> Node | None:
     """AveragePool where the size divides."""
     return adaptive_pool(given, 1)
+
+
+def adaptive_avg_pool2d(given: Given) -> Node | None:
+    """AveragePool where the size divides."""
+    return adaptive_pool(given, 2)
 
 
 def adaptive_avg_pool3d(given: Given) -> Node | None:

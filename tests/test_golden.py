@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.partitioners.common.rescale import SCHEMES
+from npu_assay.reference import onnx_golden
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.golden import (
     OPERATORS,
@@ -25,11 +26,10 @@ from npu_assay.reference.golden import (
     quantised,
     run,
     run_float32,
-    selection,
     values,
 )
 from npu_assay.reference.golden.slack import RELATIVE
-from npu_assay.reference.operators import HOMES
+from npu_assay.reference.operators import HOMES, WITH_CASES
 
 F64 = torch.float64
 
@@ -231,12 +231,24 @@ IDS = [f"{index}-{op}" for index, (op, _, _) in enumerate(USES)]
 
 
 TWICE = {"aten.sqrt.default", "aten.squeeze_copy.dim", "aten.transpose_copy.int"}
-"""Operators with a home that the goldens knew before: they move numbers, and a root."""
+"""Operators whose cases are made from their homes, and that have uses here besides."""
 
 
 def test_every_operator_has_a_use() -> None:
-    """Those of operators with a home are in test_homes."""
-    assert {canonical(op) for op, _, _ in USES} == OPERATORS - HOMES.keys() | TWICE
+    """Those whose cases are made from their homes are in test_homes."""
+    assert {canonical(op) for op, _, _ in USES} == OPERATORS - WITH_CASES.keys() | TWICE
+
+
+def of_choices(op: str) -> bool:
+    """Whether an operator compares, chooses, counts or looks up."""
+    return str(HOMES[canonical(op)].golden).startswith("selection:")
+
+
+@pytest.mark.parametrize(("op", "args", "kwargs"), USES, ids=IDS)
+def test_onnx_says_the_same_where_it_has_the_operator(op: str, args: Any, kwargs: Any) -> None:
+    exact = moved(args, lambda x: x.value)
+    outputs = [y.value for y in run(op, exact, kwargs)]
+    assert onnx_golden.disagreement(op, values(exact), outputs, kwargs) is None
 
 
 def moved(argument: Any, push: Callable[[Bounded], Tensor]) -> Any:
@@ -274,7 +286,7 @@ def test_float32_arithmetic_is_within_its_bounds(op: str, args: Any, kwargs: Any
     exact = moved(args, lambda x: x.value)
     outputs = run_float32(op, exact, kwargs)
     single = run(op, moved(exact, lambda x: x.value.to(torch.float32)), kwargs)
-    assert single[0].value.dtype is torch.float32 or op in selection.TABLE  # booleans and whole numbers have no type
+    assert single[0].value.dtype is torch.float32 or of_choices(op)  # booleans and whole numbers have no type
     for y, other in zip(outputs, single, strict=True):
         assert bool(((other.value.to(F64) - y.value).abs() <= y.error).all())
 

@@ -21,14 +21,14 @@ from npu_assay.reference import onnx_golden
 from npu_assay.reference.golden import Bounded, run
 from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.golden.bounded import values
-from npu_assay.reference.operators import ELSEWHERE, HOMES, VIEWS
+from npu_assay.reference.operators import ELSEWHERE, VIEWS, WITH_CASES
 
 TRIALS = 12
 JUMPS = {"aten.isinf.default", "aten.isnan.default"}
 
 
 def _spellings(name: str) -> list[Call]:
-    own = HOMES[name]
+    own = WITH_CASES[name]
     plain = [homes.called(own, "fp32"), *(homes.called(own, "fp32", shape) for shape in own.shapes)]
     return [*plain, *(homes.called(own, "fp32", at=at) for _, at in own.spellings)]
 
@@ -56,7 +56,7 @@ def _torch(use: Call, values: dict[Ref, Tensor]) -> Tensor:
     return _first(aten(use.op)(*args, **dict(use.kwargs))).to(torch.float64)
 
 
-@pytest.mark.parametrize("name", sorted(HOMES))
+@pytest.mark.parametrize("name", sorted(WITH_CASES))
 def test_the_golden_is_torchs_operator(name: str) -> None:
     for use in _spellings(name):
         reals = _reals(use)
@@ -66,7 +66,7 @@ def test_the_golden_is_torchs_operator(name: str) -> None:
         torch.testing.assert_close(found.value, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", sorted(set(HOMES) - JUMPS))
+@pytest.mark.parametrize("name", sorted(set(WITH_CASES) - JUMPS))
 @pytest.mark.parametrize("size", [1e-3, 0.3])
 def test_operands_within_their_bounds_give_results_within_the_bound(name: str, size: float) -> None:
     generator = torch.Generator().manual_seed(sum(map(ord, name)))
@@ -91,10 +91,10 @@ def test_operands_within_their_bounds_give_results_within_the_bound(name: str, s
             assert not (wrong & other.isfinite()).any(), (use, float((other - bounded.value).abs().max()))
 
 
-@pytest.mark.parametrize("name", sorted(HOMES))
+@pytest.mark.parametrize("name", sorted(WITH_CASES))
 def test_onnx_says_the_same_where_it_has_the_operator(name: str) -> None:
     """On every spelling, or on none with a reason."""
-    own = HOMES[name]
+    own = WITH_CASES[name]
     assert bool(own.onnx) != bool(own.without_onnx)
     compared = 0
     for use in _spellings(name):
@@ -139,7 +139,7 @@ def table_of(names: list[str], precision: str, folder: Path) -> Table:
 
 
 @pytest.mark.parametrize("precision", ["", "int8", "int16"])
-@pytest.mark.parametrize("name", sorted(HOMES))
+@pytest.mark.parametrize("name", sorted(WITH_CASES))
 def test_a_right_device_passes(name: str, precision: str, tmp_path: Path) -> None:
     table = table_of([name], precision, tmp_path)
     for case in cases_for(table):
@@ -167,7 +167,7 @@ BLIND = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", sorted(n for n in HOMES if HOMES[n].result == "reals"))
+@pytest.mark.parametrize("name", sorted(n for n in WITH_CASES if WITH_CASES[n].result == "reals"))
 def test_a_wrong_device_fails(name: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(any_backend.backend.runtime, "wrong", FAULTS[fault])
     monkeypatch.setattr(any_backend.EveryPartitioner, "only", name)

@@ -19,7 +19,7 @@ from npu_assay.conformance.predicates.own import Definition
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import Row, Table
 from npu_assay.conformance.table.constraints import Constraint
-from npu_assay.reference.operators import HOMES, VIEWS
+from npu_assay.reference.operators import VIEWS, WITH_CASES
 from npu_assay.reference.operators.lookup import outside_operators
 
 
@@ -45,12 +45,12 @@ def operators(row: Row) -> Iterable[str]:
     """The operators that there are cases for in the number types of this row."""
     kinds = row.precisions or (STATIC_INT8,)
     known = (name for name, family in FAMILIES.items() if any(family.maker(precision) for precision in kinds))
-    return (*known, *HOMES, *outside_operators(), *VIEWS)
+    return (*known, *WITH_CASES, *outside_operators(), *VIEWS)
 
 
 def every_operator() -> frozenset[str]:
     """The operators that there are cases for in some number type."""
-    return frozenset((*FAMILIES, *HOMES, *outside_operators(), *VIEWS))
+    return frozenset((*FAMILIES, *WITH_CASES, *outside_operators(), *VIEWS))
 
 
 def has_cases(operator: str, precision: str) -> bool:

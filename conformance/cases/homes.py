@@ -29,8 +29,10 @@ SPREAD = 97  # how many numbers stand for a range: no size of a dimension divide
 def has_home(name: str, precision: str) -> bool:
     """Whether an operator's home makes cases in a number type."""
     own = home(name)
-    if own is None or precision in (*CODES, "fp32"):
-        return own is not None
+    if own is None or own.at is None:
+        return False
+    if precision in (*CODES, "fp32"):
+        return True
     return own.integers if precision == INTEGERS else own.half and precision == "fp16"
 
 
@@ -81,9 +83,12 @@ def _large(own: Operator) -> Shape:
 def called(
     own: Operator, precision: str, shape: Shape | None = None, at: Callable[[Shape], HomeCall] | None = None
 ) -> Call:
-    """One application in a number type: the plain one unless told otherwise."""
+    """One application in a number type: the plain one unless told otherwise. Raises KeyError where a home has none."""
     shape = own.shape if shape is None else shape
-    call = (own.at if at is None else at)(shape)
+    at = own.at if at is None else at
+    if at is None:
+        raise KeyError(own.name)
+    call = at(shape)
     operands = _operands((call.args, tuple(value for _, value in call.kwargs)))
     values = {operand.name: _value(own, operand, precision, shape) for operand in operands}
     x = values.pop(X.name)

@@ -38,6 +38,7 @@ from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic.xnnpack import is_matrix_product
 from npu_assay.reference.golden import Bounded, Codes, accuracy_xnnpack
 from npu_assay.reference.integer import QTensor
+from npu_assay.reference.operators.home import FIRST, KEPT, TOTAL
 
 CODES_END = 127
 """The largest code of 8 bits."""
@@ -98,12 +99,12 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHI
         quant = quants[step.name]
         integers = (
             quant is not None
-            and step.op in integer.SCHEMES[named]
+            and integer.codes_of(step.op, named) is not None
             and all(nodes[ref].quant is not None for ref in operands(step, named))
         )
         y = None if quant is None else affine(quant)
         dtype = result_type(step, [nodes[ref].dtype for ref in references(step.args)])
-        floats = not (delegated and integers) or (scheme == TOSA and step.op in golden.TABLES)
+        floats = not (delegated and integers) or (scheme == TOSA and golden.is_looked_up(step.op))
         arithmetic = _Arithmetic(scheme, integers, floats, y, dtype, delegated)
         nodes.update(_float_step(step, arithmetic, nodes, exact))
     outputs = [nodes[ref] for ref in graph.outputs]
@@ -126,16 +127,6 @@ def _last(node: _Node) -> Bounded | None:
     return golden.quantised(result.real, affine(node.quant), result.slack, on_grid=result.on_grid)
 
 
-_CONVERTS = frozenset(
-    f"aten.{name}" for name in ("constant_pad_nd.default", "hardtanh.default", "masked_fill.Scalar", "pad.default")
-)
-"""Operators that take their numbers to the type of the tensor, where others take the tensor to that of the numbers."""
-
-
-_TOTALS = frozenset({"aten.cumsum.default", "aten.sum.default", "aten.sum.dim_IntList"})
-"""Operators that add whole numbers up in 64 bits, whatever they have."""
-
-
 def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
     """The number type that a step computes in and returns, unless its result is quantised."""
     options = dict(step.kwargs)
@@ -149,10 +140,11 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
         return NUMBER_TYPES[named] if isinstance(named, str) else named
     if step.op in DEQUANTIZE or not given:
         return torch.float32
-    if step.op in _TOTALS and not given[0].is_floating_point:
+    rule = golden.dtype_rule(step.op)
+    if rule == TOTAL and not given[0].is_floating_point:
         return torch.int64
-    joined = given[0] if step.op in golden.LOOKED_UP else reduce(torch.promote_types, given)
-    real = step.op not in _CONVERTS and any(isinstance(argument, float) for argument in step.args)
+    joined = given[0] if rule == FIRST else reduce(torch.promote_types, given)
+    real = rule != KEPT and any(isinstance(argument, float) for argument in step.args)
     return torch.promote_types(joined, torch.float32) if real and not joined.is_floating_point else joined
 
 

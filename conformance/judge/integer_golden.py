@@ -14,29 +14,11 @@ from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, refere
 from npu_assay.reference import integer
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.golden.bounded import GoldenError
-from npu_assay.reference.golden.weighted import MOVEMENT
+from npu_assay.reference.golden.operators import moves
 from npu_assay.reference.integer import QTensor, tosa
+from npu_assay.reference.operators.home import ANY
 
-# Behind an operator without a quantisation of its own these run on its codes (their own output's steps).
-_FUSED = (
-    frozenset({"aten.relu.default", "aten.relu6.default", "aten.hardtanh.default", "aten.clamp.default"})
-    | {"aten.sigmoid.default", "aten.tanh.default"}
-    | (MOVEMENT - {"aten.cat.default"})
-)
 TFLITE, TOSA, XNNPACK = "tflite_double_round", "tosa_single_round", "xnnpack_fp32"
-_FUSED_BY = {XNNPACK: integer.FUSED, TOSA: tosa.FUSED}
-
-
-# Which operands are codes, of operators that also take booleans or indices.
-_CHOICES = {
-    "aten.embedding.default": (True, False),
-    "aten.gather.default": (True, False),
-    "aten.index.Tensor": (True,),
-    "aten.index_put.default": (True, False, True),
-    "aten.index_select.default": (True, False),
-    "aten.masked_fill.Scalar": (True, False),
-    "aten.where.self": (False, True, True),
-}
 
 
 @lru_cache(maxsize=1024)
@@ -61,19 +43,16 @@ def substitute(argument: Any, found: Mapping[Ref, Any]) -> Any:
 
 def operands(step: Step, scheme: str = TFLITE) -> tuple[Ref, ...]:
     """The operands that must be codes for the step to be one on integers: a divisor, or XNNPACK's bias, need not be."""
-    refs = references(step.args)
-    if step.op == "aten.div.Tensor":
-        return refs[:1]
-    if scheme == TOSA and step.op in _CHOICES:
-        return tuple(ref for ref, takes in zip(refs, _CHOICES[step.op], strict=False) if takes)
-    return refs[:2] if scheme == XNNPACK and step.op in integer.PRODUCTS else refs
+    refs, codes = references(step.args), integer.codes_of(step.op, scheme)
+    if codes is None or not codes.operands:
+        return refs
+    return tuple(ref for ref, must in zip(refs, codes.operands, strict=False) if must)
 
 
 def _fuses(step: Step, behind: Step, scheme: str) -> bool:
     """Whether the device computes both at once, with the quantisation of the second."""
-    if scheme in _FUSED_BY:
-        return behind.op in _FUSED_BY[scheme].get(step.op, ())
-    return behind.op in _FUSED
+    codes = integer.codes_of(behind.op, scheme)
+    return codes is not None and (ANY in codes.behind or step.op in codes.behind)
 
 
 def step_quants(graph: Graph, scheme: str = TFLITE) -> dict[str, Quant | None]:
@@ -106,7 +85,7 @@ def with_moved_quants(graph: Graph) -> Graph:
     steps = []
     for step in graph.steps:
         quants = {known[ref.name] for ref in references(step.args)}
-        if step.quant is None and step.op in MOVEMENT and len(quants) == 1:
+        if step.quant is None and moves(step.op) and len(quants) == 1:
             (quant,) = quants
             if quant is not None and quant.axis is None and quant.dtype == "int8":
                 step = replace(step, quant=quant)
@@ -160,7 +139,7 @@ def _integer_step(step: Step, quant: Quant | None, found: Exact, scheme: str) ->
     A divisor, or XNNPACK's bias, alone may be real: it is made into codes.
     """
     refs, needed = references(step.args), operands(step, scheme)
-    if step.op not in integer.SCHEMES[scheme] or quant is None or any(ref not in found.codes for ref in needed):
+    if integer.codes_of(step.op, scheme) is None or quant is None or any(ref not in found.codes for ref in needed):
         return {}
     known: Mapping[Ref, Any] = {**found.codes, **found.reals} if len(needed) < len(refs) else found.codes
     if any(ref not in known for ref in refs):

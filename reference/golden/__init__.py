@@ -17,17 +17,13 @@ from npu_assay.reference.golden.grid import (
     legal_codes,
     quantised,
 )
-from npu_assay.reference.golden.operators import OPERATORS, result_kind, run
-from npu_assay.reference.golden.selection import LOOKED_UP, TRUTHS
+from npu_assay.reference.golden.operators import OPERATORS, dtype_rule, result_kind, run
 from npu_assay.reference.golden.slack import Slack, device, excess, on_grid, reciprocal_scale
-from npu_assay.reference.golden.slack_tosa import TABLES, rounded_operands
+from npu_assay.reference.golden.slack_tosa import is_looked_up, rounded_operands
 
 __all__ = [
     "FORMATS",
-    "LOOKED_UP",
     "OPERATORS",
-    "TABLES",
-    "TRUTHS",
     "ZERO",
     "Bounded",
     "Codes",
@@ -39,8 +35,10 @@ __all__ = [
     "codes_at_run_time",
     "dequantised",
     "device",
+    "dtype_rule",
     "excess",
     "groupwise",
+    "is_looked_up",
     "legal_codes",
     "on_grid",
     "quantise_float32",

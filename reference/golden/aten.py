@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -17,13 +16,13 @@ CLONE = "dim_order_ops._clone_dim_order.default"
 COPY = "dim_order_ops._to_dim_order_copy.default"
 _COPY_OPTIONS = ("dtype", "layout", "device", "pin_memory", "non_blocking", "dim_order")
 
-# Names that the vendors' tables print for operators which are named otherwise.
-ALIASES = MappingProxyType({f"aten.{CLONE}": CLONE})
-
 
 def canonical(op: str) -> str:
-    """The operator's own name for a table's name."""
-    return ALIASES.get(op, op)
+    """The operator's own name for a table's: vendors print that of another namespace behind `aten.`."""
+    return op.removeprefix("aten.") if op.count(".") > OWN_DOTS else op
+
+
+OWN_DOTS = 2  # namespace.operator.overload
 
 
 def _same_numbers(self: Tensor, **_: Any) -> Tensor:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -23,7 +21,7 @@ def neg(x: Bounded) -> Bounded:
 
 
 def relu(x: Bounded) -> Bounded:
-    """aten.relu.default."""
+    """The larger of x and 0."""
     return monotone(torch.relu, x)
 
 
@@ -110,22 +108,3 @@ def _others(terms: Tensor, dim: int) -> Tensor:
 def softmax_int(x: Bounded, dim: int, dtype: torch.dtype | None = None) -> Bounded:
     """aten.softmax.int."""
     return softmax(x, dim)
-
-
-TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
-    {
-        "aten.abs.default": abs_,
-        "aten.neg.default": neg,
-        "aten.relu.default": relu,
-        "aten.relu6.default": relu6,
-        "aten.sigmoid.default": sigmoid,
-        "aten.tanh.default": tanh,
-        "aten.exp.default": exp,
-        "aten.hardtanh.default": hardtanh,
-        "aten.clamp.default": clamp,
-        "aten.leaky_relu.default": leaky_relu,
-        "aten.prelu.default": prelu,
-        "aten._softmax.default": softmax,
-        "aten.softmax.int": softmax_int,
-    }
-)

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from npu_assay.reference.golden.aten import canonical
 from npu_assay.reference.golden.bounded import Bounded, operands
-from npu_assay.reference.golden.operators import moves, run
-from npu_assay.reference.golden.weighted import POOLS
+from npu_assay.reference.golden.operators import run
+from npu_assay.reference.operators import Operator
+from npu_assay.reference.operators.home import GOLDENS, loaded
 from npu_assay.reference.operators.lookup import home
 
 UNIT = 2.0**-24
@@ -43,30 +44,6 @@ FORMATS: Mapping[torch.dtype, Format] = MappingProxyType(
     }
 )
 
-ONE_ROUNDING = frozenset(
-    {
-        "aten.abs.default",
-        "aten.add.Tensor",
-        "aten.ceil.default",
-        "aten.clamp.default",
-        "aten.div.Tensor",
-        "aten.floor.default",
-        "aten.hardtanh.default",
-        "aten.maximum.default",
-        "aten.minimum.default",
-        "aten.mul.Tensor",
-        "aten.neg.default",
-        "aten.relu.default",
-        "aten.relu6.default",
-        "aten.sub.Tensor",
-    }
-)
-"""Operators that IEEE floats compute in one operation, correctly rounded (a sum with alpha = 1)."""
-
-
-WIDE = frozenset({"aten.mean.dim", "aten.avg_pool2d.default"})
-"""Operators whose kernels for float16, XNNPACK's and torch's, add up in float32; products may add up in float16."""
-
 _FEW = 3
 """Roundings to float16 behind a sum in float32: of the sum and of its division; one more for their product."""
 
@@ -81,21 +58,52 @@ def run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: tor
 
     Operators that only move numbers do not round; the values still are numbers of that type.
     """
+    own = home(canonical(op))
+    if own is None:
+        return run(op, args, kwargs)  # which tells what is wrong
     form = FORMATS[dtype]
-    if canonical(op) in POOLS:
-        first, *indices = run(op, args, kwargs)
-        return (_rounded(first, 0, form), *indices)
-    if moves(canonical(op)):
+    if own.rounding:
+        found: tuple[Bounded, ...] = loaded(own.rounding, GOLDENS)(op, args, kwargs, dtype)
+        return found
+    if own.moves:
         return tuple(_rounded(result, 0, form) for result in run(op, args, kwargs))
-    if canonical(op) in ONE_ROUNDING and kwargs.get("alpha", 1) == 1:
+    if own.terms == 0 and kwargs.get("alpha", 1) == 1:
         return tuple(_rounded(result, 0, form) for result in run(op, _converted(args, dtype), kwargs))
-    if canonical(op) in WIDE and dtype == torch.float16:
-        return tuple(_more(result, _FEW, _FEW, form) for result in run_float32(op, args, kwargs))
-    count = _terms(op, args)
+    return _summed(own, args, kwargs, form)
+
+
+def _summed(own: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], form: Format) -> tuple[Bounded, ...]:
+    """The operands are perturbed by as many roundings as a sum has terms."""
+    count = _terms(own, args)
+    return tuple(_rounded(result, count, form) for result in run(own.name, _perturbed(args, count, form), kwargs))
+
+
+def chosen(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
+    """Max pools: numbers are chosen, and indices behind them are exact."""
+    first, *indices = run(op, args, kwargs)
+    return (_rounded(first, 0, FORMATS[dtype]), *indices)
+
+
+def wide(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
+    """Means, whose kernels for float16, XNNPACK's and torch's, add up in float32; products may add up in float16."""
+    computed = FORMATS[torch.float32 if dtype == torch.float16 else dtype]
+    results = _summed(_known(op), args, kwargs, computed)
+    form = FORMATS[dtype]
+    return tuple(_more(x, _FEW, _FEW, form) for x in results) if dtype == torch.float16 else results
+
+
+def resized(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
+    """Bilinear resizes, whose positions are rounded, too."""
+    own, form = _known(op), FORMATS[dtype]
+    count, off = _terms(own, args), _misplaced(operands(args)[0], form)
     results = run(op, _perturbed(args, count, form), kwargs)
-    if canonical(op) == "aten.upsample_bilinear2d.vec":
-        results = tuple(Bounded(y.value, y.error + _misplaced(operands(args)[0], form)) for y in results)
-    return tuple(_rounded(result, count, form) for result in results)
+    return tuple(_rounded(Bounded(y.value, y.error + off), count, form) for y in results)
+
+
+def _known(op: str) -> Operator:
+    own = home(canonical(op))
+    assert own is not None
+    return own
 
 
 def _misplaced(x: Bounded, form: Format) -> Tensor:
@@ -111,29 +119,38 @@ def quantise_float32(result: Bounded, step: float) -> Tensor:
     return result.magnitude * (4 * UNIT / step)
 
 
-def _terms(op: str, args: Sequence[Any]) -> int:
+def _terms(own: Operator, args: Sequence[Any]) -> int:
     """How many numbers an output element adds up, at most."""
-    name, found = canonical(op), operands(args)
-    if name in ("aten.convolution.default", "aten.conv1d.default", "aten.conv2d.default"):
-        weight = found[1].value
-        return weight.numel() // min(weight.shape[:2])
-    if name in (
-        "aten.mm.default",
-        "aten.bmm.default",
-        "aten.linear.default",
-        "aten.matmul.default",
-        "aten.addmm.default",
-    ):
-        return found[-1].value.shape[-1] if name == "aten.linear.default" else max(x.value.shape[-1] for x in found)
-    if name in ("aten.mean.dim", "aten.avg_pool1d.default", "aten.avg_pool2d.default", "aten._softmax.default"):
-        return _per_first(found[0].value)
-    own = home(name)
-    terms = 4 if own is None else own.terms
-    return terms if isinstance(terms, int) else found[0].value.numel()
+    terms, found = own.terms, operands(args)
+    if isinstance(terms, int):
+        return terms or _OF_SUMS
+    count: int = found[0].value.numel() if terms == "all" else loaded(terms, GOLDENS)(found)
+    return count
 
 
-def _per_first(x: Tensor) -> int:
+_OF_SUMS = 4
+"""What counts for a sum whose second operand is multiplied, which is more than one operation."""
+
+
+def of_weights(found: Sequence[Bounded]) -> int:
+    """Convolutions: the elements of one output channel's weights."""
+    weight = found[1].value
+    return weight.numel() // min(weight.shape[:2])
+
+
+def of_linear(found: Sequence[Bounded]) -> int:
+    """The last axis of what comes last, the bias where there is one."""
+    return found[-1].value.shape[-1]
+
+
+def of_matrices(found: Sequence[Bounded]) -> int:
+    """The longest last axis, one of which is summed over."""
+    return max(x.value.shape[-1] for x in found)
+
+
+def per_first(found: Sequence[Bounded]) -> int:
     """Elements per index of the first dimension; an empty tensor counts as having one index."""
+    x = found[0].value
     return x.numel() // max(1, x.shape[0]) if x.dim() else 1
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -137,25 +136,3 @@ def dequantize(
 def copied(x: Bounded, **options: Any) -> Bounded:
     """dim_order_ops._to_dim_order_copy.default: the same numbers; a smaller type's rounding is `run_float`'s."""
     return x
-
-
-TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
-    {
-        "aten.ceil.default": ceil,
-        "aten.floor.default": floor,
-        "aten.sqrt.default": sqrt,
-        "aten.rsqrt.default": rsqrt,
-        "aten.log.default": log,
-        "aten.elu.default": elu,
-        "aten.gelu.default": gelu,
-        "aten.hardswish.default": hardswish,
-        "aten.sin.default": sin,
-        "aten.cos.default": cos,
-        "aten.pow.Tensor_Scalar": pow_,
-        "aten.maximum.default": maximum,
-        "aten.minimum.default": minimum,
-        "dim_order_ops._to_dim_order_copy.default": copied,
-        "quantized_decomposed.quantize_per_tensor.default": quantize,
-        "quantized_decomposed.dequantize_per_tensor.default": dequantize,
-    }
-)

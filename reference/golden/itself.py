@@ -15,10 +15,14 @@ from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.golden.bounded import Bounded, errors, operands, values
 from npu_assay.reference.operators import Operator
 
+_IGNORED = frozenset({"dtype", "memory_format", "dim_order", "non_blocking"})
+"""Arguments that choose a number type or a memory format: they change no number, which stays one of float64."""
+
 
 def itself(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:
     """The first result, or all pieces of one that has them. Indices and truths are exact."""
     function = aten(operator.name)
+    kwargs = {name: item for name, item in kwargs.items() if name not in _IGNORED}
     made = [values(argument) for argument in args]
     off = [errors(argument) for argument in args]
     for place in operator.apart:

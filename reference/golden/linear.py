@@ -6,8 +6,7 @@ operator, run on errors and absolute values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -117,21 +116,3 @@ def div(a: Any, b: Any) -> Bounded:
     error = (numerator / (least * b.value.abs())).nan_to_num_(nan=torch.inf, posinf=torch.inf)
     certain = zero & (b.error == 0) & (a.value.abs() > a.error)
     return Bounded(value, torch.where(certain, 0.0, error))
-
-
-TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
-    {
-        "aten.convolution.default": convolution,
-        "aten.conv1d.default": conv,
-        "aten.conv2d.default": conv,
-        "aten.mm.default": matmul,
-        "aten.bmm.default": matmul,
-        "aten.matmul.default": matmul,
-        "aten.linear.default": linear,
-        "aten.addmm.default": addmm,
-        "aten.add.Tensor": add,
-        "aten.sub.Tensor": sub,
-        "aten.mul.Tensor": mul,
-        "aten.div.Tensor": div,
-    }
-)

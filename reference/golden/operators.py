@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_assay.reference.golden import elementwise, functions, linear, selection, transcendental, weighted
 from npu_assay.reference.golden.aten import canonical
 from npu_assay.reference.golden.bounded import Bounded, GoldenError
 from npu_assay.reference.golden.itself import itself
 from npu_assay.reference.operators import HOMES, Operator
-from npu_assay.reference.operators.home import REALS, TRUTHS
+from npu_assay.reference.operators.home import JOINED, REALS
 from npu_assay.reference.operators.lookup import home
 
-_TABLE = {
-    **linear.TABLE,
-    **elementwise.TABLE,
-    **functions.TABLE,
-    **transcendental.TABLE,
-    **selection.TABLE,
-}
-OPERATORS = frozenset(_TABLE) | weighted.WEIGHTED | frozenset(HOMES)
+OPERATORS = frozenset(HOMES)
 
 
 def run(op: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> tuple[Bounded, ...]:
@@ -28,12 +20,7 @@ def run(op: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) ->
     Tensors in `args` are Bounded, or sequences of them. Raises GoldenError for an operator that has
     no golden; torch's own errors for operands that the operator refuses.
     """
-    name = canonical(op)
-    if name in weighted.WEIGHTED:
-        return weighted.weighted(name, args, kwargs or {})
-    if name in _TABLE:
-        return (_TABLE[name](*args, **(kwargs or {})),)
-    own = home(name)
+    own = home(canonical(op))
     if own is None:
         raise GoldenError(f"operator: found {op!r}, expected one of the {len(OPERATORS)} that have a float golden")
     return _of_home(own, args, kwargs or {})
@@ -48,13 +35,17 @@ def _of_home(own: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
 
 def result_kind(op: str) -> str:
     """What an operator's result holds: "reals", "truths" or "indices"."""
-    if op in selection.TRUTHS:
-        return TRUTHS
     own = home(canonical(op))
     return REALS if own is None else own.result
+
+
+def dtype_rule(op: str) -> str:
+    """What type an operator's result has: `Operator.dtype`."""
+    own = home(canonical(op))
+    return JOINED if own is None else own.dtype
 
 
 def moves(op: str) -> bool:
     """Whether every number of an operator's result is one of an operand's, or zero."""
     own = home(op)
-    return op in weighted.MOVEMENT or (own is not None and own.moves)
+    return own is not None and own.moves

@@ -6,8 +6,7 @@ Where bounds leave open which way a comparison goes, the result is off by the wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.golden.bounded import ZERO, Bounded, GoldenError, as_bounded, errors, operands, values
+from npu_assay.reference.operators.home import ByName
 
 Rule = Callable[..., Bounded]
 
@@ -38,6 +38,10 @@ def comparison(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
     return run
 
 
+eq, ne, ge = comparison(torch.eq), comparison(torch.ne), comparison(torch.ge)
+gt, le, lt = comparison(torch.gt), comparison(torch.le), comparison(torch.lt)
+
+
 def logical(function: Callable[..., Tensor]) -> Rule:
     """logical_and, or, xor, not: anything but zero is true."""
 
@@ -50,6 +54,10 @@ def logical(function: Callable[..., Tensor]) -> Rule:
     return run
 
 
+logical_and, logical_not = logical(torch.logical_and), logical(torch.logical_not)
+logical_or, logical_xor = logical(torch.logical_or), logical(torch.logical_xor)
+
+
 def any_(x: Bounded, dim: Any = None, keepdim: bool = False) -> Bounded:
     """aten.any.default, .dim, .dims."""
     dims = list(range(x.value.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
@@ -59,6 +67,7 @@ def any_(x: Bounded, dim: Any = None, keepdim: bool = False) -> Bounded:
     return _open(value.any(dims, keepdim), undecided.expand_as(value).any(dims, keepdim), [x])
 
 
+@ByName
 def whole(op: str) -> Rule:
     """An operator on whole numbers, whose results nothing bounds when its operands are not exact."""
     function = aten(op)
@@ -133,6 +142,10 @@ def extreme(function: Callable[..., Tensor]) -> Rule:
     return run
 
 
+amax, amin = extreme(torch.amax), extreme(torch.amin)
+
+
+@ByName
 def summed(op: str) -> Rule:
     """A sum of some elements: errors add up as numbers do."""
     function = aten(op)
@@ -144,6 +157,7 @@ def summed(op: str) -> Rule:
     return run
 
 
+@ByName
 def looked_up(op: str) -> Rule:
     """Elements of the first operand at whole-number indices, or put there; an index of its shape is a mask."""
     function = aten(op)
@@ -190,6 +204,7 @@ def pad(x: Bounded, pads: Sequence[int], mode: str = "constant", value: float | 
     return Bounded(padded) if x.exact else Bounded(padded, function(x.spread().contiguous(), list(pads), mode))
 
 
+@ByName
 def constant(op: str) -> Rule:
     """Operators whose result depends on no numbers of a tensor: exact."""
     function = aten(op)
@@ -210,73 +225,3 @@ def quotient(x: Bounded, other: Any, *, rounding_mode: str | None = None) -> Bou
     least = divisor.value.abs() - divisor.error
     reach = (x.error + (x.value / divisor.value).abs() * divisor.error) / least
     return Bounded(value, torch.where(least > 0, reach + (rounding_mode is not None), math.inf).expand_as(value))
-
-
-def _comparisons() -> dict[str, Rule]:
-    functions = {"eq": torch.eq, "ne": torch.ne, "ge": torch.ge, "gt": torch.gt, "le": torch.le, "lt": torch.lt}
-    return {f"aten.{n}.{kind}": comparison(f) for n, f in functions.items() for kind in ("Tensor", "Scalar")}
-
-
-TRUTHS = frozenset(
-    {
-        *_comparisons(),
-        *(f"aten.any.{kind}" for kind in ("default", "dim", "dims")),
-        *(f"aten.logical_{name}.default" for name in ("and", "not", "or", "xor")),
-    }
-)
-"""Operators whose results are booleans."""
-
-_WHOLE = (
-    "aten.argmax.default",
-    "aten.bitwise_and.Scalar",
-    "aten.bitwise_and.Tensor",
-    "aten.bitwise_left_shift.Tensor",
-    "aten.bitwise_not.default",
-    "aten.bitwise_or.Scalar",
-    "aten.bitwise_or.Tensor",
-    "aten.bitwise_right_shift.Tensor",
-    "aten.bitwise_xor.Scalar",
-    "aten.bitwise_xor.Tensor",
-    "aten.__lshift__.Scalar",
-    "aten.__rshift__.Scalar",
-)
-_CONSTANT = (
-    "aten.arange.start_step",
-    "aten.eye.default",
-    "aten.full.default",
-    "aten.full_like.default",
-    "aten.linspace.default",
-    "aten.scalar_tensor.default",
-)
-LOOKED_UP = (
-    "aten.embedding.default",
-    "aten.gather.default",
-    "aten.index.Tensor",
-    "aten.index_put.default",
-    "aten.index_select.default",
-)
-"""Operators on numbers and indices; the result has the type of the numbers."""
-
-TABLE: Mapping[str, Rule] = MappingProxyType(
-    {
-        **_comparisons(),
-        **{op: whole(op) for op in _WHOLE},
-        **{op: constant(op) for op in _CONSTANT},
-        **{op: looked_up(op) for op in LOOKED_UP},
-        **dict.fromkeys(("aten.any.default", "aten.any.dim", "aten.any.dims"), any_),
-        "aten.logical_and.default": logical(torch.logical_and),
-        "aten.logical_not.default": logical(torch.logical_not),
-        "aten.logical_or.default": logical(torch.logical_or),
-        "aten.logical_xor.default": logical(torch.logical_xor),
-        "aten.amax.default": extreme(torch.amax),
-        "aten.amin.default": extreme(torch.amin),
-        "aten.clamp.Tensor": clamp_tensor,
-        "aten.copy.default": copied,
-        "aten.cumsum.default": summed("aten.cumsum.default"),
-        "aten.div.Tensor_mode": quotient,
-        "aten.masked_fill.Scalar": masked_fill,
-        "aten.pad.default": pad,
-        "aten.sum.dim_IntList": summed("aten.sum.dim_IntList"),
-        "aten.where.self": where,
-    }
-)

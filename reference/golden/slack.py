@@ -27,7 +27,7 @@ from npu_assay.reference.affine import float32
 from npu_assay.reference.golden import slack_tosa, slack_xnnpack
 from npu_assay.reference.golden.aten import bound, canonical
 from npu_assay.reference.golden.bounded import Bounded, Scale, operands
-from npu_assay.reference.golden.weighted import MOVEMENT, PAD, POOLS
+from npu_assay.reference.golden.slack_tosa import rule_of
 from npu_assay.reference.operators.lookup import home
 
 UNIT = 2.0**-24
@@ -95,10 +95,8 @@ def device(
         return size + slack_xnnpack.slack(name, given, step)
     if scheme == "tosa_single_round":
         return size + slack_tosa.slack(name, given, result, step, wide=wide)
-    if not is_integer(name, given):
-        return size
-    rule = _RULES.get(name, _one_ratio)
-    return size + rule(given, step, excess(scheme))
+    rule = rule_of(name, "tflite_double_round")
+    return size + rule(given, step, excess(scheme)) if rule is not None and is_integer(name, given) else size
 
 
 def is_integer(op: str, given: Given) -> bool:
@@ -119,12 +117,9 @@ def on_grid(op: str, args: Sequence[Any], kwargs: Mapping[str, Any], step: float
     found = operands(args)
     if not found or any(x.scale != step for x in found):
         return False
-    if canonical(op) == PAD:
-        return bool(bound(op, args, kwargs)["value"] == 0)
-    return canonical(op) in _ON_GRID or (own is not None and own.moves)
-
-
-_ON_GRID = MOVEMENT | POOLS | {"aten.abs.default", "aten.neg.default", "aten.relu.default"}
+    if own is None or not (own.moves or own.on_grid):
+        return False
+    return own.moves or bool(bound(op, args, kwargs).get("value", 0) == 0)
 
 
 def _per_channel(scale: Scale | None) -> tuple[float, ...]:
@@ -141,7 +136,7 @@ def _excess_of_product(a: Scale | None, b: Scale | None, step: float, over: Exce
     return found[0] if channels == 1 else torch.tensor(found, dtype=torch.float64)
 
 
-def _one_ratio(given: Given, step: float, over: Excess) -> Slack:
+def one_ratio(given: Given, step: float, over: Excess) -> Slack:
     """Each operand's code times its own scale / step (nothing to rescale when they are equal)."""
     return max(over(s / step) for x in _tensors(given) for s in _per_channel(x.scale))
 
@@ -150,7 +145,7 @@ def _tensors(given: Given) -> list[Bounded]:
     return operands(list(given.values()))
 
 
-def _sum(given: Given, step: float, over: Excess) -> Slack:
+def sum_(given: Given, step: float, over: Excess) -> Slack:
     """add, sub: both operands are first rescaled to T * 2**-20, T = 2 * max(scales); their sum once more."""
     scales = [float(x.scale) for x in _tensors(given) if isinstance(x.scale, float)]
     total = 2 * max(scales)
@@ -159,12 +154,12 @@ def _sum(given: Given, step: float, over: Excess) -> Slack:
     return over(unit) + unit * sum(0.5 + over(s / total) for s in scales) + sizes / step * RELATIVE
 
 
-def _negation(given: Given, step: float, over: Excess) -> Slack:
+def negation(given: Given, step: float, over: Excess) -> Slack:
     """neg: a subtraction from a constant of the operand's own scale."""
-    return _sum({"self": given["self"], "other": given["self"]}, step, over)
+    return sum_({"self": given["self"], "other": given["self"]}, step, over)
 
 
-def _product(given: Given, step: float, over: Excess) -> Slack:
+def product(given: Given, step: float, over: Excess) -> Slack:
     """mul, mm, bmm, linear: the accumulator's ratio is a product; per-channel weights are the last axis."""
     a, b = _tensors(given)[:2]
     if "mat2" in given:
@@ -178,14 +173,14 @@ def _excess_of_matrices(a: Bounded, b: Bounded, step: float, over: Excess) -> Sl
     return float(slack.max()) if isinstance(slack, Tensor) and b.axis == 0 else slack
 
 
-def _addmm(given: Given, step: float, over: Excess) -> Slack:
-    """addmm: like `_product`, with the bias first."""
+def addmm(given: Given, step: float, over: Excess) -> Slack:
+    """addmm: like `product`, with the bias first."""
     bias, a, b = _tensors(given)[:3]
     return _add_bias(_excess_of_matrices(a, b, step, over), [bias], step)
 
 
-def _convolution(given: Given, step: float, over: Excess) -> Slack:
-    """convolution: like `_product`, output channels along axis 1."""
+def convolution(given: Given, step: float, over: Excess) -> Slack:
+    """convolution: like `product`, output channels along axis 1."""
     x, weight = _tensors(given)[:2]
     slack = _add_bias(_excess_of_product(x.scale, weight.scale, step, over), _tensors(given)[2:], step)
     return slack.reshape(-1, *[1] * (x.value.dim() - 2)) if isinstance(slack, Tensor) else slack
@@ -196,7 +191,7 @@ def _add_bias(slack: Slack, bias: Sequence[Bounded], step: float) -> Slack:
     return slack + bias[0].magnitude / step * RELATIVE if bias else slack
 
 
-def _quotient(given: Given, step: float, over: Excess) -> Slack:
+def quotient(given: Given, step: float, over: Excess) -> Slack:
     """div: a product with the reciprocals, which are held as int8 codes of `reciprocal_scale`."""
     x, divisor = given["self"], given["other"]
     reciprocal = 1.0 / (divisor.value if isinstance(divisor, Bounded) else torch.tensor(divisor, dtype=torch.float64))
@@ -213,19 +208,19 @@ def reciprocal_scale(reciprocals: Tensor) -> float:
     return float32(float(reciprocals.abs().max()) / 127)
 
 
-def _leaky(given: Given, step: float, over: Excess) -> Slack:
+def leaky(given: Given, step: float, over: Excess) -> Slack:
     """leaky_relu: its negative side has a ratio of its own."""
     slope, ratio = given["negative_slope"], given["self"].scale / step
     return max(over(ratio), over(ratio * abs(slope)) if slope else 0.0)
 
 
-def _prelu(given: Given, step: float, over: Excess) -> Slack:
+def prelu(given: Given, step: float, over: Excess) -> Slack:
     """prelu: the same, with the slopes' scale."""
     x, slopes = given["self"], given["weight"]
     return max(over(x.scale / step), over(x.scale * slopes.scale / step))
 
 
-def _mean(given: Given, step: float, over: Excess) -> Slack:
+def mean(given: Given, step: float, over: Excess) -> Slack:
     """mean: the multiplier takes in 1 / n, with floor(log2 n) more bits of shift; it keeps 29 bits."""
     x, dims = given["self"], given["dim"]
     axes = [dims] if isinstance(dims, int) else dims or range(x.value.dim())
@@ -233,12 +228,12 @@ def _mean(given: Given, step: float, over: Excess) -> Slack:
     return over(math.ldexp(x.scale / step, 1 - math.frexp(count)[1]))
 
 
-def _table(given: Given, step: float, over: Excess) -> Slack:
+def table(given: Given, step: float, over: Excess) -> Slack:
     """sigmoid, tanh: a table made in float32; its few roundings are within `RELATIVE`, for x * f'(x) <= f(x)."""
     return 0.0
 
 
-def _average(given: Given, step: float, over: Excess) -> Slack:
+def average(given: Given, step: float, over: Excess) -> Slack:
     """avg_pool: the sum over the count, rounded once."""
     return _rounded_before(given["self"], step, over)
 
@@ -249,7 +244,7 @@ def _rounded_before(x: Bounded, step: float, over: Excess) -> float:
     return 0.0 if scale == step else 0.5 * scale / step + over(scale / step)
 
 
-def _softmax(given: Given, step: float, over: Excess) -> Slack:
+def softmax(given: Given, step: float, over: Excess) -> Slack:
     """softmax in fixed point. Relative to an output p <= 1:
 
     each exp, a fourth-order series on an interval of 1/4, is good to 2**-22 (1/8**5 / 120) and used twice;
@@ -262,7 +257,7 @@ def _softmax(given: Given, step: float, over: Excess) -> Slack:
     return torch.softmax(x.value, dim) * (relative / step) + over(2.0**-23)
 
 
-def _bilinear(given: Given, step: float, over: Excess) -> Slack:
+def bilinear(given: Given, step: float, over: Excess) -> Slack:
     """upsample_bilinear2d: positions are multiples of i * round(1024 * ratio) / 1024, so that output row i
     is up to i / 2048 input rows off; times the steepest change between neighbouring rows. Likewise columns.
 
@@ -284,34 +279,3 @@ def _steepest(x: Tensor, axis: int) -> Tensor:
     if x.shape[axis] < 2:
         return torch.zeros((), dtype=torch.float64)
     return x.diff(dim=axis).abs().amax((-2, -1), keepdim=True)
-
-
-_RULES: Mapping[str, Callable[[Given, float, Excess], Slack]] = MappingProxyType(
-    {
-        "aten.add.Tensor": _sum,
-        "aten.sub.Tensor": _sum,
-        "aten.neg.default": _negation,
-        "aten.mul.Tensor": _product,
-        "aten.mm.default": _product,
-        "aten.bmm.default": _product,
-        "aten.matmul.default": _product,
-        "aten.linear.default": _product,
-        "aten.addmm.default": _addmm,
-        "aten.convolution.default": _convolution,
-        "aten.conv1d.default": _convolution,
-        "aten.conv2d.default": _convolution,
-        "aten.div.Tensor": _quotient,
-        "aten.leaky_relu.default": _leaky,
-        "aten.prelu.default": _prelu,
-        "aten.mean.dim": _mean,
-        "aten.sigmoid.default": _table,
-        "aten.tanh.default": _table,
-        "aten.avg_pool1d.default": _average,
-        "aten.avg_pool2d.default": _average,
-        "aten._adaptive_avg_pool2d.default": _average,
-        "aten.adaptive_avg_pool2d.default": _average,
-        "aten._softmax.default": _softmax,
-        "aten.softmax.int": _softmax,
-        "aten.upsample_bilinear2d.vec": _bilinear,
-    }
-)

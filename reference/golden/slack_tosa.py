@@ -14,45 +14,14 @@ from torch import Tensor
 
 from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.golden.bounded import Bounded, as_bounded, operands
+from npu_assay.reference.operators.home import GOLDENS, ByName, loaded
+from npu_assay.reference.operators.lookup import home
 
 Slack = float | Tensor
 Given = Mapping[str, Any]  # arguments by their schema names
 
-_FUNCTIONS = (
-    "acos acosh asin asinh atan atanh celu ceil cos cosh elu erf erfinv exp expm1 floor gelu hardsigmoid hardswish "
-    "leaky_relu log log10 log1p reciprocal round rsqrt selu sigmoid sign silu sin sinh tan tanh"
-)
-TABLES = frozenset(f"aten.{name}.default" for name in _FUNCTIONS.split()) | {
-    "aten.div.Tensor_mode",
-    "aten.pow.Tensor_Scalar",
-    "aten.pow.Tensor_Tensor",
-    "aten.remainder.Scalar",
-    "aten.remainder.Tensor",
-}
-"""Operators whose results are looked up: entries are computed in float32 and quantised as torch does it."""
-
-PRODUCTS = frozenset(
-    {
-        "aten.avg_pool2d.default",
-        "aten.bmm.default",
-        "aten.convolution.default",
-        "aten.cumsum.default",
-        "aten.linear.default",
-        "aten.mm.default",
-        "aten.upsample_bilinear2d.vec",
-    }
-)
-"""Operators that sum 16-bit codes in 48 bits, whose multipliers then have 15 bits (a pool with its own divisor)."""
-
 RELATIVE_WIDE = 2.0**-15
 """Half a bit of a multiplier of 15 bits, of which the first may be the only one set."""
-
-SMALLER_SCALE = frozenset(f"aten.{name}.Tensor" for name in ("eq", "ne", "ge", "gt", "le", "lt")) | {
-    "aten.maximum.default",
-    "aten.minimum.default",
-    "aten.clamp.Tensor",
-}
-"""Operators that take their operands to whole steps of the smallest scale."""
 
 _BIAS_SCALE = 2.0**-23
 """A bias counts in products of two scales; its own is such a product, rounded to float32."""
@@ -61,39 +30,73 @@ _NODES, LIMIT = 128, 2**15
 """Codes from one entry of a 16-bit table to the next, and how many codes there are on either side of zero."""
 
 
+Rule = Callable[..., Slack]
+
+
+def rule_of(op: str, scheme: str) -> Rule | None:
+    """The slack of an operator in a scheme's arithmetic, as its home names it; None for an operator without codes."""
+    own = home(op)
+    codes = None if own is None else own.codes(scheme)
+    return None if codes is None else loaded(codes.slack, GOLDENS, op)
+
+
 def slack(op: str, given: Given, result: Bounded, step: float, *, wide: bool) -> Slack:
     """What the operator's own roundings before the last may change, broadcasting to the result.
 
     wide: codes have 16 bits.
     """
-    found = [x for x in operands(list(given.values())) if isinstance(x.scale, float)]
-    if not found:
-        return 0.0
-    scales = [float(x.scale) for x in found if isinstance(x.scale, float)]
-    if op in ("aten.add.Tensor", "aten.sub.Tensor"):
-        return 2 * max(scales) / 2.0 ** (12 if wide else 20) / step
-    if op in SMALLER_SCALE:
-        return 0.0 if len(set(scales)) == 1 else 0.5 * min(scales) / step
-    if op in TABLES:
-        return _between(op, given, found[0], step) if wide and _has_table(given) else 0.0
-    found_slack: Slack = result.magnitude / step * RELATIVE_WIDE if wide and op in PRODUCTS else 0.0
+    rule, scales = rule_of(op, "tosa_single_round"), _scales(given)
+    return rule(given, result, step, wide) if rule is not None and scales else 0.0
+
+
+def _scales(given: Given) -> list[float]:
+    return [x.scale for x in operands(list(given.values())) if isinstance(x.scale, float)]
+
+
+def sum_(given: Given, result: Bounded, step: float, wide: bool) -> Slack:
+    """Add, sub: both operands count in fractions of the larger scale."""
+    return 2 * max(_scales(given)) / 2.0 ** (12 if wide else 20) / step
+
+
+def smaller_scale(given: Given, result: Bounded, step: float, wide: bool) -> Slack:
+    """Operators that take their operands to whole steps of the smallest scale."""
+    scales = _scales(given)
+    return 0.0 if len(set(scales)) == 1 else 0.5 * min(scales) / step
+
+
+def rescaled(given: Given, result: Bounded, step: float, wide: bool) -> Slack:
+    """One rescale of the accumulator, which holds the bias where there is one."""
     if isinstance(given.get("bias"), Bounded) and given["bias"].value.numel():
-        found_slack = found_slack + float(given["bias"].value.abs().max()) * _BIAS_SCALE / step
-    if op in _IN_OWN_STEPS and scales[0] != step:
-        return found_slack + 0.5 * scales[0] / step
-    return found_slack
+        return float(given["bias"].value.abs().max()) * _BIAS_SCALE / step
+    return 0.0
 
 
-_IN_OWN_STEPS = frozenset(
-    {
-        "aten._adaptive_avg_pool2d.default",
-        "aten.avg_pool2d.default",
-        "aten.constant_pad_nd.default",
-        "aten.pad.default",
-        "aten.upsample_bilinear2d.vec",
-    }
-)
-"""Operators that round to the operand's steps, and are rescaled where the output's differ."""
+def product(given: Given, result: Bounded, step: float, wide: bool) -> Slack:
+    """Operators that sum 16-bit codes in 48 bits, whose multipliers then have 15 bits."""
+    found: Slack = result.magnitude / step * RELATIVE_WIDE if wide else 0.0
+    return found + rescaled(given, result, step, wide)
+
+
+def own_steps(given: Given, result: Bounded, step: float, wide: bool) -> Slack:
+    """Operators that round to the operand's steps, and are rescaled where the output's differ."""
+    scales = _scales(given)
+    return 0.5 * scales[0] / step if scales[0] != step else 0.0
+
+
+def window(given: Given, result: Bounded, step: float, wide: bool) -> Slack:
+    """Average pools, which have a divisor of their own, and resizes: both."""
+    return product(given, result, step, wide) + own_steps(given, result, step, wide)
+
+
+@ByName
+def looked_up(op: str) -> Rule:
+    """Functions from a table: entries are computed in float32 and quantised as torch does it; 16 bits interpolate."""
+
+    def rule(given: Given, result: Bounded, step: float, wide: bool) -> Slack:
+        x = next(x for x in operands(list(given.values())) if isinstance(x.scale, float))
+        return _between(op, given, x, step) if wide and _has_table(given) else 0.0
+
+    return rule
 
 
 def _between(op: str, given: Given, x: Bounded, step: float) -> Tensor:
@@ -172,10 +175,26 @@ def _number(argument: Any) -> Any:
 def rounded_operands(op: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operands of a comparison of codes, each off by half a step of the smaller scale where scales differ."""
     scales = {x.scale for x in operands(args)}
-    if op not in SMALLER_SCALE or len(scales) < 2 or not all(isinstance(scale, float) for scale in scales):
+    if not _at_smaller_scale(op) or len(scales) < 2 or not all(isinstance(scale, float) for scale in scales):
         return args
     half = 0.5 * min(scale for scale in scales if isinstance(scale, float))
     return tuple(_off(x, half) if isinstance(x, Bounded) else x for x in args)
+
+
+def is_looked_up(op: str) -> bool:
+    """Whether Arm's devices take an operator's result from a table, whose entries are computed in float32."""
+    own = home(op)
+    codes = None if own is None else own.codes("tosa_single_round")
+    return codes is not None and codes.slack == LOOKED_UP
+
+
+def _at_smaller_scale(op: str) -> bool:
+    own = home(op)
+    codes = None if own is None else own.codes("tosa_single_round")
+    return own is not None and (own.compares or (codes is not None and codes.slack == SMALLER_SCALE))
+
+
+LOOKED_UP, SMALLER_SCALE = "slack_tosa:looked_up", "slack_tosa:smaller_scale"
 
 
 def _off(x: Bounded, by: float) -> Bounded:

@@ -6,20 +6,20 @@ Source: the formulas of `npu_assay.reference.arithmetic.xnnpack.static`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from npu_assay.reference.golden.bounded import Bounded
+from npu_assay.reference.golden.slack_tosa import rule_of
 
 Slack = float | Tensor
 Given = Mapping[str, Any]  # arguments by their schema names
 
 
-def _sum(given: Given, step: float) -> Slack:
+def sum_(given: Given, step: float) -> Slack:
     """add, sub: each operand's ratio is held in multiples of 2**-shift, half of one off, times its code."""
     operands = (given["self"], given["other"])
     ratios = [float(x.scale) / step for x in operands]
@@ -27,7 +27,7 @@ def _sum(given: Given, step: float) -> Slack:
     return sum((x.magnitude / x.scale * (unit / 2) for x in operands), torch.zeros((), dtype=torch.float64))
 
 
-def _products(given: Given, step: float) -> Slack:
+def product(given: Given, step: float) -> Slack:
     """linear, convolution: the real bias is rounded to a step of the accumulator, per output channel.
 
     A transposed convolution has the scales of one group's outputs; all groups share them.
@@ -43,26 +43,19 @@ def _products(given: Given, step: float) -> Slack:
     return torch.tensor(halves, dtype=torch.float64).reshape(-1, *[1] * rank)
 
 
-def _clamp(given: Given, step: float) -> Slack:
+def clamped(given: Given, step: float) -> Slack:
     """relu and its kin: where the steps differ, the zero point is added in float32 before the rounding."""
     return 0.0 if given["self"].scale == step else 2.0**-15
 
 
-_RULES: Mapping[str, Callable[[Given, float], Slack]] = MappingProxyType(
-    {
-        "aten.add.Tensor": _sum,
-        "aten.sub.Tensor": _sum,
-        "aten.linear.default": _products,
-        "aten.convolution.default": _products,
-        "aten.relu.default": _clamp,
-        "aten.relu6.default": _clamp,
-        "aten.hardtanh.default": _clamp,
-        "aten.clamp.default": _clamp,
-    }
-)
+def unchanged(given: Given, step: float) -> Slack:
+    """Nothing is rounded but the result."""
+    return 0.0
 
 
 def slack(op: str, given: Given, step: float) -> Slack:
     """What the operator's own roundings before the last may change, broadcasting to the result."""
     x = next((value for value in given.values() if isinstance(value, Bounded)), None)
-    return _RULES[op](given, step) if op in _RULES and x is not None and x.scale is not None else 0.0
+    rule = rule_of(op, "xnnpack_fp32")
+    found: Slack = rule(given, step) if rule is not None and x is not None and x.scale is not None else 0.0
+    return found

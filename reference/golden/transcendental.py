@@ -6,8 +6,7 @@ Bounds are rigorous: between stationary points a function is monotone, elsewhere
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -34,6 +33,21 @@ def rising(op: str, function: Callable[[Tensor], Tensor], low: float = -math.inf
         return monotone(lambda t: function(t.clamp(low, high)), x)
 
     return run
+
+
+_TINY = math.ulp(0.0)
+acos = rising("aten.acos.default", torch.acos, -1, 1)
+acosh = rising("aten.acosh.default", torch.acosh, 1)
+asin = rising("aten.asin.default", torch.asin, -1, 1)
+asinh = rising("aten.asinh.default", torch.asinh)
+atan = rising("aten.atan.default", torch.atan)
+atanh = rising("aten.atanh.default", torch.atanh, -1, 1)
+erf = rising("aten.erf.default", torch.erf)
+erfinv = rising("aten.erfinv.default", torch.erfinv, -1, 1)
+expm1 = rising("aten.expm1.default", torch.expm1)
+log10 = rising("aten.log10.default", torch.log10, _TINY)
+log1p = rising("aten.log1p.default", torch.log1p, -1)
+sinh = rising("aten.sinh.default", torch.sinh)
 
 
 def cosh(x: Bounded) -> Bounded:
@@ -122,34 +136,3 @@ def _number(x: Bounded, op: str) -> float:
     if x.value.numel() != 1:
         raise GoldenError(f"{op}: found {x.value.numel()} elements, expected one number")
     return float(x.value)
-
-
-_TINY = math.ulp(0.0)
-TABLE: Mapping[str, Callable[..., Bounded]] = MappingProxyType(
-    {
-        "aten.acos.default": rising("aten.acos.default", torch.acos, -1, 1),
-        "aten.acosh.default": rising("aten.acosh.default", torch.acosh, 1),
-        "aten.asin.default": rising("aten.asin.default", torch.asin, -1, 1),
-        "aten.asinh.default": rising("aten.asinh.default", torch.asinh),
-        "aten.atan.default": rising("aten.atan.default", torch.atan),
-        "aten.atanh.default": rising("aten.atanh.default", torch.atanh, -1, 1),
-        "aten.celu.default": celu,
-        "aten.cosh.default": cosh,
-        "aten.erf.default": rising("aten.erf.default", torch.erf),
-        "aten.erfinv.default": rising("aten.erfinv.default", torch.erfinv, -1, 1),
-        "aten.expm1.default": rising("aten.expm1.default", torch.expm1),
-        "aten.hardsigmoid.default": hardsigmoid,
-        "aten.log10.default": rising("aten.log10.default", torch.log10, _TINY),
-        "aten.log1p.default": rising("aten.log1p.default", torch.log1p, -1),
-        "aten.reciprocal.default": reciprocal,
-        "aten.pow.Tensor_Tensor": power,
-        "aten.remainder.Scalar": remainder,
-        "aten.remainder.Tensor": remainder_tensor,
-        "aten.round.default": round_,
-        "aten.selu.default": selu,
-        "aten.sign.default": sign,
-        "aten.silu.default": silu,
-        "aten.sinh.default": rising("aten.sinh.default", torch.sinh),
-        "aten.tan.default": tan,
-    }
-)

@@ -32,6 +32,12 @@ def binary(op: str, function: Callable[[Tensor, Tensor, Affine, Affine, Affine],
     return rule
 
 
+abs_, sigmoid, tanh = unary(tflite.abs_), unary(tflite.logistic), unary(tflite.tanh)
+add = binary("aten.add.Tensor", tflite.add)
+sub = binary("aten.sub.Tensor", tflite.sub)
+mul = binary("aten.mul.Tensor", tflite.mul)
+
+
 def neg(given: Given, y: Affine) -> Tensor:
     """A subtraction from the code of zero."""
     x = operand(given, "self")
@@ -63,6 +69,10 @@ def limits(lower: str | float, upper: str | float | None) -> Rule:
         return tflite.relu(x.codes, lo, hi, x.affine, y)
 
     return rule
+
+
+relu, relu6 = limits(0.0, None), limits(0.0, 6.0)
+hardtanh, clamp = limits("min_val", "max_val"), limits("min", "max")
 
 
 def leaky_relu(given: Given, y: Affine) -> Tensor:

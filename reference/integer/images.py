@@ -78,6 +78,9 @@ def avg_pool(rank: int) -> Rule:
     return rule
 
 
+avg_pool1d, avg_pool2d = avg_pool(1), avg_pool(2)
+
+
 def adaptive_avg_pool(given: Given, y: Affine) -> Tensor:
     """An average pool when the output's size divides the input's."""
     x, size = operand(given, "self"), pair(given["output_size"])
@@ -101,6 +104,9 @@ def max_pool(rank: int) -> Rule:
         return requantised(pooled, x.affine, y)
 
     return rule
+
+
+max_pool1d, max_pool2d = max_pool(1), max_pool(2)
 
 
 def mean(given: Given, y: Affine) -> Tensor:

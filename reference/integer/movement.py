@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.golden.aten import CLONE, aten
+from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.integer.operand import Given, operand, requantised
+from npu_assay.reference.operators.home import ByName
 
 
-def moved(op: str, given: Given, y: Affine) -> tuple[Tensor, ...]:
-    """Runs the operator itself on codes. Memory formats and dim orders move no number."""
-    x = operand(given, "self")
-    ignored = {"self", "memory_format", "dim_order", "non_blocking"}
-    result = x.codes if op == CLONE else aten(op)(x.codes, *(v for k, v in given.items() if k not in ignored))
-    pieces = [result] if isinstance(result, Tensor) else list(result)
-    return tuple(requantised(piece.contiguous(), x.affine, y) for piece in pieces)
+@ByName
+def moved(op: str) -> Callable[[Given, Affine], tuple[Tensor, ...]]:
+    """The operator itself on codes. Memory formats and dim orders move no number."""
+    function = aten(op)
+
+    def rule(given: Given, y: Affine) -> tuple[Tensor, ...]:
+        x = operand(given, "self")
+        ignored = {"self", "memory_format", "dim_order", "non_blocking"}
+        result = function(x.codes, *(v for k, v in given.items() if k not in ignored))
+        pieces = [result] if isinstance(result, Tensor) else list(result)
+        return tuple(requantised(piece.contiguous(), x.affine, y) for piece in pieces)
+
+    return rule
 
 
 def cat(given: Given, y: Affine) -> Tensor:

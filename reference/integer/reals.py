@@ -3,23 +3,18 @@ quantise their operand at run time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from npu_assay.reference.arithmetic.xnnpack import dynamic, flushed
-from npu_assay.reference.golden.aten import CLONE, aten, bound, canonical
-from npu_assay.reference.golden.float32 import ONE_ROUNDING
-from npu_assay.reference.golden.weighted import MOVEMENT, PAD, POOLS
+from npu_assay.reference.golden.aten import aten, bound, canonical
 from npu_assay.reference.integer.operand import Given, IntegerError, QTensor, on_images, pair, require, symmetric
 from npu_assay.reference.integer.xnnpack import output_major
-
-EXACT = MOVEMENT | POOLS | ONE_ROUNDING | {PAD}
-"""Operators of which IEEE floats have one result: a choice, a move, or one operation that rounds correctly."""
-COPIES = frozenset({CLONE, "aten.clone.default"})
-"""Operators whose only arguments besides the operand name a layout."""
+from npu_assay.reference.operators.home import INTEGERS, ByName, loaded
+from npu_assay.reference.operators.lookup import home
 
 
 def reals(x: QTensor) -> Tensor:
@@ -33,29 +28,41 @@ def reals(x: QTensor) -> Tensor:
 
 
 def run_reals(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """The outputs of an operator of `EXACT` on floats of one type; none for any other operator.
+    """The outputs of an operator of which floats of one type have one result; none for any other operator."""
+    own = home(canonical(op))
+    if own is None or not own.ieee:
+        return ()
+    found: tuple[Tensor, ...] = loaded(own.ieee, INTEGERS, own.name)(args, kwargs)
+    return found
+
+
+@ByName
+def itself(op: str) -> Callable[..., tuple[Tensor, ...]]:
+    """The operator itself: a choice, a move, or one operation that rounds correctly.
 
     float32 results below the normal range are flushed to zero.
     """
-    name = canonical(op)
-    if name not in EXACT:
-        return ()
-    if name in COPIES:
-        return (args[0],)
-    result = aten(name)(*(list(item) if isinstance(item, tuple) else item for item in args), **kwargs)
-    outputs = (result,) if isinstance(result, Tensor) else tuple(result)
-    return tuple(flushed(y) if y.dtype == torch.float32 else y for y in outputs)
+    function = aten(op)
+
+    def rule(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
+        result = function(*(list(item) if isinstance(item, tuple) else item for item in args), **kwargs)
+        outputs = (result,) if isinstance(result, Tensor) else tuple(result)
+        return tuple(flushed(y) if y.dtype == torch.float32 else y for y in outputs)
+
+    return rule
+
+
+def copied(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    """The operand: all further arguments name a layout."""
+    return (args[0],)
 
 
 def run_dynamic(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
     """A product of real activations, quantised row by row (images: one by one), and quantised weights (QTensor)."""
-    name = canonical(op)
-    given = bound(name, args, kwargs)
-    if name == "aten.linear.default":
-        return (_linear(given),)
-    if name == "aten.convolution.default":
-        return (_convolution(given),)
-    raise IntegerError(f"operator: found {op!r}, expected a product that quantises its operand at run time")
+    own = home(canonical(op))
+    if own is None or not own.dynamic:
+        raise IntegerError(f"operator: found {op!r}, expected a product that quantises its operand at run time")
+    return (loaded(own.dynamic, INTEGERS)(bound(own.name, args, kwargs)),)
 
 
 def _weights(given: Given) -> QTensor:
@@ -66,7 +73,7 @@ def _weights(given: Given) -> QTensor:
     return quantised
 
 
-def _linear(given: Given) -> Tensor:
+def linear(given: Given) -> Tensor:
     weight = _weights(given)
     if weight.group is None:
         return dynamic.linear(given["input"], weight.codes, weight.scales, given["bias"])
@@ -74,7 +81,7 @@ def _linear(given: Given) -> Tensor:
     return dynamic.groupwise_linear(given["input"], weight.codes, scales, given["bias"])
 
 
-def _convolution(given: Given) -> Tensor:
+def convolution(given: Given) -> Tensor:
     weight = _weights(given)
     rank, groups = weight.codes.dim() - 2, int(given["groups"])
     kernel = weight.codes if rank == 2 else weight.codes.unsqueeze(-2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,9 +12,9 @@ from torch import Tensor
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic import tosa
 from npu_assay.reference.golden.aten import aten
-from npu_assay.reference.golden.weighted import MOVEMENT
-from npu_assay.reference.integer import tosa_images, tosa_tables
 from npu_assay.reference.integer.operand import Given, IntegerError, QTensor, Rule, require
+from npu_assay.reference.operators.home import ByName
+from npu_assay.reference.operators.lookup import home
 
 
 def _operands(given: Given, *names: str) -> list[QTensor]:
@@ -48,7 +47,13 @@ def _extreme(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
     return _binary(lambda *operands: tosa.extreme(function, *operands))
 
 
-def _clamp_tensor(given: Given, y: Affine) -> Tensor:
+abs_, neg = _unary(tosa.abs_), _unary(tosa.neg)
+add, sub, mul = _binary(tosa.add), _binary(tosa.sub), _binary(tosa.mul)
+matmul = _binary(tosa.matmul, "mat2")
+maximum, minimum = _extreme(torch.maximum), _extreme(torch.minimum)
+
+
+def clamp_tensor(given: Given, y: Affine) -> Tensor:
     pairs = [(x.codes, x.affine) for x in _operands(given, "self", "min", "max")]
     limits = (("min", torch.maximum), ("max", torch.minimum))
     return tosa.limited(pairs, [function for name, function in limits if given[name] is not None], y)
@@ -64,6 +69,17 @@ def _limits(lower: str | float, upper: str | float) -> Rule:
         return tosa.clamp(x.codes, low, high, x.affine, y)
 
     return rule
+
+
+relu, hardtanh, clamp = _limits(0.0, math.inf), _limits("min_val", "max_val"), _limits("min", "max")
+
+
+def mean(given: Given, y: Affine) -> Tensor:
+    return _total(given, y, mean=True)
+
+
+def total(given: Given, y: Affine) -> Tensor:
+    return _total(given, y, mean=False)
 
 
 def _total(given: Given, y: Affine, *, mean: bool) -> Tensor:
@@ -85,7 +101,10 @@ def _reduced(function: Callable[..., Tensor]) -> Rule:
     return rule
 
 
-def _cumsum(given: Given, y: Affine) -> Tensor:
+amax, amin = _reduced(torch.amax), _reduced(torch.amin)
+
+
+def cumsum(given: Given, y: Affine) -> Tensor:
     (x,) = _operands(given, "self")
     return tosa.cumsum(x.codes, given["dim"], x.affine, y)
 
@@ -94,17 +113,17 @@ def _requantised(x: QTensor, y: Affine) -> Tensor:
     return tosa.requantised(x.codes, x.affine, y)
 
 
-def _cat(given: Given, y: Affine) -> Tensor:
+def cat(given: Given, y: Affine) -> Tensor:
     return torch.cat([_requantised(piece, y) for piece in given["tensors"]], given["dim"])
 
 
-def _copy(given: Given, y: Affine) -> Tensor:
+def copy(given: Given, y: Affine) -> Tensor:
     """The second operand, repeated to the shape of the first."""
     x, source = _operands(given, "self", "src")
     return _requantised(source, y).expand(x.codes.shape).contiguous()
 
 
-def _pad(given: Given, y: Affine) -> Tensor:
+def pad(given: Given, y: Affine) -> Tensor:
     """Padding with a number's code, or with the tensor's own elements."""
     (x,) = _operands(given, "self")
     mode, number = given.get("mode", "constant"), given.get("value") or 0.0
@@ -116,18 +135,19 @@ def _pad(given: Given, y: Affine) -> Tensor:
     return tosa.requantised(moved.to(x.codes.dtype), x.affine, y)
 
 
-def _where(given: Given, y: Affine) -> Tensor:
+def where(given: Given, y: Affine) -> Tensor:
     a, b = (_requantised(x, y) for x in _operands(given, "self", "other"))
     return torch.where(given["condition"] != 0, a, b)
 
 
-def _masked_fill(given: Given, y: Affine) -> Tensor:
+def masked_fill(given: Given, y: Affine) -> Tensor:
     (x,) = _operands(given, "self")
     filled = torch.where(given["mask"] != 0, tosa.code_of(float(given["value"]), y), _requantised(x, y))
     return filled.to(x.codes.dtype)
 
 
-def _moved(op: str) -> Rule:
+@ByName
+def moved(op: str) -> Rule:
     """Elements of the first operand, at other places; indices are whole numbers."""
 
     def rule(given: Given, y: Affine) -> Tensor:
@@ -145,7 +165,8 @@ _FORMS = frozenset(
 )
 
 
-def _split(op: str) -> Callable[[Given, Affine], tuple[Tensor, ...]]:
+@ByName
+def split(op: str) -> Callable[[Given, Affine], tuple[Tensor, ...]]:
     def rule(given: Given, y: Affine) -> tuple[Tensor, ...]:
         (x,) = _operands(given, "self")
         arguments = {name: item for name, item in given.items() if name != "self"}
@@ -154,7 +175,7 @@ def _split(op: str) -> Callable[[Given, Affine], tuple[Tensor, ...]]:
     return rule
 
 
-def _index_put(given: Given, y: Affine) -> Tensor:
+def index_put(given: Given, y: Affine) -> Tensor:
     x, values = _operands(given, "self", "values")
     require(not given["accumulate"], "index_put", "accumulate", "none")
     indices = [index if index.dtype == torch.bool else index.long() for index in given["indices"]]
@@ -162,7 +183,8 @@ def _index_put(given: Given, y: Affine) -> Tensor:
     return made
 
 
-def _full(op: str) -> Rule:
+@ByName
+def full(op: str) -> Rule:
     """What holds numbers only: their codes."""
 
     def rule(given: Given, y: Affine) -> Tensor:
@@ -174,65 +196,7 @@ def _full(op: str) -> Rule:
     return rule
 
 
-_SPLITS = tuple(sorted(op for op in MOVEMENT if op.startswith("aten.split")))
-_INDEXED = (
-    "aten.embedding.default",
-    "aten.gather.default",
-    "aten.index.Tensor",
-    "aten.index_select.default",
-)
-_NUMBERS = (
-    "aten.arange.start_step",
-    "aten.eye.default",
-    "aten.full.default",
-    "aten.full_like.default",
-    "aten.linspace.default",
-    "aten.scalar_tensor.default",
-)
-_NOT_MOVED = frozenset({"aten.cat.default", "aten.upsample_nearest2d.vec", "aten.dropout.default", *_SPLITS})
-
-SEVERAL: Mapping[str, Callable[[Given, Affine], tuple[Tensor, ...]]] = MappingProxyType(
-    {op: _split(op) for op in _SPLITS}
-)
-"""Operators of several results."""
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        **{op: _moved(op) for op in (*sorted(MOVEMENT - _NOT_MOVED), *_INDEXED)},
-        **{op: _full(op) for op in _NUMBERS},
-        **tosa_tables.RULES,
-        **tosa_images.RULES,
-        "aten.abs.default": _unary(tosa.abs_),
-        "aten.add.Tensor": _binary(tosa.add),
-        "aten.amax.default": _reduced(torch.amax),
-        "aten.amin.default": _reduced(torch.amin),
-        "aten.bmm.default": _binary(tosa.matmul, "mat2"),
-        "aten.cat.default": _cat,
-        "aten.copy.default": _copy,
-        "aten.clamp.Tensor": _clamp_tensor,
-        "aten.clamp.default": _limits("min", "max"),
-        "aten.constant_pad_nd.default": _pad,
-        "aten.cumsum.default": _cumsum,
-        "aten.hardtanh.default": _limits("min_val", "max_val"),
-        "aten.index_put.default": _index_put,
-        "aten.masked_fill.Scalar": _masked_fill,
-        "aten.maximum.default": _extreme(torch.maximum),
-        "aten.mean.dim": lambda given, y: _total(given, y, mean=True),
-        "aten.minimum.default": _extreme(torch.minimum),
-        "aten.mm.default": _binary(tosa.matmul, "mat2"),
-        "aten.mul.Tensor": _binary(tosa.mul),
-        "aten.neg.default": _unary(tosa.neg),
-        "aten.pad.default": _pad,
-        "aten.relu.default": _limits(0.0, math.inf),
-        "aten.sub.Tensor": _binary(tosa.sub),
-        "aten.sum.dim_IntList": lambda given, y: _total(given, y, mean=False),
-        "aten.where.self": _where,
-    }
-)
-
 # ------------------------------------------------------------------------------------ results that are no codes
-
-_RELATIONS = ("eq", "ne", "ge", "gt", "le", "lt")
-COMPARISONS = frozenset(f"aten.{name}.{kind}" for name in _RELATIONS for kind in ("Tensor", "Scalar"))
 
 
 def run_plain(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
@@ -243,7 +207,8 @@ def run_plain(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[
     """
     codes = [x for x in args if isinstance(x, QTensor)]
     if codes:
-        return _compared(op, codes, args) if op in COMPARISONS else ()
+        own = home(op)
+        return _compared(op, codes, args) if own is not None and own.compares else ()
     if any(isinstance(x, Tensor) and x.is_floating_point() for x in args):
         return ()
     try:
@@ -259,12 +224,3 @@ def _compared(op: str, codes: Sequence[QTensor], args: Sequence[Any]) -> tuple[T
         numbers, _ = tosa.common([x.codes for x in codes], [x.affine for x in codes])
         return (aten(op)(*numbers),)
     return (aten(op)(tosa.reals_of(codes[0].codes, codes[0].affine), *args[1:]),)
-
-
-FUSED: Mapping[str, frozenset[str]] = MappingProxyType(
-    dict.fromkeys(
-        ("aten.convolution.default", "aten.linear.default"),
-        frozenset({"aten.relu.default", "aten.hardtanh.default"}),
-    )
-)
-"""What a product computes together with the activation behind it."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -16,12 +15,12 @@ from npu_assay.reference.integer.operand import Given, Rule, bias_codes, on_imag
 from npu_assay.reference.integer.xnnpack import output_major
 
 
-def _linear(given: Given, y: Affine) -> Tensor:
+def linear(given: Given, y: Affine) -> Tensor:
     x, weight = given["input"], given["weight"]
     return tosa.linear(x.codes, weight.codes, bias_codes(given), x.affine, weight.scales, y, weight.zero_point)
 
 
-def _convolution(given: Given, y: Affine) -> Tensor:
+def convolution(given: Given, y: Affine) -> Tensor:
     """Of one, two or three dimensions, in groups, transposed."""
     x, weight = given["input"], given["weight"]
     shape, rank = weight.codes.shape, weight.codes.dim() - 2
@@ -62,7 +61,7 @@ def _transposed(given: Given, rank: int, y: Affine) -> Tensor:
     return on_images(transposed, x.codes)
 
 
-def _avg_pool(given: Given, y: Affine) -> Tensor:
+def avg_pool(given: Given, y: Affine) -> Tensor:
     """A divisor of its own is a sum and a rescale."""
     x = given["self"]
     kernel = pair(given["kernel_size"])
@@ -88,7 +87,7 @@ def _window_sums(
     return made.round()
 
 
-def _adaptive(given: Given, y: Affine) -> Tensor:
+def adaptive(given: Given, y: Affine) -> Tensor:
     """Windows from floor(i * size / count) to ceil((i + 1) * size / count), on both axes."""
     x = given["self"]
     numbers = x.codes.long() - x.zero_point
@@ -115,27 +114,14 @@ def _moved(name: str, function: Callable[..., Tensor], *arguments: str) -> Rule:
     return rule
 
 
-def _bilinear(given: Given, y: Affine) -> Tensor:
+def bilinear(given: Given, y: Affine) -> Tensor:
     x, factors = given["input"], given["scale_factors"]
     size = given["output_size"] or [int(n * f) for n, f in zip(x.codes.shape[-2:], factors, strict=True)]
     made = tosa.resize_bilinear(x.codes, tuple(size), given["align_corners"], x.affine)
     return tosa.requantised(made, x.affine, y)
 
 
-_max_pool = _moved(
+max_pool = _moved(
     "self", torch.ops.aten.max_pool2d.default, "kernel_size", "stride", "padding", "dilation", "ceil_mode"
 )
-_nearest = _moved("input", aten("aten.upsample_nearest2d.vec"), "output_size", "scale_factors")
-
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        "aten._adaptive_avg_pool2d.default": _adaptive,
-        "aten.avg_pool2d.default": _avg_pool,
-        "aten.convolution.default": _convolution,
-        "aten.linear.default": _linear,
-        "aten.max_pool2d.default": _max_pool,
-        "aten.max_pool2d_with_indices.default": _max_pool,
-        "aten.upsample_bilinear2d.vec": _bilinear,
-        "aten.upsample_nearest2d.vec": _nearest,
-    }
-)
+nearest = _moved("input", aten("aten.upsample_nearest2d.vec"), "output_size", "scale_factors")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor
@@ -11,13 +9,11 @@ from torch import Tensor
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic import tosa
 from npu_assay.reference.golden.aten import aten
-from npu_assay.reference.golden.slack_tosa import TABLES
 from npu_assay.reference.integer.operand import Given, QTensor, Rule, require
-
-OF_NUMBER = frozenset({"aten.div.Tensor_mode", "aten.pow.Tensor_Tensor", "aten.remainder.Tensor"})
-"""Operators of two tensors, the second a constant of one element; the others' further arguments are numbers."""
+from npu_assay.reference.operators.home import ByName
 
 
+@ByName
 def function(op: str) -> Rule:
     """An operator whose first argument is the tensor."""
 
@@ -31,6 +27,7 @@ def function(op: str) -> Rule:
     return rule
 
 
+@ByName
 def of_number(op: str) -> Rule:
     """An operator of a tensor and a constant of one element: a function of the tensor."""
 
@@ -43,6 +40,3 @@ def of_number(op: str) -> Rule:
         return tosa.looked_up(x.codes, lambda reals: aten(op)(reals, other, **options), x.affine, y)
 
     return rule
-
-
-RULES: Mapping[str, Rule] = MappingProxyType({op: (of_number if op in OF_NUMBER else function)(op) for op in TABLES})

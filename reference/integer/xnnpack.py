@@ -6,15 +6,14 @@ A bias is real, and made into codes of the accumulator's steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic.xnnpack import static
-from npu_assay.reference.golden.aten import CLONE, aten
+from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.integer.operand import (
     Given,
     QTensor,
@@ -25,6 +24,7 @@ from npu_assay.reference.integer.operand import (
     require,
     symmetric,
 )
+from npu_assay.reference.operators.home import ByName
 
 NEARLY = 1e-9
 """How far a factor of 1 may be from 1: ExecuTorch compares it so, and then leaves it out."""
@@ -42,6 +42,11 @@ def _binary(op: str, function: Binary) -> Rule:
     return rule
 
 
+add = _binary("aten.add.Tensor", static.add)
+sub = _binary("aten.sub.Tensor", static.sub)
+mul = _binary("aten.mul.Tensor", static.mul)
+
+
 def _limits(lower: str | float, upper: str | float | None) -> Rule:
     """relu and its kin: limits are numbers, or the names of the arguments that hold them."""
 
@@ -55,6 +60,10 @@ def _limits(lower: str | float, upper: str | float | None) -> Rule:
     return rule
 
 
+relu, relu6 = _limits(0.0, None), _limits(0.0, 6.0)
+hardtanh, clamp = _limits("min_val", "max_val"), _limits("min", "max")
+
+
 def _bias(given: Given, x: QTensor, weight: QTensor) -> Tensor | None:
     """The real bias (a float32 tensor) as codes."""
     found = given["bias"]
@@ -64,13 +73,13 @@ def _bias(given: Given, x: QTensor, weight: QTensor) -> Tensor | None:
     return static.quantize_bias(found, x.affine, weight.scales)
 
 
-def _linear(given: Given, y: Affine) -> Tensor:
+def linear(given: Given, y: Affine) -> Tensor:
     x, weight = operand(given, "input"), operand(given, "weight")
     require(weight.zero_point == 0, "linear", f"weight zero point {weight.zero_point}", "0")
     return static.linear(x.codes, weight.codes, _bias(given, x, weight), x.affine, weight.scales, y)
 
 
-def _convolution(given: Given, y: Affine) -> Tensor:
+def convolution(given: Given, y: Affine) -> Tensor:
     """1-D and 2-D, grouped and transposed; weights [O, I / groups, ...] or, transposed, [I, O / groups, ...]."""
     x, weight = operand(given, "input"), operand(given, "weight")
     require(weight.zero_point == 0, "convolution", f"weight zero point {weight.zero_point}", "0")
@@ -94,7 +103,7 @@ def output_major(kernel: Tensor, groups: int) -> Tensor:
     return split.permute(0, 2, 3, 4, 1).reshape(groups * outputs, height, width, inputs // groups)
 
 
-def _mean(given: Given, y: Affine) -> Tensor:
+def mean(given: Given, y: Affine) -> Tensor:
     x = operand(given, "self")
     dims = sorted(axis % x.codes.dim() for axis in given["dim"])
     images = x.codes.dim() == 4 and dims == [2, 3] and bool(given["keepdim"])
@@ -102,7 +111,7 @@ def _mean(given: Given, y: Affine) -> Tensor:
     return on_images(lambda codes: static.mean(codes, x.affine, y), x.codes)
 
 
-def _max_pool(given: Given, y: Affine) -> Tensor:
+def max_pool(given: Given, y: Affine) -> Tensor:
     """torch's own on the codes, which keep their order as reals do; padding is never the largest."""
     x = operand(given, "self")
     _same_quantisation(x, y, "max_pool2d")
@@ -111,19 +120,36 @@ def _max_pool(given: Given, y: Affine) -> Tensor:
     return pooled.char()
 
 
-def _moved(op: str) -> Rule:
+@ByName
+def moved(op: str) -> Rule:
+    """The operator itself on codes, which never rescales."""
+
     def rule(given: Given, y: Affine) -> Tensor:
         x = operand(given, "self")
         _same_quantisation(x, y, op)
-        ignored = {"self", "memory_format", "dim_order", "non_blocking", "dtype", "layout", "device", "pin_memory"}
-        rest = [value for name, value in given.items() if name not in ignored]
-        moved: Tensor = x.codes if op in _COPIES else aten(op)(x.codes, *rest)
-        return moved.contiguous()
+        rest = [value for name, value in given.items() if name not in _LAYOUT]
+        found: Tensor = aten(op)(x.codes, *rest)
+        return found.contiguous()
 
     return rule
 
 
-def _cat(given: Given, y: Affine) -> Tensor:
+_LAYOUT = frozenset({"self", "memory_format", "dim_order", "non_blocking"})
+
+
+@ByName
+def copied(op: str) -> Rule:
+    """The codes: all further arguments name a layout or a type."""
+
+    def rule(given: Given, y: Affine) -> Tensor:
+        x = operand(given, "self")
+        _same_quantisation(x, y, op)
+        return x.codes.contiguous()
+
+    return rule
+
+
+def cat(given: Given, y: Affine) -> Tensor:
     for piece in given["tensors"]:
         _same_quantisation(piece, y, "cat")
     return torch.cat([piece.codes for piece in given["tensors"]], given["dim"])
@@ -132,40 +158,3 @@ def _cat(given: Given, y: Affine) -> Tensor:
 def _same_quantisation(x: QTensor, y: Affine, op: str) -> None:
     same = (x.affine.scale32, x.zero_point) == (y.scale32, y.zero_point)
     require(same, op, f"scale {x.scale}, zero point {x.zero_point}", f"the output's {y.scale32}, {y.zero_point}")
-
-
-_COPIES = frozenset({CLONE, "aten.clone.default", "dim_order_ops._to_dim_order_copy.default"})
-_MOVED = (
-    "aten.permute_copy.default",
-    "aten.slice_copy.Tensor",
-    "aten.unsqueeze_copy.default",
-    "aten.view_copy.default",
-    *sorted(_COPIES),
-)
-
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        "aten.relu.default": _limits(0.0, None),
-        "aten.relu6.default": _limits(0.0, 6.0),
-        "aten.hardtanh.default": _limits("min_val", "max_val"),
-        "aten.clamp.default": _limits("min", "max"),
-        "aten.add.Tensor": _binary("aten.add.Tensor", static.add),
-        "aten.sub.Tensor": _binary("aten.sub.Tensor", static.sub),
-        "aten.mul.Tensor": _binary("aten.mul.Tensor", static.mul),
-        "aten.linear.default": _linear,
-        "aten.convolution.default": _convolution,
-        "aten.mean.dim": _mean,
-        "aten.max_pool2d.default": _max_pool,
-        "aten.cat.default": _cat,
-        **{op: _moved(op) for op in _MOVED},
-    }
-)
-
-PRODUCTS = frozenset({"aten.linear.default", "aten.convolution.default"})
-"""Operators whose third operand, the bias, is real."""
-
-_CLAMPS = frozenset({"aten.relu.default", "aten.hardtanh.default"})
-FUSED: Mapping[str, frozenset[str]] = MappingProxyType(
-    {**dict.fromkeys(PRODUCTS, _CLAMPS), "aten.add.Tensor": frozenset({"aten.relu.default"})}
-)
-"""What an operator computes together with the activation behind it."""

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from npu_assay.reference.operators.activation import ACTIVATION
+from npu_assay.reference.operators.comparison import COMPARISON
+from npu_assay.reference.operators.convolution import CONVOLUTION
+from npu_assay.reference.operators.creation import CREATION
+from npu_assay.reference.operators.elementwise import ELEMENTWISE
 from npu_assay.reference.operators.home import (
     Call,
     Operand,
@@ -18,13 +23,19 @@ from npu_assay.reference.operators.home import (
     truths,
     weight,
 )
-from npu_assay.reference.operators.moving import MOVING
-from npu_assay.reference.operators.numbers import NUMBERS
-from npu_assay.reference.operators.reducing import REDUCING
-from npu_assay.reference.operators.windows import WINDOWS
+from npu_assay.reference.operators.layout import LAYOUT
+from npu_assay.reference.operators.linear import LINEAR
+from npu_assay.reference.operators.normalization import NORMALIZATION
+from npu_assay.reference.operators.padding import PADDING
+from npu_assay.reference.operators.pooling import POOLING
+from npu_assay.reference.operators.reduction import REDUCTION
+from npu_assay.reference.operators.resize import RESIZE
+from npu_assay.reference.operators.slicing import SLICING
 
 __all__ = [
+    "FAMILIES",
     "HOMES",
+    "WITH_CASES",
     "Call",
     "Operand",
     "Operator",
@@ -38,9 +49,32 @@ __all__ = [
     "weight",
 ]
 
-HOMES: Mapping[str, Operator] = MappingProxyType(
-    {operator.name: operator for operator in (*NUMBERS, *MOVING, *REDUCING, *WINDOWS)}
+FAMILIES: Mapping[str, tuple[Operator, ...]] = MappingProxyType(
+    {
+        "activation": ACTIVATION,
+        "comparison": COMPARISON,
+        "convolution": CONVOLUTION,
+        "creation": CREATION,
+        "elementwise": ELEMENTWISE,
+        "layout": LAYOUT,
+        "linear": LINEAR,
+        "normalization": NORMALIZATION,
+        "padding": PADDING,
+        "pooling": POOLING,
+        "reduction": REDUCTION,
+        "resize": RESIZE,
+        "slicing": SLICING,
+    }
 )
+"""The operators of each family."""
+
+HOMES: Mapping[str, Operator] = MappingProxyType(
+    {operator.name: operator for family in FAMILIES.values() for operator in family}
+)
+WITH_CASES: Mapping[str, Operator] = MappingProxyType(
+    {name: operator for name, operator in HOMES.items() if operator.at is not None}
+)
+"""Those whose cases are made from their homes."""
 
 VIEWS: Mapping[str, str] = MappingProxyType(
     {

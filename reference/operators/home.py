@@ -6,16 +6,19 @@ loaded by what judges.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 Shape = tuple[int, ...]
 IMAGE: Shape = (1, 3, 4, 5)
-GOLDENS = "npu_assay.reference.golden"
+GOLDENS, INTEGERS = "npu_assay.reference.golden", "npu_assay.reference.integer"
 REALS, TRUTHS, INDICES = "reals", "truths", "indices"
+JOINED, FIRST, KEPT, TOTAL = "joined", "first", "kept", "total"
+ANY = "any operator"
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,79 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
+class ByName:
+    """A maker of functions for several operators: what a home names is `make` of its operator's name."""
+
+    make: Callable[[str], Callable[..., Any]]
+
+
+SCHEMES: Mapping[str, str] = MappingProxyType(
+    {"tflite_double_round": "tflite", "tosa_single_round": "tosa", "xnnpack_fp32": "xnnpack"}
+)
+"""Rescale scheme -> the arithmetic that homes know it by."""
+
+
+@cache
+def loaded(named: str, package: str, operator: str = "") -> Callable[..., Any]:
+    """The function that is named "module:function" of a package; for an operator, where one function serves several."""
+    module, _, function = named.partition(":")
+    found: Any = getattr(import_module(f"{package}.{module}"), function)
+    made: Callable[..., Any] = found.make(operator) if isinstance(found, ByName) else found
+    return made
+
+
+@dataclass(frozen=True)
+class Codes:
+    """How the arithmetic of one rescale scheme computes an operator on codes.
+
+    golden: "module:function" of `npu_assay.reference.integer`.
+    slack: "module:function" of `npu_assay.reference.golden`: how far that is from the real result before it rounds.
+    operands: whether each tensor must be codes, in order, and no further one; (): all must.
+    behind: the operators that it is computed together with, by the quantisation of its own result; (ANY,) for all.
+    """
+
+    golden: str
+    slack: str
+    operands: tuple[bool, ...] = ()
+    behind: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Schemes:
+    """The integer golden in the arithmetic of each scheme; in words why there is none where there is none."""
+
+    tflite: Codes | str
+    tosa: Codes | str
+    xnnpack: Codes | str
+
+
+UNNAMED = "no table of this scheme names it in codes; where a backend takes it, the float golden judges it alone"
+REAL = "its devices compute it on reals alone, which the float golden judges"
+WHOLE = "it takes whole numbers, which no scheme rescales; they are compared as they are"
+TRUE = "its results are truths, which no scheme rescales; codes are compared as `integer.tosa.run_plain` says"
+NUMBERS_ALONE = Schemes(WHOLE, WHOLE, WHOLE)
+TRUTHS_ALONE = Schemes(TRUE, TRUE, TRUE)
+PICKED = "nothing is computed: numbers are picked, placed or compared, none is rounded"
+NO_CODES = Schemes(UNNAMED, UNNAMED, UNNAMED)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """An error of at most `ulps` * |result| * the type's distance at 1, plus `absolute`."""
+
+    ulps: float = 0.0
+    absolute: float = 0.0
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """How far XNNPACK's real kernels may be from the exact result, in float32 and in float16."""
+
+    fp32: Accuracy = Accuracy()
+    fp16: Accuracy = Accuracy()
+
+
+@dataclass(frozen=True)
 class Operator:
     """An operator of torch, ATen's or of a library of somebody's own.
 
@@ -94,23 +170,35 @@ class Operator:
         `npu_assay.reference.golden.Bounded`, and returns one, or a tuple of them. The suite's own are named,
         "module:function" of `npu_assay.reference.golden`, which imports torch. None: the operator itself, on the values
         and on the errors, as for all that picks, averages or moves numbers.
-    at: the operator's arguments for an `X` of a shape. shape: the plain one. shapes: others, of other ranks and sizes.
+    at: the operator's arguments for an `X` of a shape; None where cases are written by hand. shape: the plain one.
+        shapes: others, of other ranks and sizes.
     spellings: other arguments by name, for the plain shape.
     takes, gives: the reals that `X` and the result have, which quantisations are chosen for; None: about -6.5 to 6.2.
     bounded: whether `X` may hold no reals but those within `takes`.
     result: "reals", "truths" or "indices" (which nobody quantises).
     moves: every element of the result is one of an operand's, or zero: nothing is rounded.
+    compares: two operands on codes are compared at the smaller of their scales.
+    on_grid: the result of codes is codes of the same step size, unless a number that is not 0 is among the arguments.
+    schemes: the integer goldens; the suite's own operators have them, or say why not.
+    dtype: what type the result has, unless it holds truths or indices: all operands' (JOINED), the first one's (FIRST),
+        the first one's whatever numbers are given (KEPT), or 64 bits for whole numbers (TOTAL).
     elementwise: the result has the shape of `X`, each element made of the one at its place.
-    terms: how many numbers an element of the result adds up, "all" for those of the first operand.
+    terms: how many numbers an element of the result adds up, "all" for those of the first operand, "module:function" of
+        the goldens for what depends on operands; 0: IEEE floats compute it in one operation, correctly rounded.
+    rounding: "module:function" of the goldens where `terms` do not tell how far float arithmetic may be off.
+    ieee: "module:function" of `npu_assay.reference.integer` where floats have one result, to the last bit.
+    dynamic: the same where XNNPACK quantises the first operand at run time.
+    kernels: how far XNNPACK's kernels may be off besides.
     integers, half, empty: whether torch computes it on whole numbers, on float16, on no elements along axis 0.
-    onnx: the ONNX operator that computes it of its first argument, or "module:function" of `npu_assay.reference`, which
-        makes it of several. without_onnx: why there is none.
+    onnx: the ONNX operator that computes it, of its first argument or as "Kind(argument, argument)" of those; or
+        "module:function" of `npu_assay.reference`, which makes it of several. without_onnx: why there is none.
+    onnx_in_part: where ONNX computes something else, and why.
     large: a shape of more than 4096 elements; (): the plain one, with the last axis but one as long as that takes.
     """
 
     name: str
     golden: Callable[..., Any] | str | None
-    at: Callable[[Shape], Call] = alone
+    at: Callable[[Shape], Call] | None = alone
     shape: Shape = IMAGE
     shapes: tuple[Shape, ...] = ()
     spellings: tuple[tuple[str, Callable[[Shape], Call]], ...] = ()
@@ -119,13 +207,22 @@ class Operator:
     bounded: bool = False
     result: str = REALS
     moves: bool = False
+    compares: bool = False
+    on_grid: bool = False
+    schemes: Schemes | None = None
+    dtype: str = JOINED
     elementwise: bool = False
     terms: int | str = 4
+    rounding: str = ""
+    ieee: str = ""
+    dynamic: str = ""
+    kernels: Kernels | None = None
     integers: bool = False
     half: bool = True
     empty: bool = True
     onnx: str = ""
     without_onnx: str = ""
+    onnx_in_part: str = ""
     large: Shape = ()
 
     @cached_property
@@ -133,14 +230,12 @@ class Operator:
         """The golden itself, loaded where it is only named."""
         if self.golden is None or callable(self.golden):
             return self.golden
-        return self.loaded(self.golden, GOLDENS)
+        return loaded(self.golden, GOLDENS, self.name)
 
-    @staticmethod
-    def loaded(named: str, package: str) -> Callable[..., Any]:
-        """The function that is named "module:function" of a package."""
-        module, _, function = named.partition(":")
-        found: Callable[..., Any] = getattr(import_module(f"{package}.{module}"), function)
-        return found
+    def codes(self, scheme: str) -> Codes | None:
+        """How the arithmetic of a rescale scheme computes it on codes; None where it does not."""
+        found = None if self.schemes is None or scheme not in SCHEMES else getattr(self.schemes, SCHEMES[scheme])
+        return found if isinstance(found, Codes) else None
 
     @cached_property
     def whole(self) -> frozenset[int]:
@@ -153,5 +248,65 @@ class Operator:
         return self._places(INDICES, TRUTHS)
 
     def _places(self, *kinds: str) -> frozenset[int]:
-        given = enumerate(self.at(self.shape).args)
+        given = enumerate(() if self.at is None else self.at(self.shape).args)
         return frozenset(place for place, each in given if isinstance(each, Operand) and each.holds in kinds)
+
+
+# ------------------------------------------------------------------------------------ short forms
+
+
+def written(name: str, golden: str | None, **more: Any) -> Operator:
+    """An operator whose cases are written by hand."""
+    return Operator(name, golden, None, **more)
+
+
+def tflite(golden: str, slack: str = "slack:one_ratio", **more: Any) -> Codes:
+    """TensorFlow Lite's arithmetic; each operand's code is rescaled by a ratio of its own, unless told otherwise."""
+    return Codes(golden, slack, **more)
+
+
+def tosa(golden: str, slack: str = "slack_tosa:rescaled", **more: Any) -> Codes:
+    """TOSA's arithmetic; one rescale, unless told otherwise."""
+    return Codes(golden, slack, **more)
+
+
+def xnnpack(golden: str, slack: str = "slack_xnnpack:unchanged", **more: Any) -> Codes:
+    """XNNPACK's static int8; nothing is rounded but the result, unless told otherwise."""
+    return Codes(golden, slack, **more)
+
+
+LINES: tuple[Shape, ...] = ((7,), (3, 5), (2, 3, 4), (2, 3, 2, 3, 2))
+
+
+def function(name: str, golden: str, *rest: Any, **more: Any) -> Operator:
+    """A function of each number, `rest` behind it."""
+    return Operator(name, golden, behind(*rest), shapes=LINES, elementwise=True, schemes=NO_CODES, **more)
+
+
+def over(name: str, golden: str | None, *rest: Any, **more: Any) -> Operator:
+    """An operator over axes of an image."""
+    return Operator(name, golden, behind(*rest), terms="all", schemes=NO_CODES, **more)
+
+
+def moving(name: str, *rest: Any, integers: bool = True, schemes: Schemes = NO_CODES, **more: Any) -> Operator:
+    """One tensor's numbers at other places."""
+    return Operator(name, None, behind(*rest), moves=True, integers=integers, schemes=schemes, **more)
+
+
+MOVED = Codes("movement:moved", "slack:one_ratio", behind=(ANY,))
+"""TFLite's own operator on the codes, with the quantisation of its result for what stands before."""
+MOVED_CODES = Schemes(MOVED, Codes("tosa:moved", "slack_tosa:rescaled"), UNNAMED)
+
+
+def moved(
+    name: str,
+    golden: str | None = None,
+    *,
+    tosa: Codes | str = MOVED_CODES.tosa,
+    xnnpack: Codes | str = UNNAMED,
+    ieee: str = "reals:itself",
+    **more: Any,
+) -> Operator:
+    """An operator that moves numbers, on codes as on reals, whose cases are written by hand."""
+    schemes = Schemes(MOVED, tosa, xnnpack)
+    return written(name, golden, schemes=schemes, moves=True, ieee=ieee, **more)

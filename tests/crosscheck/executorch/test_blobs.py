@@ -1,7 +1,7 @@
 """Our delegate blobs on the real runtime give what the simulated device gives: every accepted case of the table.
 
 Codes, and floats out of codes, to the last bit; float32 and float16 to the last bit, too, but for the operators of
-`npu_assay.reference.golden.accuracy_xnnpack.APART`, which stay within what is stated there. Each blob runs on the
+`apart.APART`, which stay within what is stated there. Each blob runs on the
 case's own inputs, at a second size where sizes are open, and on random and extreme ones. The real runtime is a child
 process: when it dies, the case that it ran fails and the others go on.
 """
@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+from crosscheck.executorch.apart import APART
 from crosscheck.executorch.real import Argument, Job, Machine
 from torch import Tensor
 from torch.export import ExportedProgram
@@ -29,7 +30,7 @@ from npu_assay.partitioners.common.machine import InputError
 from npu_assay.partitioners.exir import CompileSpec, run_program, to_backend
 from npu_assay.partitioners.xnnpack import XnnpackRuntime, backend
 from npu_assay.partitioners.xnnpack.runtime import Port, Program
-from npu_assay.reference.golden.accuracy_xnnpack import APART, Accuracy
+from npu_assay.reference.operators.home import Accuracy
 
 TABLE = load_table("xnnpack@1.5")
 ACCEPTED = [case for case in cases_for(TABLE) if case.expect == "accept"]
@@ -219,7 +220,7 @@ OTHER_ENDS = {
     **{(f"aten.{op}.default", "farthest"): "the estimate is 0 or infinite" for op in ("rsqrt", "sqrt")},
     ("aten.sqrt.default", "infinite"): "infinity times an estimate of 0",
 }
-"""Where float32 kernels give something else on x86 with AVX-512, with reasons: stated at `accuracy.APART`."""
+"""Where float32 kernels give something else on x86 with AVX-512, with reasons: stated at `apart.APART`."""
 
 
 @pytest.fixture(scope="module")

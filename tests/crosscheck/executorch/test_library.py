@@ -1,6 +1,6 @@
 """The simulated device equals the XNNPACK library of the executorch wheel, operator by operator.
 
-0 differing outputs, but for the operators of `accuracy.APART`, which stay within what is stated there. The library
+0 differing outputs, but for the operators of `apart.APART`, which stay within what is stated there. The library
 picks its kernels by processor: these are the numbers of x86 with AVX-512.
 """
 
@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 from crosscheck.executorch import library, subgraphs
+from crosscheck.executorch.apart import APART
 from crosscheck.executorch.subgraphs import Array, Draw, Program
 
 from npu_assay.partitioners.xnnpack.runtime import load_model
-from npu_assay.reference.golden.accuracy_xnnpack import APART, Accuracy
+from npu_assay.reference.operators.home import Accuracy
 
 COUNT = 40
 

@@ -1,4 +1,4 @@
-"""Operators that move numbers, repeat them, or put some in the places of others."""
+"""Parts of tensors, taken by places or by indices, and put together or into others."""
 
 from __future__ import annotations
 
@@ -7,31 +7,38 @@ from math import prod
 from typing import Any
 
 from npu_assay.reference.operators.home import (
+    FIRST,
+    KEPT,
+    NO_CODES,
+    PICKED,
+    UNNAMED,
     Call,
     Operand,
     Operator,
+    Schemes,
     Shape,
     X,
-    behind,
     call,
     indices,
+    moved,
     real,
+    tflite,
+    tosa,
     truths,
+    written,
+    xnnpack,
 )
 
-
-def _moved(name: str, *rest: Any, integers: bool = True, **more: Any) -> Operator:
-    """One tensor's numbers at other places."""
-    return Operator(name, None, behind(*rest), moves=True, integers=integers, **more)
+SPLIT = tosa("tosa:split")
 
 
-def _pad(name: str, rank: int, onnx: str) -> Operator:
-    """Padding of the last axes, another on each side."""
-    widths = (1, 2, 0, 1, 2, 1)[: 2 * rank]
-    shape: Shape = (1, 2, 4, 5, 6)[: rank + 2] if rank == 3 else (1, 3, 4, 5)[: rank + 2]
-    none = (0,) * (2 * rank)
-    spellings = (("nothing", behind(none)), ("one_side", behind((*none[:-1], 2))))
-    return _moved(name, widths, shape=shape, shapes=(shape[1:],), spellings=spellings, integers=False, onnx=onnx)
+def _indexed(name: str, schemes: Schemes, **more: Any) -> Operator:
+    """Numbers at places that indices name; the result has their type."""
+    return written(name, "selection:looked_up", schemes=schemes, dtype=FIRST, without_onnx=PICKED, **more)
+
+
+def _at_indices(name: str, *operands: bool) -> Operator:
+    return _indexed(name, Schemes(UNNAMED, tosa("tosa:moved", operands=operands), UNNAMED))
 
 
 def places(shape: Shape, dim: int, size: int) -> tuple[int, ...]:
@@ -62,7 +69,9 @@ def _scattered(name: str, golden: str | None, *rest: Any, number: float | None =
 
         return at
 
-    return Operator(name, golden, along(1), shapes=((3, 5), (2, 3, 4)), spellings=(("last", along(-1)),), **more)
+    return Operator(
+        name, golden, along(1), shapes=((3, 5), (2, 3, 4)), spellings=(("last", along(-1)),), schemes=NO_CODES, **more
+    )
 
 
 def _scatter_reduced(reduce: str, **kwargs: Any) -> Callable[[Shape], Call]:
@@ -98,68 +107,58 @@ def _masked_scatter(shape: Shape) -> Call:
     return call(X, truths("mask", shape), real("put", shape))
 
 
-MOVING = (
-    _moved(
-        "aten.diagonal_copy.default",
-        0,
-        2,
-        3,
-        spellings=(("above", behind(1, -2, -1)), ("below", behind(-1, 2, 3))),
-        without_onnx="ONNX has no diagonals",
+def _bag(mode: int) -> Callable[[Shape], Call]:
+    def at(shape: Shape) -> Call:
+        return call(X, indices("i", (5,), 3, 0, 5, 2, 3), indices("o", (2,), 0, 3), False, mode)
+
+    return at
+
+
+SLICING = (
+    moved("aten.select_copy.int", without_onnx=PICKED),
+    moved("aten.slice.Tensor", onnx="onnx_golden:sliced"),
+    moved("aten.slice_copy.Tensor", xnnpack=xnnpack("xnnpack:moved"), onnx="onnx_golden:sliced"),
+    moved("aten.split.Tensor", tosa=SPLIT, onnx="onnx_golden:pieces"),
+    moved("aten.split.default", tosa=SPLIT, onnx="onnx_golden:pieces"),
+    moved("aten.split.sizes", tosa=SPLIT, onnx="onnx_golden:pieces"),
+    moved("aten.split_copy.Tensor", tosa=SPLIT, onnx="onnx_golden:pieces"),
+    moved("aten.split_with_sizes.default", tosa=SPLIT, onnx="onnx_golden:pieces"),
+    moved("aten.split_with_sizes_copy.default", tosa=SPLIT, onnx="onnx_golden:pieces"),
+    written(
+        "aten.cat.default",
+        None,
+        schemes=Schemes(tflite("movement:cat"), tosa("tosa:cat"), xnnpack("xnnpack:cat")),
+        moves=True,
+        ieee="reals:itself",
+        onnx="onnx_golden:joined",
     ),
-    _moved("aten.pixel_shuffle.default", 2, shape=(1, 8, 3, 5), shapes=((4, 3, 5),), onnx="onnx_forms:pixel_shuffle"),
-    _moved(
-        "aten.pixel_unshuffle.default",
-        2,
-        shape=(1, 2, 6, 10),
-        shapes=((2, 4, 6),),
-        large=(1, 2, 206, 10),
-        without_onnx="SpaceToDepth has another order of channels",
+    _at_indices("aten.embedding.default", True, False),
+    _at_indices("aten.gather.default", True, False),
+    _at_indices("aten.index.Tensor", True),
+    _at_indices("aten.index_select.default", True, False),
+    _indexed(
+        "aten.index_put.default",
+        Schemes(UNNAMED, tosa("tosa:index_put", operands=(True, False, True)), UNNAMED),
     ),
-    _pad("aten.reflection_pad1d.default", 1, "onnx_forms:reflected"),
-    _pad("aten.reflection_pad2d.default", 2, "onnx_forms:reflected"),
-    _pad("aten.reflection_pad3d.default", 3, "onnx_forms:reflected"),
-    _pad("aten.replication_pad1d.default", 1, "onnx_forms:replicated"),
-    _pad("aten.replication_pad2d.default", 2, "onnx_forms:replicated"),
-    _pad("aten.replication_pad3d.default", 3, "onnx_forms:replicated"),
-    _moved(
-        "aten.squeeze_copy.dim",
-        2,
-        shape=(1, 8, 1, 4),
-        shapes=((3, 4, 1),),
-        spellings=(("none", behind(1)),),
-        onnx="onnx_golden:squeezed",
+    written(
+        "aten.masked_fill.Scalar",
+        "selection:masked_fill",
+        schemes=Schemes(UNNAMED, tosa("tosa:masked_fill", operands=(True, False)), UNNAMED),
+        dtype=KEPT,
+        without_onnx=PICKED,
     ),
-    _moved("aten.t_copy.default", shape=(3, 5), shapes=((7,),), onnx="onnx_forms:transposed"),
-    _moved(
-        "aten.transpose_copy.int",
-        1,
-        2,
-        shapes=((3, 4, 5),),
-        spellings=(("negative", behind(-1, -2)), ("itself", behind(1, 1))),
-        onnx="onnx_forms:transposed",
+    written(
+        "aten.where.self",
+        "selection:where",
+        schemes=Schemes(UNNAMED, tosa("tosa:where", operands=(False, True, True)), UNNAMED),
+        without_onnx=PICKED,
     ),
-    _moved(
-        "aten.tril.default",
-        shapes=((3, 5), (5, 3)),
-        spellings=(("above", behind(1)), ("below", behind(-1))),
-        onnx="onnx_forms:lower_triangle",
+    written(
+        "aten.copy.default",
+        "selection:copied",
+        schemes=Schemes(UNNAMED, tosa("tosa:copy"), UNNAMED),
+        without_onnx=PICKED,
     ),
-    _moved(
-        "aten.triu.default",
-        shapes=((3, 5), (5, 3)),
-        spellings=(("above", behind(1)), ("below", behind(-1))),
-        onnx="onnx_forms:upper_triangle",
-    ),
-    _moved(
-        "aten.unflatten.int",
-        1,
-        (3, 1),
-        shapes=((2, 3),),
-        spellings=(("inferred", behind(2, (2, -1))),),
-        onnx="onnx_forms:unflattened",
-    ),
-    _moved("aten.native_dropout.default", 0.5, False, integers=False, onnx="onnx_forms:itself"),
     Operator(
         "aten.stack.default",
         None,
@@ -168,6 +167,7 @@ MOVING = (
         moves=True,
         integers=True,
         onnx="onnx_forms:stacked",
+        schemes=NO_CODES,
     ),
     Operator(
         "aten.select_scatter.default",
@@ -178,6 +178,7 @@ MOVING = (
         moves=True,
         integers=True,
         without_onnx="ONNX puts no slices into tensors",
+        schemes=NO_CODES,
     ),
     Operator(
         "aten.slice_scatter.default",
@@ -188,6 +189,7 @@ MOVING = (
         moves=True,
         integers=True,
         without_onnx="ONNX puts no slices into tensors",
+        schemes=NO_CODES,
     ),
     Operator(
         "aten.masked_scatter.default",
@@ -196,6 +198,7 @@ MOVING = (
         shapes=((7,),),
         moves=True,
         without_onnx="ONNX counts no places of a mask",
+        schemes=NO_CODES,
     ),
     _scattered("aten.scatter.value", "placing:scatter_value", number=1.5, onnx="onnx_forms:placed"),
     _scattered("aten.scatter.src", None, moves=True, onnx="onnx_forms:placed"),
@@ -207,14 +210,18 @@ MOVING = (
         shapes=((3, 5), (2, 3, 4)),
         spellings=(("amax", _scatter_reduced("amax")), ("amin_alone", _scatter_reduced("amin", include_self=False))),
         onnx="onnx_forms:placed",
+        schemes=NO_CODES,
     ),
-    Operator("aten.ones_like.default", "placing:ones_like", elementwise=True, without_onnx="nothing is computed"),
     Operator(
-        "aten.zeros_like.default",
-        "placing:zeros_like",
-        moves=True,
-        elementwise=True,
-        without_onnx="nothing is computed",
+        "aten._embedding_bag.default",
+        None,
+        _bag(0),
+        (6, 4),
+        (),
+        (("mean", _bag(1)), ("largest", _bag(2))),
+        gives=(-13.0, 13.0),
+        without_onnx="ONNX has no bags of rows",
+        empty=False,
+        schemes=NO_CODES,
     ),
 )
-"""Of one tensor, and of one into another. Indices name each place once: which of several numbers stays is left open."""

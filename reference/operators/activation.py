@@ -1,0 +1,205 @@
+"""Activations: one number in, one number out; and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from npu_assay.reference.operators.home import (
+    ANY,
+    KEPT,
+    NO_CODES,
+    PICKED,
+    REAL,
+    UNNAMED,
+    Accuracy,
+    Call,
+    Kernels,
+    Schemes,
+    Shape,
+    behind,
+    function,
+    over,
+    tflite,
+    tosa,
+    written,
+    xnnpack,
+)
+
+PRODUCTS = ("aten.linear.default", "aten.convolution.default")
+"""What computes a clamp behind it at once, on every device."""
+
+LOOKED_UP = tosa("tosa_tables:function", "slack_tosa:looked_up")
+CLAMPED = "slack_xnnpack:clamped"
+
+
+def _with(*rest: Any, **kwargs: Any) -> Callable[[Shape], Call]:
+    return behind(*rest, **kwargs)
+
+
+ACTIVATION = (
+    written(
+        "aten.relu.default",
+        "elementwise:relu",
+        schemes=Schemes(
+            tflite("arithmetic:relu", behind=(ANY,)),
+            tosa("tosa:relu", behind=PRODUCTS),
+            xnnpack("xnnpack:relu", CLAMPED, behind=(*PRODUCTS, "aten.add.Tensor")),
+        ),
+        on_grid=True,
+        terms=0,
+        ieee="reals:itself",
+        onnx="Relu",
+    ),
+    written(
+        "aten.relu6.default",
+        "elementwise:relu6",
+        schemes=Schemes(tflite("arithmetic:relu6", behind=(ANY,)), UNNAMED, xnnpack("xnnpack:relu6", CLAMPED)),
+        terms=0,
+        ieee="reals:itself",
+        onnx="onnx_golden:relu6",
+    ),
+    written(
+        "aten.hardtanh.default",
+        "elementwise:hardtanh",
+        schemes=Schemes(
+            tflite("arithmetic:hardtanh", behind=(ANY,)),
+            tosa("tosa:hardtanh", behind=PRODUCTS),
+            xnnpack("xnnpack:hardtanh", CLAMPED, behind=PRODUCTS),
+        ),
+        dtype=KEPT,
+        terms=0,
+        ieee="reals:itself",
+        onnx="onnx_golden:hardtanh",
+    ),
+    written(
+        "aten.clamp.default",
+        "elementwise:clamp",
+        schemes=Schemes(
+            tflite("arithmetic:clamp", behind=(ANY,)), tosa("tosa:clamp"), xnnpack("xnnpack:clamp", CLAMPED)
+        ),
+        terms=0,
+        ieee="reals:itself",
+        onnx="onnx_golden:clamp",
+    ),
+    written(
+        "aten.clamp.Tensor",
+        "selection:clamp_tensor",
+        schemes=Schemes(UNNAMED, tosa("tosa:clamp_tensor", "slack_tosa:smaller_scale"), UNNAMED),
+        without_onnx=PICKED,
+    ),
+    written(
+        "aten.leaky_relu.default",
+        "elementwise:leaky_relu",
+        schemes=Schemes(tflite("arithmetic:leaky_relu", "slack:leaky"), LOOKED_UP, REAL),
+        kernels=Kernels(fp16=Accuracy(1)),
+        onnx="onnx_golden:leaky_relu",
+    ),
+    written(
+        "aten.prelu.default",
+        "elementwise:prelu",
+        schemes=Schemes(tflite("arithmetic:prelu", "slack:prelu"), UNNAMED, UNNAMED),
+        onnx="onnx_golden:prelu",
+    ),
+    written(
+        "aten.sigmoid.default",
+        "elementwise:sigmoid",
+        schemes=Schemes(tflite("arithmetic:sigmoid", "slack:table", behind=(ANY,)), LOOKED_UP, REAL),
+        kernels=Kernels(Accuracy(2.2), Accuracy(2, 6.1e-5)),  # 0 below -9.7
+        onnx="Sigmoid",
+    ),
+    written(
+        "aten.tanh.default",
+        "elementwise:tanh",
+        schemes=Schemes(tflite("arithmetic:tanh", "slack:table", behind=(ANY,)), LOOKED_UP, REAL),
+        kernels=Kernels(Accuracy(2.2), Accuracy(3)),
+        onnx="Tanh",
+    ),
+    written(
+        "aten.elu.default",
+        "functions:elu",
+        schemes=Schemes(UNNAMED, LOOKED_UP, REAL),
+        kernels=Kernels(Accuracy(1), Accuracy(1)),
+        onnx="onnx_golden:elu",
+        onnx_in_part="Elu keeps alpha in float32 and has no other scales; compared where that is no difference",
+    ),
+    written(
+        "aten.gelu.default",
+        "functions:gelu",
+        schemes=Schemes(UNNAMED, LOOKED_UP, REAL),
+        kernels=Kernels(Accuracy(2, 7.0e-7), Accuracy(2, 3.0e-3)),  # 0 below -5.16
+        onnx="onnx_golden:gelu",
+        onnx_in_part="onnx.reference computes erf in float32; compared in the form with tanh",
+    ),
+    written(
+        "aten.hardswish.default",
+        "functions:hardswish",
+        schemes=Schemes(UNNAMED, LOOKED_UP, REAL),
+        kernels=Kernels(Accuracy(1, 4.5e-8), Accuracy(3, 9.0e-8)),  # near -3
+        onnx="onnx_golden:hardswish",
+    ),
+    written(
+        "aten.hardsigmoid.default",
+        "transcendental:hardsigmoid",
+        schemes=Schemes(UNNAMED, LOOKED_UP, UNNAMED),
+        without_onnx="HardSigmoid keeps its slope of a sixth in float32",
+    ),
+    written(
+        "aten.celu.default",
+        "transcendental:celu",
+        schemes=Schemes(UNNAMED, LOOKED_UP, UNNAMED),
+        without_onnx="Celu keeps alpha in float32",
+    ),
+    written(
+        "aten.selu.default",
+        "transcendental:selu",
+        schemes=Schemes(UNNAMED, LOOKED_UP, UNNAMED),
+        without_onnx="Selu keeps its two constants in float32",
+    ),
+    written(
+        "aten.silu.default",
+        "transcendental:silu",
+        schemes=Schemes(UNNAMED, LOOKED_UP, UNNAMED),
+        onnx="onnx_golden:silu",
+    ),
+    written(
+        "aten._softmax.default",
+        "elementwise:softmax",
+        schemes=Schemes(tflite("arithmetic:softmax", "slack:softmax"), UNNAMED, REAL),
+        terms="float32:per_first",
+        kernels=Kernels(Accuracy(18), Accuracy(5, 6.2e-5)),
+        onnx="onnx_golden:softmax",
+    ),
+    written("aten.softmax.int", "elementwise:softmax_int", schemes=NO_CODES, onnx="onnx_golden:softmax"),
+    function(
+        "aten.hardshrink.default",
+        "bends:hardshrink",
+        spellings=(("lambd_1.25", _with(1.25)),),
+        onnx="onnx_forms:hardshrink",
+    ),
+    function("aten.mish.default", "bends:mish", onnx="onnx_forms:mish"),
+    function(
+        "aten.softplus.default",
+        "bends:softplus",
+        spellings=(("beta_2", _with(2.0)),),
+        gives=(0.0, 6.5),
+        onnx="onnx_forms:softplus",
+    ),
+    function(
+        "aten.softshrink.default",
+        "bends:softshrink",
+        spellings=(("lambd_1.25", _with(1.25)),),
+        onnx="onnx_forms:softshrink",
+    ),
+    over(
+        "aten._log_softmax.default",
+        "reductions:log_softmax",
+        -1,
+        False,
+        gives=(-12.75, 0.0),
+        shapes=((5, 8), (2, 3, 4)),
+        spellings=(("channels", behind(1, False)),),
+        onnx="onnx_forms:log_softmax",
+    ),
+)
+"""Softmax stands here, too: devices have one table of exponentials for both."""

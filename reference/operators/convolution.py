@@ -1,0 +1,39 @@
+"""Convolutions over lines, images and volumes."""
+
+from __future__ import annotations
+
+from npu_assay.reference.operators.home import UNNAMED, Schemes, tflite, tosa, written, xnnpack
+
+NO_GROUPS = "onnx.reference's ConvTranspose has no groups; compared with one"
+ON_IMAGES = tflite("images:convolution", "slack:convolution")
+
+CONVOLUTION = (
+    written(
+        "aten.convolution.default",
+        "linear:convolution",
+        schemes=Schemes(
+            ON_IMAGES,
+            tosa("tosa_images:convolution", "slack_tosa:product"),
+            xnnpack("xnnpack:convolution", "slack_xnnpack:product", operands=(True, True, False)),
+        ),
+        terms="float32:of_weights",
+        dynamic="reals:convolution",
+        onnx="onnx_golden:convolution",
+        onnx_in_part=NO_GROUPS,
+    ),
+    written(
+        "aten.conv1d.default",
+        "linear:conv",
+        schemes=Schemes(ON_IMAGES, UNNAMED, UNNAMED),
+        terms="float32:of_weights",
+        onnx="onnx_golden:convolution",
+    ),
+    written(
+        "aten.conv2d.default",
+        "linear:conv",
+        schemes=Schemes(ON_IMAGES, UNNAMED, UNNAMED),
+        terms="float32:of_weights",
+        onnx="onnx_golden:convolution",
+    ),
+)
+"""conv1d and conv2d are never transposed."""

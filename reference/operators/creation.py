@@ -1,0 +1,72 @@
+"""Tensors that hold what the program says: ranges, one number everywhere, codes and what they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from npu_assay.reference.operators.home import (
+    NO_CODES,
+    UNNAMED,
+    Call,
+    Operator,
+    Schemes,
+    Shape,
+    behind,
+    function,
+    tosa,
+    written,
+)
+
+
+def _made(name: str) -> Operator:
+    """A tensor that depends on no other's numbers."""
+    schemes = Schemes(UNNAMED, tosa("tosa:full"), UNNAMED)
+    return written(name, "selection:constant", schemes=schemes, without_onnx="nothing is computed")
+
+
+QUANTIZING = "it stands between reals and codes; each scheme's own quantize says what its codes are"
+
+
+def _with(*rest: Any, **kwargs: Any) -> Callable[[Shape], Call]:
+    return behind(*rest, **kwargs)
+
+
+CREATION = (
+    _made("aten.arange.start_step"),
+    _made("aten.eye.default"),
+    _made("aten.full.default"),
+    _made("aten.full_like.default"),
+    _made("aten.linspace.default"),
+    _made("aten.scalar_tensor.default"),
+    written(
+        "quantized_decomposed.quantize_per_tensor.default",
+        "functions:quantize",
+        schemes=Schemes(QUANTIZING, QUANTIZING, QUANTIZING),
+        without_onnx="QuantizeLinear keeps scales in float32 and adds zero points before it saturates",
+    ),
+    written(
+        "quantized_decomposed.dequantize_per_tensor.default",
+        "functions:dequantize",
+        schemes=Schemes(QUANTIZING, QUANTIZING, QUANTIZING),
+        without_onnx="DequantizeLinear computes in float32",
+    ),
+    function(
+        "aten.fill.Scalar", "placing:filled", 1.5, spellings=(("zero", _with(0.0)),), without_onnx="nothing is computed"
+    ),
+    Operator(
+        "aten.ones_like.default",
+        "placing:ones_like",
+        elementwise=True,
+        without_onnx="nothing is computed",
+        schemes=NO_CODES,
+    ),
+    Operator(
+        "aten.zeros_like.default",
+        "placing:zeros_like",
+        moves=True,
+        elementwise=True,
+        without_onnx="nothing is computed",
+        schemes=NO_CODES,
+    ),
+)

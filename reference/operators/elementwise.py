@@ -1,0 +1,271 @@
+"""Arithmetic of two tensors, and functions of each number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from npu_assay.reference.operators.home import (
+    LINES,
+    NO_CODES,
+    REAL,
+    UNNAMED,
+    Accuracy,
+    Call,
+    Kernels,
+    Operator,
+    Schemes,
+    Shape,
+    X,
+    behind,
+    call,
+    function,
+    real,
+    tflite,
+    tosa,
+    weight,
+    written,
+    xnnpack,
+)
+
+LOOKED_UP = tosa("tosa_tables:function", "slack_tosa:looked_up")
+OF_CONSTANT = tosa("tosa_tables:of_number", "slack_tosa:looked_up")
+SMALLER = "slack_tosa:smaller_scale"
+
+
+def _looked_up(name: str, golden: str, xnnpack: str = UNNAMED, **more: Any) -> Operator:
+    """A function of one number, which TOSA looks up."""
+    return written(f"aten.{name}.default", golden, schemes=Schemes(UNNAMED, LOOKED_UP, xnnpack), **more)
+
+
+POSITIVE = (0.05, 5.95)
+SMALL = (-2.0, 2.0)
+
+
+def _with(*rest: Any, **kwargs: Any) -> Callable[[Shape], Call]:
+    return behind(*rest, **kwargs)
+
+
+def _two(name: str, golden: str, *rest: Any, other: tuple[float, float] | None = None, **more: Any) -> Operator:
+    """A function of two tensors of one shape."""
+
+    def at(shape: Shape) -> Call:
+        return call(X, real("y", shape, other), *rest)
+
+    def spread(shape: Shape) -> Call:
+        return call(X, weight("y", (*[1] * (len(shape) - 1), shape[-1]), other), *rest)
+
+    return Operator(
+        name,
+        golden,
+        at,
+        shapes=LINES,
+        elementwise=True,
+        spellings=(("a_constant_row", spread),),
+        schemes=NO_CODES,
+        **more,
+    )
+
+
+ARITHMETIC = (
+    written(
+        "aten.add.Tensor",
+        "linear:add",
+        schemes=Schemes(
+            tflite("arithmetic:add", "slack:sum_"),
+            tosa("tosa:add", "slack_tosa:sum_"),
+            xnnpack("xnnpack:add", "slack_xnnpack:sum_"),
+        ),
+        terms=0,
+        ieee="reals:itself",
+        onnx="onnx_forms:plus",
+    ),
+    written(
+        "aten.sub.Tensor",
+        "linear:sub",
+        schemes=Schemes(
+            tflite("arithmetic:sub", "slack:sum_"),
+            tosa("tosa:sub", "slack_tosa:sum_"),
+            xnnpack("xnnpack:sub", "slack_xnnpack:sum_"),
+        ),
+        terms=0,
+        ieee="reals:itself",
+        onnx="onnx_forms:less",
+    ),
+    written(
+        "aten.mul.Tensor",
+        "linear:mul",
+        schemes=Schemes(tflite("arithmetic:mul", "slack:product"), tosa("tosa:mul"), xnnpack("xnnpack:mul")),
+        terms=0,
+        ieee="reals:itself",
+        onnx="Mul(self, other)",
+    ),
+    written(
+        "aten.div.Tensor",
+        "linear:div",
+        schemes=Schemes(tflite("arithmetic:div", "slack:quotient", operands=(True, False)), UNNAMED, REAL),
+        terms=0,
+        ieee="reals:itself",
+        onnx="Div(self, other)",
+    ),
+    written(
+        "aten.div.Tensor_mode",
+        "selection:quotient",
+        schemes=Schemes(UNNAMED, OF_CONSTANT, UNNAMED),
+        without_onnx="a quotient that is rounded twice is one less where the first rounding is upwards",
+    ),
+    written(
+        "aten.maximum.default",
+        "functions:maximum",
+        schemes=Schemes(UNNAMED, tosa("tosa:maximum", SMALLER), REAL),
+        terms=0,
+        ieee="reals:itself",
+        onnx="Max(self, other)",
+    ),
+    written(
+        "aten.minimum.default",
+        "functions:minimum",
+        schemes=Schemes(UNNAMED, tosa("tosa:minimum", SMALLER), REAL),
+        terms=0,
+        ieee="reals:itself",
+        onnx="Min(self, other)",
+    ),
+    written(
+        "aten.pow.Tensor_Scalar",
+        "functions:pow_",
+        schemes=Schemes(UNNAMED, LOOKED_UP, REAL),
+        onnx="Pow(self, exponent)",
+    ),
+    written(
+        "aten.pow.Tensor_Tensor",
+        "transcendental:power",
+        schemes=Schemes(UNNAMED, OF_CONSTANT, UNNAMED),
+        onnx="Pow(self, exponent)",
+    ),
+    written(
+        "aten.remainder.Scalar",
+        "transcendental:remainder",
+        schemes=Schemes(UNNAMED, LOOKED_UP, UNNAMED),
+        without_onnx="Mod of floats has the sign of the dividend",
+    ),
+    written(
+        "aten.remainder.Tensor",
+        "transcendental:remainder_tensor",
+        schemes=Schemes(UNNAMED, OF_CONSTANT, UNNAMED),
+        without_onnx="Mod of floats has the sign of the dividend",
+    ),
+)
+
+FUNCTIONS = (
+    written(
+        "aten.abs.default",
+        "elementwise:abs_",
+        schemes=Schemes(tflite("arithmetic:abs_"), tosa("tosa:abs_"), REAL),
+        on_grid=True,
+        terms=0,
+        ieee="reals:itself",
+        onnx="Abs",
+    ),
+    written(
+        "aten.neg.default",
+        "elementwise:neg",
+        schemes=Schemes(tflite("arithmetic:neg", "slack:negation"), tosa("tosa:neg"), REAL),
+        on_grid=True,
+        terms=0,
+        ieee="reals:itself",
+        onnx="Neg",
+    ),
+    _looked_up("acos", "transcendental:acos", onnx="Acos"),
+    _looked_up("acosh", "transcendental:acosh", onnx="Acosh"),
+    _looked_up("asin", "transcendental:asin", onnx="Asin"),
+    _looked_up("asinh", "transcendental:asinh", onnx="Asinh"),
+    _looked_up("atan", "transcendental:atan", onnx="Atan"),
+    _looked_up("atanh", "transcendental:atanh", onnx="Atanh"),
+    _looked_up("ceil", "functions:ceil", REAL, terms=0, ieee="reals:itself", onnx="Ceil"),
+    _looked_up(  # the zeros of a reduced argument
+        "cos", "functions:cos", REAL, kernels=Kernels(Accuracy(3, 1.7e-7), Accuracy(3)), onnx="Cos"
+    ),
+    _looked_up("cosh", "transcendental:cosh", onnx="Cosh"),
+    _looked_up("erf", "transcendental:erf", without_onnx="onnx.reference computes erf in float32"),
+    _looked_up("erfinv", "transcendental:erfinv", without_onnx="ONNX has no inverse of erf"),
+    _looked_up(  # in float16 never below 2**-15
+        "exp", "elementwise:exp", REAL, kernels=Kernels(Accuracy(29), Accuracy(3, 3.1e-5)), onnx="Exp"
+    ),
+    _looked_up("expm1", "transcendental:expm1", without_onnx="exp(x) - 1 loses what expm1 is there for"),
+    _looked_up("floor", "functions:floor", REAL, terms=0, ieee="reals:itself", onnx="Floor"),
+    _looked_up(  # near 1
+        "log", "functions:log", REAL, kernels=Kernels(Accuracy(2, 1.2e-7), Accuracy(4, 2.0**-10)), onnx="Log"
+    ),
+    _looked_up("log10", "transcendental:log10", onnx="onnx_golden:log10"),
+    _looked_up("log1p", "transcendental:log1p", without_onnx="log(1 + x) loses what log1p is there for"),
+    _looked_up("reciprocal", "transcendental:reciprocal", onnx="Reciprocal"),
+    _looked_up("round", "transcendental:round_", onnx="Round"),
+    _looked_up("rsqrt", "functions:rsqrt", REAL, kernels=Kernels(Accuracy(1), Accuracy(1)), onnx="onnx_golden:rsqrt"),
+    _looked_up("sign", "transcendental:sign", onnx="Sign"),
+    _looked_up(  # the zeros of a reduced argument
+        "sin", "functions:sin", REAL, kernels=Kernels(Accuracy(3, 2.0e-7), Accuracy(3)), onnx="Sin"
+    ),
+    _looked_up("sinh", "transcendental:sinh", onnx="Sinh"),
+    _looked_up("tan", "transcendental:tan", onnx="Tan"),
+)
+
+ELEMENTWISE = (
+    *ARITHMETIC,
+    *FUNCTIONS,
+    function(
+        "aten.log2.default", "bends:log2", takes=POSITIVE, gives=(-4.5, 3.0), bounded=True, onnx="onnx_forms:log2"
+    ),
+    function("aten.logit.default", "bends:logit", 0.01, takes=(0.0, 1.0), gives=(-4.6, 4.6), onnx="onnx_forms:logit"),
+    function(
+        "aten.sqrt.default",
+        "functions:sqrt",
+        takes=(0.0, 6.0),
+        gives=(0.0, 2.5),
+        bounded=True,
+        kernels=Kernels(Accuracy(1.2), Accuracy(1)),
+        onnx="Sqrt",
+    ),
+    function("aten.trunc.default", "bends:trunc", onnx="onnx_forms:trunc"),
+    function("aten.add.Scalar", "linear:add", 1.5, spellings=(("alpha_2", _with(1.5, 2)),), onnx="onnx_forms:plus"),
+    function("aten.sub.Scalar", "linear:sub", 1.5, spellings=(("alpha_2", _with(1.5, 2)),), onnx="onnx_forms:less"),
+    function(
+        "aten.rsub.Scalar",
+        "bends:taken_from",
+        1.5,
+        spellings=(("alpha_2", _with(1.5, 2)),),
+        onnx="onnx_forms:taken_from",
+    ),
+    function("aten.mul.Scalar", "linear:mul", 0.75, spellings=(("minus_2", _with(-2)),), onnx="onnx_forms:times"),
+    function("aten.div.Scalar", "linear:div", 1.5, spellings=(("minus_2", _with(-2)),), onnx="onnx_forms:over"),
+    Operator(
+        "aten.div.Scalar_mode",
+        "selection:quotient",
+        _with(0.75, rounding_mode="floor"),
+        shapes=LINES,
+        elementwise=True,
+        spellings=(("trunc", _with(0.75, rounding_mode="trunc")), ("by_minus_2", _with(-2.0, rounding_mode="floor"))),
+        without_onnx="a quotient that is rounded twice is one less where the first rounding is upwards",
+        schemes=NO_CODES,
+    ),
+    function("aten.fmod.Scalar", "bends:fmod", 1.75, spellings=(("minus_1.25", _with(-1.25)),), onnx="onnx_forms:fmod"),
+    Operator(
+        "aten.pow.Scalar",
+        "bends:power_of",
+        lambda shape: call(2.0, X),
+        shapes=LINES,
+        elementwise=True,
+        takes=SMALL,
+        gives=(0.0, 4.0),
+        spellings=(("half", lambda shape: call(0.5, X)),),
+        onnx="onnx_forms:power_of",
+        schemes=NO_CODES,
+    ),
+    _two("aten.atan2.default", "bends:atan2", gives=(-3.2, 3.2), without_onnx="ONNX has no angle of two numbers"),
+    _two("aten.fmod.Tensor", "bends:fmod", other=(0.75, 3.0), onnx="onnx_forms:fmod"),
+    _two(
+        "aten.floor_divide.default",
+        "bends:floor_divide",
+        other=(0.75, 3.0),
+        without_onnx="a quotient that is rounded twice is one less where the first rounding is upwards",
+    ),
+)

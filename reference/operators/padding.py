@@ -1,0 +1,54 @@
+"""Borders around tensors."""
+
+from __future__ import annotations
+
+from npu_assay.reference.operators.home import (
+    KEPT,
+    PICKED,
+    REAL,
+    UNNAMED,
+    Operator,
+    Schemes,
+    Shape,
+    behind,
+    moving,
+    tflite,
+    tosa,
+    written,
+)
+
+
+def _pad(name: str, rank: int, onnx: str) -> Operator:
+    """Padding of the last axes, another on each side."""
+    widths = (1, 2, 0, 1, 2, 1)[: 2 * rank]
+    shape: Shape = (1, 2, 4, 5, 6)[: rank + 2] if rank == 3 else (1, 3, 4, 5)[: rank + 2]
+    none = (0,) * (2 * rank)
+    spellings = (("nothing", behind(none)), ("one_side", behind((*none[:-1], 2))))
+    return moving(name, widths, shape=shape, shapes=(shape[1:],), spellings=spellings, integers=False, onnx=onnx)
+
+
+PADDING = (
+    written(
+        "aten.constant_pad_nd.default",
+        "weighted:padded",
+        schemes=Schemes(tflite("movement:pad"), tosa("tosa:pad", "slack_tosa:own_steps"), REAL),
+        on_grid=True,
+        dtype=KEPT,
+        ieee="reals:itself",
+        onnx="onnx_golden:padded",
+        onnx_in_part="onnx.reference's Pad does not crop; compared where no padding is negative",
+    ),
+    written(
+        "aten.pad.default",
+        "selection:pad",
+        schemes=Schemes(UNNAMED, tosa("tosa:pad", "slack_tosa:own_steps"), UNNAMED),
+        dtype=KEPT,
+        without_onnx=PICKED,
+    ),
+    _pad("aten.reflection_pad1d.default", 1, "onnx_forms:reflected"),
+    _pad("aten.reflection_pad2d.default", 2, "onnx_forms:reflected"),
+    _pad("aten.reflection_pad3d.default", 3, "onnx_forms:reflected"),
+    _pad("aten.replication_pad1d.default", 1, "onnx_forms:replicated"),
+    _pad("aten.replication_pad2d.default", 2, "onnx_forms:replicated"),
+    _pad("aten.replication_pad3d.default", 3, "onnx_forms:replicated"),
+)

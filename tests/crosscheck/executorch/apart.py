@@ -1,0 +1,31 @@
+"""How far the kernels here may be from XNNPACK's own on x86 with AVX-512, beside what the homes state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import torch
+
+from npu_assay.reference.operators import HOMES
+from npu_assay.reference.operators.home import Accuracy
+
+APART: Mapping[torch.dtype, Mapping[str, Accuracy]] = MappingProxyType(
+    {
+        torch.float32: MappingProxyType({"aten.rsqrt.default": Accuracy(2), "aten.sqrt.default": Accuracy(2)}),
+        torch.float16: MappingProxyType(
+            {
+                name: Accuracy(own.kernels.fp16.ulps + 1, own.kernels.fp16.absolute)
+                for name, own in HOMES.items()
+                if own.kernels is not None and name != "aten.leaky_relu.default"
+            }
+        ),
+    }
+)
+"""How far the kernels here may be from XNNPACK's own on x86 with AVX-512: 0 for every operator that is not named.
+
+The roots come from a processor's estimate and one Newton step, which only that processor knows. Approximations in
+float16 have kernels of their own there; here they are those of float32, rounded once. The root of a negative number
+is NaN here; it is -0 there in float16. The float32 root of infinity is NaN there, and roots of numbers near the largest
+are farther off. NaN among the operands of minima, maxima and pools is NaN here; there it gives way to another operand.
+"""
