@@ -18,6 +18,7 @@ from npu_assay.partitioners.neutron.formats import (
     to_nchw,
     to_nhwc,
 )
+from npu_assay.partitioners.neutron.operators import OPERATORS
 
 FIRST, LESS = Format.CHANNELS_FIRST, Format.FORMATLESS
 
@@ -25,7 +26,7 @@ FIRST, LESS = Format.CHANNELS_FIRST, Format.FORMATLESS
 def formats_of(builder: Builder, *outputs: fx.Node) -> dict[str, Format]:
     """The format of every node by name."""
     builder.graph.output(outputs)
-    return {node.name: found for node, found in infer_formats(builder.graph).items()}
+    return {node.name: found for node, found in infer_formats(builder.graph, OPERATORS).items()}
 
 
 def test_a_convolution_makes_everything_tied_to_it_channels_first() -> None:
@@ -144,5 +145,5 @@ def test_names_of_channels_first_operators_exist() -> None:
     b = Builder()
     pooled = b.max_pool(b.input(1, 8, 4, 4), [2, 2])
     b.graph.output((pooled,))
-    found = infer_formats(b.graph)
+    found = infer_formats(b.graph, OPERATORS)
     assert {found[n] for n in b.graph.nodes if target_name(n.target) == "getitem"} == {FIRST}

@@ -7,7 +7,7 @@ import torch
 from delegated import Run, run
 from lowering_graphs import GRAPHS
 
-from npu_assay.partitioners.neutron.lowering import LOWERINGS
+from npu_assay.partitioners.neutron.operators import LOWERINGS
 
 # Lowered by a function that other operators' graphs use: squeezes and copies arrive as views after the passes.
 SAME_FUNCTION = {

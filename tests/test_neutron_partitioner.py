@@ -21,6 +21,7 @@ from npu_assay.partitioners.exir.qdq import QParams, qparams
 from npu_assay.partitioners.exir.transform_and_lower import to_edge_transform_and_lower
 from npu_assay.partitioners.neutron.clusters import find_clusters
 from npu_assay.partitioners.neutron.compile_spec import generate_neutron_compile_spec
+from npu_assay.partitioners.neutron.operators import OPERATORS
 from npu_assay.partitioners.neutron.partitioner import NeutronPartitioner
 from npu_assay.partitioners.neutron.runtime import NeutronRuntime
 from npu_assay.partitioners.neutron.target import HwVersion, NeutronTarget, NeutronTargetSpec
@@ -301,7 +302,7 @@ def test_nothing_is_preserved_by_default() -> None:
 
 def cluster_names(builder: Builder, *outputs: fx.Node) -> dict[str, list[str]]:
     builder.graph.output(outputs)
-    found = find_clusters(builder.graph)
+    found = find_clusters(builder.graph, OPERATORS)
     return {
         target_name(centre.target): [
             target_name(m.target).split(".")[-2] for m in cluster.members if "." in str(m.target)

@@ -12,13 +12,13 @@ from neutron_graphs import ACTIVATION, UNIT, WEIGHT, Builder, Params, Verdict, j
 from torch import fx
 
 from npu_assay.conformance.table import Row, load_table
+from npu_assay.partitioners.neutron.operators import OPERATORS
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
 from npu_assay.partitioners.neutron.partitioner import NeutronPartitioner
 from npu_assay.partitioners.neutron.support.common import UNFUSABLE
 from npu_assay.partitioners.neutron.support.division import DIVISION_RULES
-from npu_assay.partitioners.neutron.support.rescale import PROBLEMS
 from npu_assay.partitioners.neutron.support.rules import RULES
-from npu_assay.partitioners.neutron.support.stage import DATA_ONLY, NEUTRAL, STAGE_RULES
+from npu_assay.partitioners.neutron.support.stage import DATA_ONLY, NEUTRAL
 from npu_assay.partitioners.neutron.support.weights import LINEAR
 
 Write = Callable[[Builder], fx.Node]
@@ -583,9 +583,10 @@ COMMON = {constraint.code for constraint in TABLE.common}
 
 def implemented(op: str) -> set[str]:
     """The codes that the partitioner can give for an operator, besides the common ones."""
-    rules = [*RULES.get(op, ()), *(DIVISION_RULES if op == "aten.div.Tensor" else ()), *STAGE_RULES.get(op, ())]
-    codes = {rule.code for rule in rules}
-    codes |= {"rescale"} if op in PROBLEMS else set()
+    row = OPERATORS.get(op)
+    codes = {rule.code for rule in (*RULES.get(op, ()), *(DIVISION_RULES if op == "aten.div.Tensor" else ()))}
+    codes |= {rule.code for rule in row.stage} if row is not None else set()
+    codes |= {"rescale"} if row is not None and row.problem is not None else set()
     codes |= {"not_alone"} if op in DATA_ONLY | NEUTRAL.keys() else set()
     codes |= {"fused_activation"} if op in LINEAR | UNFUSABLE else set()
     return codes - COMMON

@@ -29,7 +29,7 @@ from npu_assay.partitioners.neutron.device.site import Site
 from npu_assay.partitioners.neutron.faults import catalogue as of_neutron
 from npu_assay.partitioners.neutron.faults.device import operator
 from npu_assay.partitioners.neutron.faults.partitioner import AVERAGE, CONV, POOL, instead
-from npu_assay.partitioners.neutron.lowering.registry import LOWERINGS
+from npu_assay.partitioners.neutron.operators import LOWERINGS
 from npu_assay.partitioners.neutron.support.rule import Context
 from npu_assay.partitioners.xnnpack import backend as xnnpack
 from npu_assay.partitioners.xnnpack.faults import catalogue as of_xnnpack

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.partitioners.exir.compiling import CompileError
 from npu_assay.partitioners.neutron.backend import NeutronBackend
 from npu_assay.partitioners.neutron.compile_spec import NeutronCompileSpecBuilder, generate_neutron_compile_spec
-from npu_assay.partitioners.neutron.lowering import CompileError
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
 from npu_assay.partitioners.neutron.partitioner import NeutronPartitioner
 from npu_assay.partitioners.neutron.passes import PASSES

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
+from npu_assay.partitioners.exir.compiling import CompileError
 from npu_assay.partitioners.neutron.compile_spec import OUTPUT_FORMAT, spec_flag, spec_value
-from npu_assay.partitioners.neutron.lowering import CompileError, lower
+from npu_assay.partitioners.neutron.lowering.program import lower
 from npu_assay.partitioners.neutron.tflite import write
 
 FORMAT_VERSION = b"1"

@@ -9,23 +9,7 @@ from torch import fx
 
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import is_compute, is_dequantize, is_quantize
-
-# Operators that may stand unquantised between a cluster's centre and its quantize or dequantize nodes.
-AUXILIARY = frozenset(
-    {
-        GETITEM,
-        "aten.clone.default",
-        "aten.hardtanh.default",
-        "aten.permute_copy.default",
-        "aten.relu.default",
-        "aten.sigmoid.default",
-        "aten.squeeze_copy.dims",
-        "aten.tanh.default",
-        "aten.unsqueeze_copy.default",
-        "aten.view_copy.default",
-        "dim_order_ops._clone_dim_order.default",
-    }
-)
+from npu_assay.partitioners.neutron.traits import Operators, Traits
 
 
 @dataclass(frozen=True)
@@ -36,12 +20,13 @@ class Cluster:
     members: tuple[fx.Node, ...]
 
 
-def is_auxiliary(node: fx.Node) -> bool:
+def is_auxiliary(node: fx.Node, operators: Operators) -> bool:
     """Whether the node may be unquantised inside another operator's cluster."""
-    return node.op == "call_function" and target_name(node.target) in AUXILIARY
+    name, plain = target_name(node.target), Traits()
+    return node.op == "call_function" and (name == GETITEM or operators.get(name, plain).is_auxiliary)
 
 
-def find_clusters(graph: fx.Graph) -> dict[fx.Node, Cluster]:
+def find_clusters(graph: fx.Graph, operators: Operators) -> dict[fx.Node, Cluster]:
     """The cluster of every operator that has one, by its centre.
 
     From the centre, operands are followed back to dequantize nodes and results forward to quantize
@@ -50,15 +35,18 @@ def find_clusters(graph: fx.Graph) -> dict[fx.Node, Cluster]:
     order = {node: index for index, node in enumerate(graph.nodes)}
     clusters = {}
     for centre in filter(is_compute, graph.nodes):
-        before = _reach(centre, lambda n: n.all_input_nodes, is_dequantize)
-        after = _reach(centre, lambda n: n.users, is_quantize)
+        before = _reach(centre, lambda n: n.all_input_nodes, is_dequantize, operators)
+        after = _reach(centre, lambda n: n.users, is_quantize, operators)
         if before and after:
             clusters[centre] = Cluster(centre, tuple(sorted(before | after, key=order.__getitem__)))
     return clusters
 
 
 def _reach(
-    centre: fx.Node, neighbours: Callable[[fx.Node], Iterable[fx.Node]], is_end: Callable[[fx.Node], bool]
+    centre: fx.Node,
+    neighbours: Callable[[fx.Node], Iterable[fx.Node]],
+    is_end: Callable[[fx.Node], bool],
+    operators: Operators,
 ) -> set[fx.Node]:
     """Everything from `centre` to the ends; empty when the way meets anything but ends and auxiliaries."""
     found: set[fx.Node] = set()
@@ -71,7 +59,7 @@ def _reach(
         if is_end(node):
             continue
         following = list(neighbours(node))
-        if not all(is_end(n) or is_auxiliary(n) for n in following):
+        if not all(is_end(n) or is_auxiliary(n, operators) for n in following):
             return set()
         stack.extend(following)
     return found

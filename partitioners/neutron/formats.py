@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
+from npu_assay.partitioners.neutron.traits import Operators, Traits
 
 
 class Format(Enum):
@@ -25,45 +26,8 @@ class Format(Enum):
     NONE = "none"
 
 
-# Operators that fix the format, with the positions of their channels-first operands.
-CHANNELS_FIRST_INPUTS: Mapping[str, tuple[int, ...]] = {
-    "aten._adaptive_avg_pool2d.default": (0,),
-    "aten.avg_pool2d.default": (0,),
-    "aten.max_pool2d.default": (0,),
-    "aten.max_pool2d_with_indices.default": (0,),
-    "aten.upsample_bilinear2d.vec": (0,),
-    "aten.upsample_nearest2d.vec": (0,),
-    "aten.convolution.default": (0, 1),
-}
-FORMAT_CHANGING = frozenset({"aten.view_copy.default", "aten.permute_copy.default"})
-FORMAT_KEEPING = (
-    QUANTIZE
-    | DEQUANTIZE
-    | {
-        GETITEM,
-        "aten.abs.default",
-        "aten.addmm.default",
-        "aten.add.Tensor",
-        "aten.bmm.default",
-        "aten.cat.default",
-        "aten.clamp.default",
-        "aten.clone.default",
-        "aten.constant_pad_nd.default",
-        "aten.hardtanh.default",
-        "aten.leaky_relu.default",
-        "aten.mean.dim",
-        "aten.mm.default",
-        "aten.mul.Tensor",
-        "aten.neg.default",
-        "aten.prelu.default",
-        "aten.relu.default",
-        "aten.sigmoid.default",
-        "aten.slice_copy.Tensor",
-        "aten._softmax.default",
-        "aten.tanh.default",
-        "dim_order_ops._clone_dim_order.default",
-    }
-)
+_CONVERTING = QUANTIZE | DEQUANTIZE | {GETITEM}
+"""What keeps the format and is no operator of the NPU."""
 
 
 def node_rank(node: fx.Node) -> int:
@@ -74,7 +38,7 @@ def node_rank(node: fx.Node) -> int:
     return value.dim() if isinstance(value, torch.Tensor) else 0
 
 
-def infer_formats(graph: fx.Graph) -> dict[fx.Node, Format]:
+def infer_formats(graph: fx.Graph, operators: Operators) -> dict[fx.Node, Format]:
     """The format of every node's result, except the output node.
 
     Needs `meta["val"]`. Values of rank 0 to 2 are channels-first only as direct operands of a
@@ -82,34 +46,40 @@ def infer_formats(graph: fx.Graph) -> dict[fx.Node, Format]:
     unless a tie makes them channels-first. Source: the rules of the released v1.3.1 inference.
     """
     parent: dict[fx.Node, fx.Node] = {node: node for node in graph.nodes}
-    seeds = [value for node in graph.nodes for value in _seeds(node)]
+    seeds = [value for node in graph.nodes for value in _seeds(node, operators)]
     for node in graph.nodes:
-        _join(parent, _tied(node))
+        _join(parent, _tied(node, operators))
     first = {_root(parent, value) for value in seeds}
-    return {node: _format(node, _root(parent, node) in first) for node in graph.nodes if node.op != "output"}
+    return {node: _format(node, _root(parent, node) in first, operators) for node in graph.nodes if node.op != "output"}
 
 
-def _seeds(node: fx.Node) -> list[fx.Node]:
+def _traits(node: fx.Node, operators: Operators) -> Traits:
+    """Those of the node's operator; none for placeholders and for what the NPU does not have."""
+    name = target_name(node.target) if node.op == "call_function" else ""
+    return operators.get(name, Traits(keeps_format=name in _CONVERTING))
+
+
+def _seeds(node: fx.Node, operators: Operators) -> list[fx.Node]:
     """The values that `node` itself makes channels-first: some of its operands and its result."""
-    positions = CHANNELS_FIRST_INPUTS.get(target_name(node.target)) if node.op == "call_function" else None
-    if positions is None:
+    positions = _traits(node, operators).channels_first
+    if not positions:
         return []
     operands = [node.args[i] for i in positions if i < len(node.args)]
     return [node, *(a for a in operands if isinstance(a, fx.Node))]
 
 
-def _tied(node: fx.Node) -> list[fx.Node]:
+def _tied(node: fx.Node, operators: Operators) -> list[fx.Node]:
     """The values that must have one format because `node` keeps the format of its operands."""
-    if node.op != "call_function" or target_name(node.target) not in FORMAT_KEEPING:
+    if not _traits(node, operators).keeps_format:
         return []
     return [value for value in (node, *node.all_input_nodes) if node_rank(value) >= 3]
 
 
-def _format(node: fx.Node, channels_first: bool) -> Format:
+def _format(node: fx.Node, channels_first: bool, operators: Operators) -> Format:
     if channels_first:
         return Format.CHANNELS_FIRST
-    name = target_name(node.target)
-    known = name in FORMAT_KEEPING or name in FORMAT_CHANGING or name in CHANNELS_FIRST_INPUTS
+    traits = _traits(node, operators)
+    known = traits.keeps_format or traits.changes_format or traits.channels_first
     return Format.FORMATLESS if known or node.op in ("placeholder", "get_attr") else Format.NONE
 
 

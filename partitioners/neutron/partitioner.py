@@ -23,13 +23,13 @@ from npu_assay.partitioners.exir.rules import rejection
 from npu_assay.partitioners.neutron.clusters import Cluster
 from npu_assay.partitioners.neutron.compile_spec import NOT_TO_DELEGATE, generate_neutron_compile_spec, spec_value
 from npu_assay.partitioners.neutron.exclusion import match
+from npu_assay.partitioners.neutron.operators import OPERATORS
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
 from npu_assay.partitioners.neutron.passes import judged_passes
 from npu_assay.partitioners.neutron.rewriting import Correspondence, attached_constants, leak, rewritten
 from npu_assay.partitioners.neutron.support.common import quantized
 from npu_assay.partitioners.neutron.support.rule import Context
-from npu_assay.partitioners.neutron.support.rules import RULES, node_rejections
-from npu_assay.partitioners.neutron.support.stage import stage_rejections
+from npu_assay.partitioners.neutron.support.rules import RULES, node_rejections, stage_rejections
 from npu_assay.partitioners.neutron.support.weights import WEIGHT_POSITION, through_permute
 from npu_assay.partitioners.neutron.target import NeutronTargetSpec
 
@@ -124,7 +124,9 @@ class NeutronPartitioner(Partitioner):
 
     def _graph_context(self, graph: fx.Graph, constants: Mapping[str, torch.Tensor | None]) -> Context:
         target = self.neutron_target_spec
-        return Context(graph, constants, target.get_num_macs(), target.get_num_pipes(), self.custom_delegation_options)
+        return Context(
+            graph, OPERATORS, constants, target.get_num_macs(), target.get_num_pipes(), self.custom_delegation_options
+        )
 
 
 def _check_types(compile_spec: object, target: object, options: object, constants: object) -> None:

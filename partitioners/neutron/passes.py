@@ -34,6 +34,7 @@ from npu_assay.partitioners.exir.ops import (
 )
 from npu_assay.partitioners.exir.qdq import is_dequantize, is_quantize, qparams
 from npu_assay.partitioners.exir.values import fake_like
+from npu_assay.partitioners.neutron.operators import OPERATORS
 from npu_assay.partitioners.neutron.support.division import DIVISION_RULES, divisor_values
 from npu_assay.partitioners.neutron.support.rule import Context
 
@@ -49,7 +50,7 @@ RESHAPES = frozenset(
     }
 )
 COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.default"})
-CLAMPS = frozenset({"aten.relu.default", "aten.hardtanh.default", "aten.clamp.default"})
+CLAMPS = frozenset(name for name, row in OPERATORS.items() if row.narrows)
 # Operator -> position of its data operand, and what may stand unquantised before it.
 LEADING: Mapping[str, tuple[int, frozenset[str]]] = {
     "aten.convolution.default": (0, frozenset({VIEW})),
@@ -242,7 +243,7 @@ class DivideToMultiply(ConstantPass):
 
     def __call__(self, module: fx.GraphModule, constants: Mapping[str, torch.Tensor]) -> None:
         """Rewrite the divisions of the module."""
-        context = Context(module.graph, constants, self.macs)
+        context = Context(module.graph, OPERATORS, constants, self.macs)
         for node in calls(module.graph, ("aten.div.Tensor",)):
             divisor = divisor_values(node, context)
             if divisor is not None and all(one(node, context) is None for one in DIVISION_RULES):

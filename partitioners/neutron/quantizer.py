@@ -8,7 +8,7 @@ sigmoid, tanh and softmax have the fixed output parameters of the TFLite int8 sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from npu_assay.partitioners.exir.annotations import (
     weight_spec,
 )
 from npu_assay.partitioners.exir.changed_in_place import warn_changed_in_place
+from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.pt2e import (
     DerivedQuantizationSpec,
     FixedQParamsQuantizationSpec,
@@ -31,6 +32,9 @@ from npu_assay.partitioners.exir.pt2e import (
     Quantizer,
     SharedQuantizationSpec,
 )
+from npu_assay.partitioners.neutron.operators import OPERATORS
+from npu_assay.partitioners.neutron.operators.activation import HARDTANH, RELU
+from npu_assay.partitioners.neutron.operators.row import Annotation, Row
 
 aten = torch.ops.aten
 
@@ -48,66 +52,14 @@ NAMED_PADDING: dict[object, Any] = {
 }
 """Convolution whose padding is a name -> the same with numbers."""
 
-SHARE_INPUT = frozenset(
-    {
-        aten.abs.default,
-        aten.adaptive_avg_pool2d.default,
-        aten.avg_pool1d.default,
-        aten.avg_pool2d.default,
-        aten.clone.default,
-        aten.dropout.default,
-        aten.flatten.using_ints,
-        aten.max_pool1d.default,
-        aten.max_pool2d.default,
-        aten.mean.dim,
-        aten.neg.default,
-        aten.pad.default,
-        aten.constant_pad_nd.default,
-        aten.permute.default,
-        aten.reshape.default,
-        aten.slice.Tensor,
-        aten.squeeze.default,
-        aten.squeeze.dim,
-        aten.squeeze.dims,
-        aten.transpose.int,
-        aten.unsqueeze.default,
-        aten.upsample_bilinear2d.vec,
-        aten.upsample_nearest2d.vec,
-        aten.view.default,
-    }
-)
-"""Operators whose output keeps the input's scale and zero point."""
-
-FREE_OUTPUT = frozenset(
-    {
-        aten.add.Tensor,
-        aten.add_.Tensor,
-        aten.bmm.default,
-        aten.clamp.default,
-        aten.div.Tensor,
-        aten.hardtanh.default,
-        aten.hardtanh_.default,
-        aten.leaky_relu.default,
-        aten.matmul.default,
-        aten.mm.default,
-        aten.mul.Tensor,
-        aten.prelu.default,
-        aten.relu.default,
-        aten.relu6.default,
-        aten.relu_.default,
-    }
-)
-"""Operators whose output has parameters of its own."""
-
-FIXED_OUTPUT: dict[object, tuple[float, int]] = {
-    aten.sigmoid.default: (1 / 256, -128),
-    aten.softmax.int: (1 / 256, -128),
-    aten.tanh.default: (1 / 128, 0),
+ANNOTATED = {
+    name: row
+    for own_name, row in OPERATORS.items()
+    if row.exported is not None
+    for name in (*((own_name,) if row.exported.has_own_name else ()), *row.exported.others)
 }
-"""Operators with a fixed output (scale, zero point)."""
+"""The rows of the operators that exported programs have."""
 
-RELUS = frozenset({aten.relu.default, aten.relu_.default, aten.relu6.default})
-HARDTANHS = frozenset({aten.hardtanh.default, aten.hardtanh_.default})
 SPLITS = frozenset({aten.split.Tensor, aten.split_with_sizes.default, aten.chunk.default})
 
 
@@ -134,9 +86,9 @@ def bias_spec(node: Node, data: Node, weight: Node, per_channel: bool) -> Derive
 
 def is_relu_like(node: Node) -> bool:
     """Whether the node only clamps to [0, inf) or [0, 6], which a preceding operator can absorb."""
-    if node.target in HARDTANHS:
-        return node.args[1:3] in {(0.0, 6.0), (0.0, float("inf"))}  # 0 and 0.0 are equal
-    return node.target in RELUS
+    row = ANNOTATED.get(target_name(node.target))
+    # 0 and 0.0 are equal.
+    return row is RELU or (row is HARDTANH and node.args[1:3] in {(0.0, 6.0), (0.0, float("inf"))})
 
 
 def fused_activation(node: Node) -> Node | None:
@@ -240,10 +192,12 @@ def _annotation(node: Node) -> QuantizationAnnotation | None:
         return _annotate_weighted(node)
     if node.target is aten.cat.default:
         return _annotate_cat(node)
-    for targets, annotate in _BY_TARGET:
-        if node.target in targets:
-            return annotate(node)
-    return None
+    if node.target is aten.div.Tensor:
+        # The divisor stays float: its reciprocal is what the NPU holds.
+        specs = {operand: activation_spec() for operand in _tensor_inputs(node)[:1]}
+        return QuantizationAnnotation(input_qspec_map=specs, output_qspec=activation_spec())
+    row = ANNOTATED.get(target_name(node.target))
+    return None if row is None else _annotate_row(node, row)
 
 
 def _tensor_inputs(node: Node) -> list[Node]:
@@ -290,8 +244,6 @@ def _annotate_shared(node: Node) -> QuantizationAnnotation | None:
 
 def _annotate_free(node: Node) -> QuantizationAnnotation | None:
     inputs = _tensor_inputs(node)
-    if node.target is aten.div.Tensor:
-        inputs = inputs[:1]  # the divisor stays float: its reciprocal is what the NPU holds
     weights = {aten.mm.default, aten.prelu.default}
     specs = {n: activation_spec() for n in inputs}
     if node.target in weights and len(inputs) == 2 and inputs[1].op == "get_attr":
@@ -299,18 +251,15 @@ def _annotate_free(node: Node) -> QuantizationAnnotation | None:
     return QuantizationAnnotation(input_qspec_map=specs, output_qspec=activation_spec())
 
 
-def _annotate_fixed(node: Node) -> QuantizationAnnotation:
-    scale, zero_point = FIXED_OUTPUT[node.target]
+def _annotate_row(node: Node, row: Row) -> QuantizationAnnotation | None:
+    if row.exported is not None and row.exported.annotation is Annotation.SHARED:
+        return _annotate_shared(node)
+    if row.fixed_output is None:
+        return _annotate_free(node)
+    scale, zero_point = row.fixed_output
     output = FixedQParamsQuantizationSpec(
         dtype=torch.int8, scale=scale, zero_point=zero_point, quant_min=-128, quant_max=127
     )
     return QuantizationAnnotation(
         input_qspec_map={n: activation_spec() for n in _tensor_inputs(node)}, output_qspec=output
     )
-
-
-_BY_TARGET: tuple[tuple[frozenset[object], Callable[[Node], QuantizationAnnotation | None]], ...] = (
-    (frozenset(SHARE_INPUT), _annotate_shared),
-    (frozenset(FREE_OUTPUT), _annotate_free),
-    (frozenset(FIXED_OUTPUT), _annotate_fixed),
-)

@@ -20,9 +20,9 @@ from npu_assay.partitioners.exir.qdq import input_qparams, output_qparams
 from npu_assay.partitioners.exir.rules import rejection
 from npu_assay.partitioners.neutron import NeutronPartitioner, NeutronTargetSpec, backend, generate_neutron_compile_spec
 from npu_assay.partitioners.neutron import partitioner as module
+from npu_assay.partitioners.neutron.operators import OPERATORS
 from npu_assay.partitioners.neutron.passes import DivideToMultiply
 from npu_assay.partitioners.neutron.support import activation, common, pieces, rules, stage
-from npu_assay.partitioners.neutron.support.rescale import PROBLEMS
 from npu_assay.partitioners.neutron.support.rule import Context, Rule
 from npu_assay.partitioners.neutron.target import TARGETS
 
@@ -78,10 +78,10 @@ def _as_found(found: Found) -> Found:
 def _codes(target: str) -> Iterator[str]:
     yield from ("quantized", "static_shape")
     yield from (rule.code for rule in rules.RULES[target])
-    yield from (rule.code for rule in stage.STAGE_RULES.get(target, ()))
+    yield from (rule.code for rule in OPERATORS[target].stage)
     if target in stage.DATA_ONLY or target in stage.NEUTRAL:
         yield "not_alone"
-    if target in PROBLEMS:
+    if OPERATORS[target].problem is not None:
         yield "rescale"
 
 

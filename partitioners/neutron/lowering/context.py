@@ -18,7 +18,7 @@ from npu_assay.partitioners.exir.ops import (
     QUANTIZE_PER_TENSOR,
     target_name,
 )
-from npu_assay.partitioners.neutron.formats import Format, to_nhwc
+from npu_assay.partitioners.neutron.formats import Format, infer_formats, to_nhwc
 from npu_assay.partitioners.neutron.lowering.model import Array, ModelBuilder
 from npu_assay.partitioners.neutron.lowering.quantisation import (
     Quantisation,
@@ -28,6 +28,7 @@ from npu_assay.partitioners.neutron.lowering.quantisation import (
     stored_scale,
 )
 from npu_assay.partitioners.neutron.lowering.values import Value
+from npu_assay.partitioners.neutron.traits import Operators
 
 Lower = Callable[["Context", fx.Node], None]
 
@@ -38,10 +39,11 @@ class Context(Values[Value]):
     `constants` maps placeholders of weights to their data; every other placeholder is an input.
     """
 
-    def __init__(self, formats: Mapping[fx.Node, Format], constants: Mapping[fx.Node, torch.Tensor]) -> None:
+    def __init__(self, graph: fx.Graph, operators: Operators, constants: Mapping[fx.Node, torch.Tensor]) -> None:
         super().__init__()
         self.model = ModelBuilder()
-        self._formats = formats
+        self._operators = operators
+        self._formats = infer_formats(graph, operators)
         self._constants = constants
 
     # -- reading
@@ -60,6 +62,10 @@ class Context(Values[Value]):
     def tensor(self, value: Value, layout: Layout | None = None) -> int:
         """The value's device tensor in a layout (None: where it costs nothing)."""
         return value.tensor(self.model, layout)
+
+    def output_quantisation(self, node: fx.Node) -> Quantisation:
+        """The parameters of a float result."""
+        return output_quantisation(node, self._operators)
 
     def requantised(self, value: Value, wanted: Quantisation) -> Value:
         """The value with other parameters: itself when they are equal, else behind a QUANTIZE."""
@@ -85,7 +91,7 @@ class Context(Values[Value]):
         """Append the operator that computes the node's result, in `layout` (None: torch's order)."""
         shape = static_shape(node)
         layout = identity(len(shape)) if layout is None else layout
-        quantisation = output_quantisation(node)
+        quantisation = self.output_quantisation(node)
         tensor = self.model.emit(code, inputs, node.name, arranged(shape, layout), quantisation, options)
         self.values[node] = Value(node.name, shape, quantisation, tensors={layout: tensor})
 

@@ -16,7 +16,7 @@ from npu_assay.partitioners.neutron.lowering.bias import bias_tensor
 from npu_assay.partitioners.neutron.lowering.context import Context
 from npu_assay.partitioners.neutron.lowering.model import Array
 from npu_assay.partitioners.neutron.lowering.padding import pad_spatial
-from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation, output_quantisation
+from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation
 from npu_assay.partitioners.neutron.lowering.values import Value
 
 # Device order of the axes of torch's weights [outputs, inputs, kh, kw]; transposed: [inputs, outputs, kh, kw].
@@ -106,7 +106,9 @@ def _direct(
     if depthwise:
         options["depth_multiplier"] = outputs // inputs
     code = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
-    return model.emit(code, [padded, filters, bias], node.name, _device_shape(node), output_quantisation(node), options)
+    return model.emit(
+        code, [padded, filters, bias], node.name, _device_shape(node), ctx.output_quantisation(node), options
+    )
 
 
 def _transposed(
@@ -122,7 +124,7 @@ def _transposed(
     whole = _whole_output(model.shape(tensor), wanted, codes.shape[2:], window)
     options = {"padding": "VALID", "stride_h": window.stride[0], "stride_w": window.stride[1]}
     inputs = [model.integers(f"{node.name}_shape", whole), filters, tensor, bias]
-    quantisation = output_quantisation(node)
+    quantisation = ctx.output_quantisation(node)
     output = model.emit("TRANSPOSE_CONV", inputs, node.name, whole, quantisation, options)
     return output if whole == wanted else _cropped(ctx, node, output, wanted, window.padding, quantisation)
 

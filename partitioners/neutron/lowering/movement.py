@@ -11,7 +11,6 @@ from npu_assay.partitioners.exir.compiling import axis_of, bind, require
 from npu_assay.partitioners.exir.layout import arranged, identity
 from npu_assay.partitioners.neutron.lowering.context import Context, reshaped
 from npu_assay.partitioners.neutron.lowering.padding import pad
-from npu_assay.partitioners.neutron.lowering.quantisation import output_quantisation
 
 
 def view(ctx: Context, node: fx.Node) -> None:
@@ -34,7 +33,7 @@ def clone(ctx: Context, node: fx.Node) -> None:
 def cat(ctx: Context, node: fx.Node) -> None:
     """aten.cat -> CONCATENATION along the axis where the device holds the dimension."""
     bound, layout = bind(node), ctx.layout(node)
-    wanted = output_quantisation(node)
+    wanted = ctx.output_quantisation(node)
     values = [ctx.requantised(ctx.value(operand, node), wanted) for operand in bound["tensors"]]
     axis = layout.index(axis_of(node, bound["dim"], len(layout)))
     options = {"axis": axis, "fused_activation_function": "NONE"}
@@ -45,7 +44,7 @@ def slice_(ctx: Context, node: fx.Node) -> None:
     """aten.slice_copy with step 1 -> SLICE; negative bounds count from the end, others are clipped."""
     bound, shape, layout = bind(node), static_shape(node), ctx.layout(node)
     require(bound["step"] == 1, node, "step", bound["step"], 1)
-    value = ctx.requantised(ctx.value(node.args[0], node), output_quantisation(node))
+    value = ctx.requantised(ctx.value(node.args[0], node), ctx.output_quantisation(node))
     axis = axis_of(node, bound["dim"], value.rank)
     size = value.shape[axis]
     start = 0 if bound["start"] is None else bound["start"]
@@ -62,7 +61,7 @@ def slice_(ctx: Context, node: fx.Node) -> None:
 def constant_pad(ctx: Context, node: fx.Node) -> None:
     """aten.constant_pad_nd -> PAD, or PADV2 when the constant is not 0. The last dimension's pair comes first."""
     bound, layout = bind(node), ctx.layout(node)
-    value = ctx.requantised(ctx.value(node.args[0], node), output_quantisation(node))
+    value = ctx.requantised(ctx.value(node.args[0], node), ctx.output_quantisation(node))
     amounts = list(bound["pad"])
     require(
         len(amounts) % 2 == 0 and len(amounts) <= 2 * value.rank,

@@ -11,7 +11,6 @@ from npu_assay.partitioners.exir.compiling import axis_of, bind, pair, require
 from npu_assay.partitioners.neutron.formats import to_nhwc
 from npu_assay.partitioners.neutron.lowering.context import Context
 from npu_assay.partitioners.neutron.lowering.padding import LOWEST, pad_spatial
-from npu_assay.partitioners.neutron.lowering.quantisation import output_quantisation
 
 NHWC = to_nhwc(4)
 
@@ -78,7 +77,7 @@ def _input(ctx: Context, node: fx.Node) -> int:
     """The NHWC tensor of the first operand, with the result's quantisation, which the operator keeps."""
     value = ctx.value(node.args[0], node)
     require(value.rank == 4, node, "rank of the input", value.rank, 4)
-    return ctx.tensor(ctx.requantised(value, output_quantisation(node)), NHWC)
+    return ctx.tensor(ctx.requantised(value, ctx.output_quantisation(node)), NHWC)
 
 
 def _stride(stride: Any, kernel: tuple[int, int]) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from torch import fx
 
 from npu_assay.partitioners.exir.compiling import refusal, require
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_TENSOR, target_name
+from npu_assay.partitioners.neutron.traits import Operators, Traits
 
 
 @dataclass(frozen=True)
@@ -45,25 +46,9 @@ class Quantisation:
 SMALLEST = 2.0**-126
 LARGEST = (2 - 2.0**-23) * 2.0**127
 
-LOGISTIC_OUTPUT = Quantisation((1 / 256,), (-128,))
-TANH_OUTPUT = Quantisation((1 / 128,), (0,))
-
-# Results that hold nothing but numbers of their (first) operand.
-_MOVING = frozenset(
-    {
-        GETITEM,
-        "aten.clone.default",
-        "aten.permute_copy.default",
-        "aten.squeeze_copy.default",
-        "aten.squeeze_copy.dim",
-        "aten.squeeze_copy.dims",
-        "aten.unsqueeze_copy.default",
-        "aten.view_copy.default",
-        "dim_order_ops._clone_dim_order.default",
-    }
-)
-_NARROWING = frozenset({"aten.relu.default", "aten.hardtanh.default", "aten.clamp.default"})
-_FIXED = {"aten.sigmoid.default": LOGISTIC_OUTPUT, "aten.tanh.default": TANH_OUTPUT}
+LOGISTIC_OUTPUT = (1 / 256, -128)
+TANH_OUTPUT = (1 / 128, 0)
+"""Scale and zero point."""
 
 
 def float32(number: float) -> float:
@@ -100,7 +85,7 @@ def activation(node: fx.Node) -> Quantisation:
     return found
 
 
-def output_quantisation(node: fx.Node) -> Quantisation:
+def output_quantisation(node: fx.Node, operators: Operators) -> Quantisation:
     """The parameters of a float result.
 
     They are those of the quantize node behind it. A value between two operators without a
@@ -110,23 +95,25 @@ def output_quantisation(node: fx.Node) -> Quantisation:
     for user in node.users:
         if target_name(user.target) == QUANTIZE_PER_TENSOR:
             return activation(user)
-    source = _source(node)
+    source = _source(node, operators)
     if source is not None:
         return source
     for user in node.users:
         if user.op == "call_function":
-            return output_quantisation(user)
+            return output_quantisation(user, operators)
     raise refusal(node, "result without quantisation", "no quantize node behind it", "a quantize node")
 
 
-def _source(node: Any) -> Quantisation | None:
+def _source(node: Any, operators: Operators) -> Quantisation | None:
     """The parameters of the dequantize node that moves and activations before `node` start from."""
     if not isinstance(node, fx.Node):
         return None
     name = target_name(node.target)
     if name == DEQUANTIZE_PER_TENSOR:
         return per_tensor(node)
-    if name in _MOVING or name in _NARROWING or name in _FIXED:
-        source = _source(node.args[0])
-        return source if source is None else _FIXED.get(name, source)
-    return None
+    row = operators.get(name, Traits(moves=name == GETITEM))
+    fixed = row.fixed_output if row.is_auxiliary else None
+    if not (row.moves or row.narrows or fixed):
+        return None
+    source = _source(node.args[0], operators)
+    return source if source is None or fixed is None else Quantisation(fixed[:1], fixed[1:])

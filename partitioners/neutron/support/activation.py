@@ -7,18 +7,11 @@ from collections.abc import Sequence
 
 from torch import fx
 
-from npu_assay.partitioners.common.rules import rank_is
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import is_dequantize, qparams
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.formats import channel_dim
-from npu_assay.partitioners.neutron.support.common import (
-    channels_multiple,
-    device_rank,
-    output_qparams_are,
-    second_dim_multiple,
-)
 from npu_assay.partitioners.neutron.support.rule import Context, Rule
 
 Bounds = tuple[float, float | None]
@@ -35,7 +28,9 @@ def bounds(node: fx.Node) -> tuple[object, object]:
     return argument(node, 1, "min"), argument(node, 2, "max")
 
 
-def _bounds_in(allowed: Sequence[Bounds]) -> Rule:
+def bounds_in(allowed: Sequence[Bounds]) -> Rule:
+    """The rule on the bounds of a clamp or hardtanh."""
+
     def check(node: fx.Node, context: Context) -> str | None:
         found = bounds(node)
         return None if found in allowed else f"bounds {found}"
@@ -44,7 +39,7 @@ def _bounds_in(allowed: Sequence[Bounds]) -> Rule:
     return Rule("bounds", f"the bounds must be one of {names}", check)
 
 
-def _positions(axis_is_second: bool) -> Rule:
+def positions(axis_is_second: bool) -> Rule:
     """The rule on how many channel vectors there are; the channels are dimension 1 or follow the format."""
 
     def check(node: fx.Node, context: Context) -> str | None:
@@ -92,24 +87,3 @@ def max_size(node: fx.Node, context: Context) -> str | None:
     """the input must have at most 65536 * MAC units elements"""
     limit, found = 65536 * context.macs, math.prod(shape(node))
     return None if found <= limit else f"{found} elements, the limit is {limit}"
-
-
-RULES = {
-    "aten.clamp.default": (_bounds_in(CLAMP_BOUNDS), device_rank),
-    "aten.hardtanh.default": (_bounds_in(HARDTANH_BOUNDS), device_rank),
-    "aten.relu.default": (device_rank,),
-    "aten.leaky_relu.default": (device_rank,),
-    "aten.prelu.default": (rank_is(4), second_dim_multiple, _positions(axis_is_second=True), constant_slope),
-    "aten.sigmoid.default": (device_rank, output_qparams_are(1 / 256, -128)),
-    "aten.tanh.default": (device_rank, output_qparams_are(1 / 128, 0)),
-    "aten._softmax.default": (
-        min_rank,
-        device_rank,
-        along_channels,
-        channels_multiple,
-        max_channels,
-        _positions(axis_is_second=False),
-        max_size,
-        output_qparams_are(1 / 256, -128),
-    ),
-}

@@ -7,7 +7,6 @@ from torch import fx
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank, shape
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.support.rule import Context
-from npu_assay.partitioners.neutron.support.weights import static_bias, static_weights
 
 
 def _is_transposed(node: fx.Node) -> bool:
@@ -77,8 +76,3 @@ def _transposed_channels(node: fx.Node, context: Context) -> list[str]:
     channels = (shape(operand(node))[1], shape(node)[1])
     found = [] if count == 1 else [f"{count} groups"]
     return found + [f"{c} channels" for c in dict.fromkeys(channels) if c % context.macs]
-
-
-RULES = {
-    "aten.convolution.default": (spatial_rank, static_weights, groups, batch_is_one, static_bias, transposed),
-}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from torch import fx
 
-from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.exir.nodes import operand, shape, size_text
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.neutron.support.common import device_rank
 from npu_assay.partitioners.neutron.support.rule import Context
 
 
@@ -27,11 +25,3 @@ def any_dim_multiple(node: fx.Node, context: Context) -> str | None:
     if all(size == 1 for size in sizes) or any(size % context.macs == 0 for size in sizes):
         return None
     return f"{size_text(sizes)}, {context.macs} MAC units"
-
-
-RULES = {
-    "aten.abs.default": (device_rank,),
-    "aten.neg.default": (device_rank,),
-    "aten.add.Tensor": (argument_is("alpha", 1, 1), same_shape, device_rank),
-    "aten.mul.Tensor": (same_shape, any_dim_multiple, device_rank),
-}

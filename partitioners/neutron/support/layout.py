@@ -16,12 +16,6 @@ from npu_assay.partitioners.neutron.formats import (
     to_nchw,
     to_nhwc,
 )
-from npu_assay.partitioners.neutron.support.common import (
-    device_rank,
-    input_rank_at_most,
-    output_rank_at_most,
-    same_qparams,
-)
 from npu_assay.partitioners.neutron.support.rule import Context
 
 
@@ -95,11 +89,3 @@ def is_plain_layout(node: fx.Node) -> bool:
     if tensor is None or tensor.is_contiguous():
         return True
     return tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
-
-
-RULES = {
-    "aten.permute_copy.default": (device_rank, permutation, same_qparams),
-    "aten.view_copy.default": (output_rank_at_most(7), input_rank_at_most(8), same_qparams),
-    "aten.clone.default": (memory_format, device_rank, same_qparams),
-    "dim_order_ops._clone_dim_order.default": (memory_format, device_rank, same_qparams),
-}

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from torch import fx
 
-from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.formats import is_trivial_transposition, permuted, to_nhwc
-from npu_assay.partitioners.neutron.support.common import distinct_inputs
 from npu_assay.partitioners.neutron.support.rule import Context, Rule
-from npu_assay.partitioners.neutron.support.weights import static_bias, weight_zero_point
 
 
-def _ranks(expected: int, first: int) -> Rule:
+def ranks(expected: int, first: int) -> Rule:
     """The rule on the rank of both matrices, which are operands `first` and `first` + 1."""
 
     def check(node: fx.Node, context: Context) -> str | None:
@@ -44,17 +41,3 @@ def matrix_format(node: fx.Node, context: Context) -> str | None:
         return None
     device = permuted(shape(node), to_nhwc(3))
     return None if is_trivial_transposition(device, (0, 2, 1)) else f"channels-first result {size_text(shape(node))}"
-
-
-RULES = {
-    "aten.addmm.default": (
-        _ranks(2, first=1),
-        distinct_inputs(3),
-        argument_is("alpha", 1, 1),
-        argument_is("beta", 1, 1),
-        weight_zero_point,
-        static_bias,
-    ),
-    "aten.mm.default": (_ranks(2, first=0), distinct_inputs(2), weight_zero_point),
-    "aten.bmm.default": (_ranks(3, first=0), matrix_dims, distinct_inputs(2), matrix_format),
-}

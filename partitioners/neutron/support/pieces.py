@@ -13,10 +13,6 @@ from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.formats import channel_dim, permuted, supported_transposition, to_nhwc
 from npu_assay.partitioners.neutron.support.common import (
     channel_count_problem,
-    device_rank,
-    output_rank_at_most,
-    same_qparams,
-    second_dim_multiple,
 )
 from npu_assay.partitioners.neutron.support.rule import Context
 
@@ -167,13 +163,3 @@ def resize_scale(node: fx.Node, context: Context) -> str | None:
     if any(after == tuple(scale * size for size in before) for scale in SCALES):
         return None
     return f"{size_text(before)} to {size_text(after)}"
-
-
-_RESIZE = (second_dim_multiple, resize_scale, same_qparams)
-RULES = {
-    "aten.slice_copy.Tensor": (slice_step, slice_range, sliced_dim, sliced_dim_to_last, device_rank, same_qparams),
-    "aten.cat.default": (cat_min_inputs, cat_channels, device_rank, cat_qparams),
-    "aten.constant_pad_nd.default": (padded_dims, pad_amounts, pad_value, output_rank_at_most(5), same_qparams),
-    "aten.upsample_bilinear2d.vec": _RESIZE,
-    "aten.upsample_nearest2d.vec": _RESIZE,
-}

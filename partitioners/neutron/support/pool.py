@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from torch import fx
 
-from npu_assay.partitioners.common.rules import argument_is, pool_padding, rank_is
+from npu_assay.partitioners.common.rules import pool_padding
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, pair, rank, shape
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.neutron.support.common import same_qparams, second_dim_multiple
-from npu_assay.partitioners.neutron.support.conv import batch_is_one
 from npu_assay.partitioners.neutron.support.rule import Context
 
 
@@ -71,27 +69,3 @@ def mean_dims(node: fx.Node, context: Context) -> str | None:
     if dimensions != 4 or sorted(non_negative(dim, dimensions) for dim in dims) == [2, 3]:
         return None
     return f"dimensions {found}"
-
-
-_MAX_POOL = (
-    rank_is(4),
-    dilation_is_one,
-    argument_is("ceil_mode", False, False, 5),
-    second_dim_multiple,
-    batch_is_one,
-    stride_h,
-    indices_unused,
-    same_qparams,
-)
-RULES = {
-    "aten._adaptive_avg_pool2d.default": (rank_is(4), output_divides_input, same_qparams),
-    "aten.avg_pool2d.default": (
-        rank_is(4),
-        argument_is("ceil_mode", False, False, 4),
-        count_include_pad,
-        divisor_override,
-        same_qparams,
-    ),
-    "aten.max_pool2d_with_indices.default": _MAX_POOL,
-    "aten.mean.dim": (rank_is(4), mean_dims, argument_is("keepdim", True, False, 2), second_dim_multiple, same_qparams),
-}

@@ -7,15 +7,14 @@ left by e when e > 0, so the largest possible accumulator must leave room for th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch import fx
 
 from npu_assay.partitioners.exir.nodes import argument, operand, shape
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.qdq import QParams, input_qparams, is_dequantize, output_qparams, qparams
-from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.exir.qdq import QParams, input_qparams, is_dequantize, qparams
 from npu_assay.partitioners.neutron.support.activation import bounds
 from npu_assay.partitioners.neutron.support.rule import Context
 from npu_assay.partitioners.neutron.support.weights import BIAS_POSITION, weight_scales, weight_source
@@ -45,52 +44,61 @@ def _overflow(largest: float, ratio: float) -> str | None:
     return f"accumulators up to {largest:.0f} with a scale ratio of {ratio:.6g}"
 
 
-def _unary(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+def unary(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    """A rescale from the input's scale to the output's."""
     return _overflow(span(x), x.scale32 / y.scale32)
 
 
-def _clamp(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+def clamp(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    """A rescale, and limits as codes."""
     limits = [abs(b) for b in bounds(node) if isinstance(b, (int, float)) and math.isfinite(b)]
-    return _unary(node, x, y, context) or _overflow(max(limits, default=0) / y.scale32 + 128, 0)
+    return unary(node, x, y, context) or _overflow(max(limits, default=0) / y.scale32 + 128, 0)
 
 
-def _leaky(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+def leaky(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    """Two rescales, one with the slope."""
     slope = abs(float(argument(node, 1, "negative_slope", 0.01)))
-    return _unary(node, x, y, context) or _overflow(span(x), x.scale32 * slope / y.scale32)
+    return unary(node, x, y, context) or _overflow(span(x), x.scale32 * slope / y.scale32)
 
 
-def _prelu(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+def prelu(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    """Two rescales, one with the slopes."""
     slope = input_qparams(node, 1)
     negative = None if slope is None else _overflow(span(x) * span(slope), x.scale32 * slope.scale32 / y.scale32)
-    return _unary(node, x, y, context) or negative
+    return unary(node, x, y, context) or negative
 
 
-def _add(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+def sum_(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    """Operands on a common scale, then a rescale."""
     other = input_qparams(node, 1)
     largest = max(x.scale32, x.scale32 if other is None else other.scale32)
     return None if 2 * largest < ADD_SHIFT * y.scale32 else f"input scale {largest:.6g}, output scale {y.scale32:.6g}"
 
 
-def _product(node: fx.Node, x: QParams, y: QParams, context: Context, terms: int = 1) -> str | None:
+def product(node: fx.Node, x: QParams, y: QParams, context: Context, terms: int = 1) -> str | None:
+    """A product of two codes, or a sum of `terms` of them, then a rescale."""
     other = input_qparams(node, 1)
     if other is None:
         return None
     return _overflow(terms * span(x) * span(other), x.scale32 * other.scale32 / y.scale32)
 
 
-def _bmm(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
-    return _product(node, x, y, context, terms=shape(operand(node))[-1])
+def bmm(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    """Rows times columns, then a rescale."""
+    return product(node, x, y, context, terms=shape(operand(node))[-1])
 
 
-def _mean(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+def mean(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    """A sum of codes, then a rescale."""
     return _overflow(math.prod(shape(operand(node))) / math.prod(shape(node)) * span(x), x.scale32 / y.scale32 / 2)
 
 
-def _softmax(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+def softmax(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    """The input's scale in SOFTMAX's fixed-point format."""
     return None if x.scale32 * SOFTMAX_SHIFT > 1 else f"input scale {x.scale32:.6g}, must be above 2**-26"
 
 
-def _weighted(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+def weighted(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
     """Convolutions and matrix products; the bias counts when its data is known."""
     source = weight_source(node)
     scales = weight_scales(node, context)
@@ -116,33 +124,3 @@ def _largest_bias(node: fx.Node, context: Context) -> float:
     bias = None if position is None else operand(node, position)
     data = context.data(bias.args[0]) if bias is not None and is_dequantize(bias) else None
     return 0.0 if data is None or not data.numel() else data.to(torch.float64).abs().max().item()
-
-
-PROBLEMS: Mapping[str, Problem] = {
-    "aten.abs.default": _unary,
-    "aten.neg.default": _add,  # computed as zero point - x, so it is limited like a sum
-    "aten.relu.default": _unary,
-    "aten.clamp.default": _clamp,
-    "aten.hardtanh.default": _clamp,
-    "aten.leaky_relu.default": _leaky,
-    "aten.prelu.default": _prelu,
-    "aten.add.Tensor": _add,
-    "aten.mul.Tensor": _product,
-    "aten.bmm.default": _bmm,
-    "aten.mean.dim": _mean,
-    "aten._softmax.default": _softmax,
-    "aten.convolution.default": _weighted,
-    "aten.addmm.default": _weighted,
-    "aten.mm.default": _weighted,
-}
-
-
-@rule("rescale")
-def rescale(node: fx.Node, context: Context) -> str | None:
-    """the scales must be ones that 32-bit fixed-point arithmetic can hold without overflow"""
-    problem = PROBLEMS.get(target_name(node.target))
-    x = input_qparams(node, 1 if target_name(node.target) == "aten.addmm.default" else 0)
-    y = output_qparams(node)
-    if problem is None or x is None or y is None or x.defect() is not None or y.defect() is not None:
-        return None
-    return problem(node, x, y, context)

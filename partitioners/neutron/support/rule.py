@@ -17,16 +17,19 @@ from npu_assay.partitioners.exir.qdq import is_constant
 from npu_assay.partitioners.neutron.clusters import Cluster, find_clusters
 from npu_assay.partitioners.neutron.formats import Format, channel_dim, infer_formats
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
+from npu_assay.partitioners.neutron.traits import Operators
 
 
 @dataclass(frozen=True)
 class Context:
-    """The graph around a node. `constants` maps placeholder names to their data, None where it is not known.
+    """The graph around a node. `operators` are those that the NPU has.
 
+    `constants` maps placeholder names to their data, None where it is not known.
     `macs` and `pipes` are the NPU's multiply-accumulate units and pipelines.
     """
 
     graph: fx.Graph
+    operators: Operators
     constants: Mapping[str, torch.Tensor | None] = field(default_factory=dict)
     macs: int = 8
     pipes: int = 8
@@ -35,12 +38,12 @@ class Context:
     @cached_property
     def formats(self) -> dict[fx.Node, Format]:
         """Channels-first or not, for every value."""
-        return infer_formats(self.graph)
+        return infer_formats(self.graph, self.operators)
 
     @cached_property
     def clusters(self) -> dict[fx.Node, Cluster]:
         """Quantised operators with their quantize and dequantize nodes."""
-        return find_clusters(self.graph)
+        return find_clusters(self.graph, self.operators)
 
     def is_channels_first(self, node: fx.Node) -> bool:
         """Whether the device holds the value with its channels moved to the end."""

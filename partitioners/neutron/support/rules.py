@@ -1,4 +1,4 @@
-"""All rules, by operator, and the judgement of one node."""
+"""The judgement of one node, alone and inside a partition."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from torch import fx
 
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.rules import rejection, rejections
-from npu_assay.partitioners.neutron.support import activation, conv, elementwise, layout, linear, pieces, pool
+from npu_assay.partitioners.exir.qdq import input_qparams, output_qparams
+from npu_assay.partitioners.exir.rules import rejection, rejections, rule
+from npu_assay.partitioners.neutron.operators import OPERATORS
 from npu_assay.partitioners.neutron.support.common import fused_activation, quantized, static_shape
 from npu_assay.partitioners.neutron.support.division import DIVISION_RULES
-from npu_assay.partitioners.neutron.support.rescale import rescale
 from npu_assay.partitioners.neutron.support.rule import Context, Rule
+from npu_assay.partitioners.neutron.support.stage import Partition, Stage, exclusive_dequantize, not_alone
 
 COMMON: tuple[Rule, ...] = (fused_activation, quantized)
-RULES: Mapping[str, tuple[Rule, ...]] = {
-    **activation.RULES,
-    **conv.RULES,
-    **elementwise.RULES,
-    **layout.RULES,
-    **linear.RULES,
-    **pieces.RULES,
-    **pool.RULES,
-}
+RULES: Mapping[str, tuple[Rule, ...]] = {name: row.rules for name, row in OPERATORS.items() if row.rules is not None}
 # Operators that a pass rewrites unless one of these rules stops it.
 REWRITTEN: Mapping[str, tuple[Rule, ...]] = {"aten.div.Tensor": DIVISION_RULES}
 UNSUPPORTED = "the operator is not in the support table"
+
+
+@rule("rescale")
+def rescale(node: fx.Node, context: Context) -> str | None:
+    """the scales must be ones that 32-bit fixed-point arithmetic can hold without overflow"""
+    name = target_name(node.target)
+    problem = OPERATORS[name].problem
+    x, y = input_qparams(node, 1 if name == "aten.addmm.default" else 0), output_qparams(node)
+    if problem is None or x is None or y is None or x.defect() is not None or y.defect() is not None:
+        return None
+    return problem(node, x, y, context)
 
 
 def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
@@ -47,3 +51,9 @@ def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
 def _rewritten(node: fx.Node, name: str, context: Context) -> tuple[Rejection, ...]:
     found = rejections((static_shape,), node, context) or rejections(REWRITTEN.get(name, ()), node, context)
     return found or (rejection(node, "unsupported", name, UNSUPPORTED),)
+
+
+def stage_rejections(node: fx.Node, partition: Partition, context: Context) -> tuple[Rejection, ...]:
+    """Every reason why `node` cannot be delegated together with exactly these nodes."""
+    found = (not_alone, exclusive_dequantize, *OPERATORS[target_name(node.target)].stage)
+    return rejections(found, node, Stage(partition, context))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,7 +9,6 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.exir import rules
-from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import is_compute, is_dequantize, is_qdq, qparams
@@ -110,11 +108,17 @@ def exclusive_dequantize(node: fx.Node, stage: Stage) -> str | None:
 @rule("alone_channels_multiple_of")
 def alone_channels(node: fx.Node, stage: Stage) -> str | None:
     """alone in its partition, the channel count must be a multiple of the number of MAC units"""
-    if target_name(node.target) != "aten.relu.default" and bounds(node) not in RELU_LIKE:
-        return None
     if computing(stage.partition) != [node]:
         return None
     return channel_count_problem(stage.context.channels(node), stage.context)
+
+
+def _bounded_channels(node: fx.Node, stage: Stage) -> str | None:
+    return alone_channels.check(node, stage) if bounds(node) in RELU_LIKE else None
+
+
+alone_bounded_channels = StageRule(alone_channels.code, alone_channels.sentence, _bounded_channels)
+"""The same of a clamp or hardtanh, where its bounds are those of a relu."""
 
 
 @rule("dim_before_axis")
@@ -164,21 +168,3 @@ def _flattens_into_product(node: fx.Node, partition: Partition) -> bool:
     weight = operand(users[0], WEIGHT_POSITION[target_name(users[0].target)])
     x = shape(operand(node))
     return len(sizes) == 2 and x[:1] == sizes[:1] and sizes[1:] == shape(weight)[:1]
-
-
-_COPY = (copy_at_border,)
-STAGE_RULES: Mapping[str, tuple[StageRule, ...]] = {
-    "aten.relu.default": (alone_channels,),
-    "aten.clamp.default": (alone_channels,),
-    "aten.hardtanh.default": (alone_channels,),
-    CAT: (dim_before_axis,),
-    "aten.clone.default": _COPY,
-    "dim_order_ops._clone_dim_order.default": _COPY,
-    "aten.view_copy.default": (reshaped_format,),
-}
-
-
-def stage_rejections(node: fx.Node, partition: Partition, context: Context) -> tuple[Rejection, ...]:
-    """Every reason why `node` cannot be delegated together with exactly these nodes."""
-    found = (not_alone, exclusive_dequantize, *STAGE_RULES.get(target_name(node.target), ()))
-    return rules.rejections(found, node, Stage(partition, context))

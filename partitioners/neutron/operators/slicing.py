@@ -1,0 +1,39 @@
+"""Operators that cut, join and pad."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from npu_assay.partitioners.neutron.lowering import movement as lowering
+from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
+from npu_assay.partitioners.neutron.support import pieces as limits
+from npu_assay.partitioners.neutron.support.common import device_rank, output_rank_at_most, same_qparams
+from npu_assay.partitioners.neutron.support.stage import dim_before_axis
+
+ROWS: Mapping[str, Row] = {
+    "aten.slice_copy.Tensor": Row(
+        rules=(
+            limits.slice_step,
+            limits.slice_range,
+            limits.sliced_dim,
+            limits.sliced_dim_to_last,
+            device_rank,
+            same_qparams,
+        ),
+        lower=lowering.slice_,
+        exported=Exported(Annotation.SHARED, ("aten.slice.Tensor",), has_own_name=False),
+        keeps_format=True,
+    ),
+    "aten.cat.default": Row(
+        rules=(limits.cat_min_inputs, limits.cat_channels, device_rank, limits.cat_qparams),
+        stage=(dim_before_axis,),
+        lower=lowering.cat,
+        keeps_format=True,
+    ),
+    "aten.constant_pad_nd.default": Row(
+        rules=(limits.padded_dims, limits.pad_amounts, limits.pad_value, output_rank_at_most(5), same_qparams),
+        lower=lowering.constant_pad,
+        exported=Exported(Annotation.SHARED, ("aten.pad.default",)),
+        keeps_format=True,
+    ),
+}

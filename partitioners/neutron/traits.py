@@ -1,0 +1,30 @@
+"""What an operator is to the graph around it: to its layout, to clusters and to quantization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What holds for every application of one operator.
+
+    channels_first: the positions of operands that it makes channels-first, together with its result.
+    keeps_format, changes_format: whether its result has the operands' format, or may have another one.
+    is_auxiliary: whether it may stand unquantized between another operator and its quantize or dequantize nodes.
+    moves: whether its result holds nothing but numbers of its first operand. narrows: whether it only limits them.
+    fixed_output: the only scale and zero point that its result can have.
+    """
+
+    channels_first: tuple[int, ...] = ()
+    keeps_format: bool = False
+    changes_format: bool = False
+    is_auxiliary: bool = False
+    moves: bool = False
+    narrows: bool = False
+    fixed_output: tuple[float, int] | None = None
+
+
+Operators = Mapping[str, Traits]
+"""Operators of the edge dialect by name."""
