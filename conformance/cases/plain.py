@@ -22,7 +22,7 @@ from npu_assay.conformance.cases.make import (
     valued,
 )
 from npu_assay.conformance.cases.pieces.contexts import TWO_SCALES, contexts, float_contexts, used_twice
-from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.quantization import RESCALED, rescaled
 from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, INTEGERS, opened, spelled
 from npu_assay.conformance.cases.pieces.subject import Subject
@@ -90,7 +90,7 @@ def _empty(plain: Plain) -> Iterator[CaseDraft]:
 
 def _on_integers(plain: Plain, precision: str, limits: Limits) -> list[CaseDraft]:
     """As every row of integer hardware is asked."""
-    found = [*integer_everywhere(plain.subject, precision, limits), *_others(plain, precision)]
+    found = [*everywhere(plain.subject, precision, limits), *_others(plain, precision)]
     return [*found, *rescaled(plain.subject, precision)] if plain.rounds and precision != INTEGERS else found
 
 

@@ -11,7 +11,7 @@ from npu_assay.conformance.cases.families.elementwise.binary import IntegerBinar
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import Call, CaseDraft, Q, X, accepted, call, limit, outside, valued
-from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.quantization import ratio_limits
 from npu_assay.conformance.cases.pieces.spelling import (
     IMAGE,
@@ -70,7 +70,7 @@ def bits(row: Bits, precision: str, limits: Limits) -> list[CaseDraft]:
     """What all of them have."""
     subject = row.subject
     u = subject.call(INTEGERS)
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     drafts += [accepted(dtype, row.of(dtype, IMAGE)) for dtype in row.dtypes[1:]]
     if row.operands == 2:
         x, y = u.values
@@ -128,7 +128,7 @@ def integer_comparison_with_number_cases(op: str, precision: str, limits: Limits
 
     subject = Subject(in_int8(at), shapes=SHAPES, reals=False)
     u = subject.call(precision)
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     for name, number in (
         ("zero", 0),
         ("negative", -3),

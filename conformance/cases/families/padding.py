@@ -27,7 +27,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import Shape, deep, deepest
 from npu_assay.conformance.cases.pieces.contexts import contexts
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import on_image
 from npu_assay.conformance.cases.pieces.quantization import same_qparams
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, call_on, real
@@ -121,7 +121,7 @@ def _zeroed() -> list[Quant]:
 def float_pad_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.constant_pad_nd.default: any axis, any number, but nothing cut off."""
     subject = Subject(_padded, config=Config("ConstantPadConfig"))
-    drafts = float_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     kept = ((0, 0), (1, 0), (0, 2), (1, 1, 2, 0), (0, 0, 3, 1), (0, 0, 0, 0, 1, 2), (1, 2, 0, 1, 1, 0, 2, 1))
     for pads in kept:
         drafts.append(limit("non_negative_padding", label(pads), _float_pad(precision, pads)))

@@ -28,8 +28,8 @@ from npu_assay.conformance.cases.make import (
     valued,
 )
 from npu_assay.conformance.cases.pieces.contexts import CAST, surroundings, unquantized
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere, integer_everywhere
-from npu_assay.conformance.cases.pieces.options import additional_checks
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
+from npu_assay.conformance.cases.pieces.options import checked
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import moved_ratios, ratio_limits, rescaled, same_qparams
 from npu_assay.conformance.cases.pieces.sizes import LARGE, Arguments, listed
@@ -129,9 +129,13 @@ def float_mean_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     limits.fixed("dims", (-2, -1))
     limits.fixed("keepdim", True)
     subject = Subject(
-        _float_mean, config=Config("MeanDimConfig", FLOAT_STATIC), shape=IMAGE, open=((0,), (2, 3), (0, 1, 2, 3))
+        _float_mean,
+        deep=False,
+        config=Config("MeanDimConfig", FLOAT_STATIC),
+        shape=IMAGE,
+        open=((0,), (2, 3), (0, 1, 2, 3)),
     )
-    drafts = float_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
 
     def mean(*arguments: Any, shape: tuple[int, ...] = IMAGE, **kwargs: Any) -> Any:
         return model(call_on(MEAN, real("x", shape, precision), precision, *arguments, **kwargs))
@@ -201,7 +205,7 @@ def reduction(row: Reduction, precision: str, limits: Limits) -> list[CaseDraft]
     """What every reduction has."""
     subject = row.subject
     u = subject.call(precision)
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     drafts += [accepted(name, replace(u, args=(X, *args))) for name, args in row.more]
     if "min_rank" in limits:
         limits.fixed("min_rank", 1)
@@ -324,7 +328,7 @@ def integer_argmax_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         wide("code_dtype", "int16", _argmax(IMAGE, 1, dtype="int16")),
         outside("code_dtype", "int32", _argmax(IMAGE, 1, dtype="int32")),
         outside("int32_indices", "int16", _argmax(IMAGE, 1, cast="int16")),
-        *(additional_checks(usual) if "additional_check" in limits else ()),
+        *checked(usual, limits),
         outside("one_dim", "left_out", _argmax_of_all(IMAGE)),
         outside("min_rank", "scalar", _argmax((), 0)),
         outside("keepdim", "true", _argmax(IMAGE, 1, True)),

@@ -26,7 +26,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import growth
 from npu_assay.conformance.cases.pieces.contexts import contexts
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import same_qparams
 from npu_assay.conformance.cases.pieces.sizes import listed
@@ -113,8 +113,8 @@ def float_upsample_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     def up(size: Any, align: bool, scales: Any, shape: tuple[int, ...] = IMAGE) -> Any:
         return model(call_on(BILINEAR, real("x", shape, precision), precision, size, align, scales))
 
-    subject = Subject(_doubled, config=Config("UpsampleBilinear2dConfig"), shape=IMAGE, open=())
-    drafts = float_everywhere(subject, precision, limits)
+    subject = Subject(_doubled, deep=False, config=Config("UpsampleBilinear2dConfig"), shape=IMAGE, open=())
+    drafts = everywhere(subject, precision, limits)
     u = subject.call(precision)
     sized = call_on(BILINEAR, real("x", IMAGE, precision), precision, (6, 9), False, None)
     for name, size in (("up", (8, 10)), ("down", (2, 3)), ("same", (4, 5)), ("one_pixel", (1, 1)), ("odd", (7, 13))):

@@ -26,8 +26,8 @@ from npu_assay.conformance.cases.make import (
     quant,
     valued,
 )
-from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
-from npu_assay.conformance.cases.pieces.options import additional_checks
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
+from npu_assay.conformance.cases.pieces.options import checked
 from npu_assay.conformance.cases.pieces.quantization import OTHER, moved_ratios, rescaled, scales_of, with_scales
 from npu_assay.conformance.cases.pieces.sizes import Arguments
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, codes_quant, flags, in_int8, indices, numbers, spelled
@@ -56,7 +56,7 @@ def choice(row: Choice, precision: str, limits: Limits) -> list[CaseDraft]:
     subject = row.subject
     u = subject.call(precision)
     x = u.x
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     if not x.constant:
         open_x = replace(x, shape=(max(2, x.shape[0]), *x.shape[1:]), dynamic=(0,))
         drafts.append(outside("static_shape", "open_axis_0", replace(u, values=(open_x, *u.values[1:]))))
@@ -240,7 +240,7 @@ def integer_made_cases(
         *(limit(code, "quantised", usual) for code in COMMON),
         outside("quantized", "real_numbers", graph(args, False, False)),
         outside("quantized_outputs", "real_numbers", graph(args, False)),
-        *(additional_checks(usual) if "additional_check" in limits else ()),
+        *checked(usual, limits),
         outside("scalar_qparams", "tiny_scale", _with_result(usual, replace(q, scale=2.0**-130))),
         outside(
             "io_dtype",

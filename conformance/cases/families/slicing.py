@@ -32,7 +32,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import Shape, pieces, sliced_size
 from npu_assay.conformance.cases.pieces.contexts import contexts
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import float_same_qparams, same_qparams
 from npu_assay.conformance.cases.pieces.sizes import rank_limit
@@ -247,7 +247,7 @@ def float_slice_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     subject = Subject(
         _from_one, config=Config("SliceCopyConfig", FLOAT_STATIC), single=(1, 1, 1, 2), open=(), whole=True
     )
-    drafts = float_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     ranges: tuple[tuple[str, tuple[Any, ...]], ...] = (
         ("axis_left_out", ()),
         ("whole_axis", (1, 0, 3)),

@@ -25,7 +25,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import Shape, deep, divisor, fixed_quant, least_rank, most_positions
 from npu_assay.conformance.cases.pieces.contexts import contexts
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import PROBABILITY, fixed_output, rescale_limit
 from npu_assay.conformance.cases.pieces.sizes import CHANNELS, rank_limit
@@ -196,7 +196,7 @@ SOFTMAX = "aten._softmax.default"
 def float_softmax_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten._softmax.default: along the last axis."""
     subject = Subject(_float_softmax, config=Config("SoftmaxConfig"))
-    drafts = float_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
 
     def soft(shape: tuple[int, ...], dim: int) -> Call:
         return call_on(SOFTMAX, real("x", shape, precision), precision, dim, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
     SUBJECT,
     Call,
@@ -13,7 +14,6 @@ from npu_assay.conformance.cases.make import (
     Q,
     X,
     bare,
-    behind_conv,
     limit,
     model,
     outside,
@@ -24,13 +24,8 @@ from npu_assay.conformance.cases.make import (
     then_abs_and_returned,
     then_two,
 )
-from npu_assay.conformance.cases.pieces.neighbors import (
-    before_conv,
-    float_behind_conv,
-    float_behind_linear,
-    integer_behind_conv,
-    integer_behind_linear,
-)
+from npu_assay.conformance.cases.make import behind_conv as channels_first
+from npu_assay.conformance.cases.pieces.neighbors import before_conv, behind_conv, behind_linear
 from npu_assay.conformance.cases.pieces.spelling import INTEGERS
 from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.cases.pieces.values import is_positive
@@ -42,16 +37,17 @@ def contexts(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
     return [*surroundings(u, prefix), *unquantized(u)]
 
 
+def around(u: Call, prefix: Prefix = bare) -> Iterator[CaseDraft]:
+    """Consumers of the result, and others of the operand."""
+    yield placed("before_abs", u, prefix, then_abs)
+    yield placed("two_consumers", u, prefix, then_two)
+    yield placed("also_a_model_output", u, prefix, then_abs_and_returned)
+    yield placed("input_shared_with_abs", input_shared(u, prefix))
+
+
 def surroundings(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
     """Contexts that leave the verdict alone."""
-    return [
-        placed("before_abs", u, prefix, then_abs),
-        placed("two_consumers", u, prefix, then_two),
-        placed("also_a_model_output", u, prefix, then_abs_and_returned),
-        placed("input_shared_with_abs", input_shared(u, prefix)),
-        placed("used_twice", used_twice(u, prefix)),
-        *more_contexts(u, prefix),
-    ]
+    return [*around(u, prefix), placed("used_twice", used_twice(u, prefix)), *more_contexts(u, prefix)]
 
 
 def input_shared(u: Call, prefix: Prefix = bare) -> Graph:
@@ -182,7 +178,7 @@ def float_neighbors(u: Call) -> tuple[tuple[str, Graph], ...]:
 def behind_convolution(u: Call, channels: Iterable[int] = (8, 5, 1), size: tuple[int, ...] = (4, 6)) -> list[CaseDraft]:
     """Elementwise behind a convolution, where values are channels-first: any channel count."""
     return [
-        placed(f"behind_conv_channels_{count}", u.with_x(shape=(1, count, *size)), behind_conv) for count in channels
+        placed(f"behind_conv_channels_{count}", u.with_x(shape=(1, count, *size)), channels_first) for count in channels
     ]
 
 
@@ -191,26 +187,6 @@ def twice_in_a_row(u: Call) -> Graph:
     graph = model(u)
     again = Step("again", u.op, (Ref("subject"), *u.args[1:]), u.kwargs, u.y)
     return Graph(graph.values, (*graph.steps, again), (Ref("again"),))
-
-
-def float_contexts(u: Call, precision: str) -> list[CaseDraft]:
-    """Contexts that leave the verdict alone; half precision has fewer, as it differs in numbers only."""
-    drafts = [
-        placed("two_consumers", u, bare, then_two),
-        placed("behind_linear", float_behind_linear(u, precision)),
-        *mixed(u, precision),
-    ]
-    if precision == "fp16":
-        return drafts
-    drafts += [
-        placed("also_a_model_output", u, bare, then_abs_and_returned),
-        placed("input_shared_with_abs", input_shared(u)),
-        placed("used_twice", used_twice(u)),
-        *more_contexts(u),
-    ]
-    if len(u.x.shape) == 4:
-        drafts.append(placed("behind_conv", float_behind_conv(u, precision)))
-    return drafts
 
 
 def mixed(u: Call, precision: str) -> Iterator[CaseDraft]:
@@ -240,31 +216,40 @@ def _codes(fill: Fill) -> Fill:
 CAST = "dim_order_ops._to_dim_order_copy.default"
 
 
-def integer_surroundings(subject: Subject, precision: str) -> Iterator[CaseDraft]:
-    """Where the operator stands."""
+def floats_around(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    """Where the operator stands; half precision has fewer contexts, as it differs in numbers only."""
+    return float_contexts(subject.call(precision), precision)
+
+
+def float_contexts(u: Call, precision: str) -> Iterator[CaseDraft]:
+    """Where a call stands: next to others, behind layers of its number type and of another."""
+    yield placed("two_consumers", u, bare, then_two)
+    yield placed("behind_linear", behind_linear(u, precision))
+    yield from mixed(u, precision)
+    if precision == "fp16":
+        return
+    yield placed("also_a_model_output", u, bare, then_abs_and_returned)
+    yield placed("input_shared_with_abs", input_shared(u))
+    yield placed("used_twice", used_twice(u))
+    yield from more_contexts(u)
+    if len(u.x.shape) == 4:
+        yield placed("behind_conv", behind_conv(u, precision))
+
+
+def integers_around(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    """Where the operator stands; on plain integers not next to layers, which compute on codes."""
     u, prefix = subject.call(precision), subject.prefix
-    if not subject.reals:
-        if u.x.dtype != "bool":
-            yield placed("input_shared_with_abs", input_shared(u, prefix))
-    else:
-        for name, graph in around(u, prefix).items():
-            yield placed(name, graph)
+    if subject.reals:
+        yield from around(u, prefix)
+    elif u.x.dtype != "bool":
+        yield placed("input_shared_with_abs", input_shared(u, prefix))
     yield placed("used_twice", used_twice(u, prefix))
-    if precision != INTEGERS and subject.prefix is bare:
-        yield placed("behind_linear", integer_behind_linear(u, precision))
+    if precision == INTEGERS:
+        return
+    if prefix is bare:
+        yield placed("behind_linear", behind_linear(u, precision))
         if len(u.x.shape) == 4:
-            yield placed("behind_conv", integer_behind_conv(u, precision))
+            yield placed("behind_conv", behind_conv(u, precision))
             if subject.elementwise and subject.reals:
                 yield placed("before_conv", before_conv(u, precision))
-    if precision != INTEGERS:
-        yield from more_contexts(u, prefix)
-
-
-def around(u: Call, prefix: Prefix) -> dict[str, Graph]:
-    """Consumers of the result, and others of the operand."""
-    return {
-        "before_abs": model(u, prefix, then_abs),
-        "two_consumers": model(u, prefix, then_two),
-        "also_a_model_output": model(u, prefix, then_abs_and_returned),
-        "input_shared_with_abs": input_shared(u, prefix),
-    }
+    yield from more_contexts(u, prefix)

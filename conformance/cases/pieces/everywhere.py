@@ -1,18 +1,18 @@
-"""What every row is asked: sizes, number types, neighbors, quantization, options."""
+"""What every row is asked, by the kind of its hardware: sizes, contexts, number types, quantization, options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import Call, CaseDraft, accepted, f32, limit, model, outside, placed
+from npu_assay.conformance.cases.make import Call, CaseDraft, f32, limit, outside, placed
 from npu_assay.conformance.cases.pieces.contexts import (
     CAST,
     between_codes,
-    float_contexts,
     float_neighbors,
-    integer_surroundings,
+    floats_around,
+    integers_around,
 )
 from npu_assay.conformance.cases.pieces.options import (
     additional_checks,
@@ -22,50 +22,35 @@ from npu_assay.conformance.cases.pieces.options import (
     per_op_mode,
 )
 from npu_assay.conformance.cases.pieces.quantization import quantization
-from npu_assay.conformance.cases.pieces.sizes import float_sizes, integer_sizes, open_sizes
-from npu_assay.conformance.cases.pieces.spelling import (
-    FLOATS,
-    INTEGERS,
-    activations,
-    is_static,
-)
+from npu_assay.conformance.cases.pieces.sizes import baseline, nonempty, open_sizes, ranks, shapes, static_shapes
+from npu_assay.conformance.cases.pieces.spelling import FLOATS, INTEGERS, activations, is_static
 from npu_assay.conformance.cases.pieces.subject import FLOAT, Subject
-from npu_assay.conformance.cases.pieces.values import integer_fills, other_numbers
+from npu_assay.conformance.cases.pieces.values import numbers, other_numbers
 from npu_assay.conformance.programs.graph import Fill, Quant
+from npu_assay.conformance.table import INTEGER_PRECISIONS
 
-# ------------------------------------------------------------------------------------ floats
+BITS, ZEROS = (1.0, 0.0, 0.0, 1.0, 1.0), (0.0,)
+NEGATING = ("aten.neg.default",)
 
 
-def float_everywhere(subject: Subject, precision: str, limits: Limits) -> list[CaseDraft]:
+def everywhere(subject: Subject, precision: str, limits: Limits) -> list[CaseDraft]:
     """What every row has: alone and among others."""
-    u = subject.call(precision)
-    return [
-        *alone(subject, precision, limits),
-        *number_types(subject, u, precision),
-        *float_contexts(u, precision),
-        *quantized_neighbors(subject, u, precision),
-        *(() if is_static(precision) and subject.converts else per_op_mode(u, precision)),
-    ]
+    asked = OF_INTEGERS if precision in INTEGER_PRECISIONS else (*ALONE, *OF_FLOATS)
+    return [draft for ask in asked for draft in ask(subject, precision, limits)]
 
 
 def alone(subject: Subject, precision: str, limits: Limits) -> list[CaseDraft]:
     """Baseline, options and sizes."""
-    u = subject.call(precision)
-    return [
-        accepted("baseline", u),
-        *config_precisions(subject, precision),
-        *configs(subject, u),
-        *float_sizes(subject, precision, limits),
-        *open_sizes(subject, precision, limits),
-    ]
+    return [draft for ask in ALONE for draft in ask(subject, precision, limits)]
 
 
-def number_types(subject: Subject, u: Call, precision: str) -> Iterator[CaseDraft]:
+def number_types(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """The precision's own type; float64 and bfloat16, or codes of uint8, are outside."""
+    u = subject.call(precision)
     if is_static(precision):
         unsigned = Quant(f32(0.05), 131, 0, 255, dtype="uint8")
         yield limit("dtype", "int8", u.with_x(fill=Fill("ramp")))
-        codes = model(activations(replace(u, y=unsigned), quant=unsigned))
+        codes = activations(replace(u, y=unsigned), quant=unsigned)
         yield placed("uint8", codes) if subject.converts else outside("dtype", "uint8", codes)
     elif precision in FLOATS:
         yield limit("dtype", u.x.dtype, u.with_x(fill=other_numbers(u.x.fill)))
@@ -78,8 +63,9 @@ def number_types(subject: Subject, u: Call, precision: str) -> Iterator[CaseDraf
         yield outside("dtype", "bfloat16", u.with_x(dtype="bfloat16"))
 
 
-def quantized_neighbors(subject: Subject, u: Call, precision: str) -> Iterator[CaseDraft]:
+def quantized_neighbors(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Dequantize and quantize nodes around an operator that computes in floats, and only on one side of another."""
+    u = subject.call(precision)
     if precision == "fp32" and subject.config.supports == FLOAT:
         yield placed("between_dequantize_and_quantize", between_codes(u))
     if is_static(precision):
@@ -87,40 +73,34 @@ def quantized_neighbors(subject: Subject, u: Call, precision: str) -> Iterator[C
             yield outside("quantized", variant, graph) if subject.product else placed(variant, graph)
 
 
-# ------------------------------------------------------------------------------------ integers
-
-
-def integer_everywhere(subject: Subject, precision: str, limits: Limits) -> list[CaseDraft]:
-    """What every row has."""
-    return [
-        *integer_sizes(subject, precision, limits),
-        *integer_surroundings(subject, precision),
-        *(additional_checks(subject.model(subject.call(precision))) if "additional_check" in limits else ()),
-        *(on_integers(subject, limits) if precision == INTEGERS else quantization(subject, precision, limits)),
-        *integer_fills(subject, precision),
-    ]
-
-
-BITS = (1.0, 0.0, 0.0, 1.0, 1.0)
-ZEROS = (0.0,)
-NEGATING = ("aten.neg.default",)
-
-
-def on_integers(subject: Subject, limits: Limits) -> Iterator[CaseDraft]:
+def on_integers(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Numbers of up to 32 bits, with a sign."""
     u = subject.call(INTEGERS)
-    limited = tuple(v for v in u.values if not v.constant)
-    yield limit("no_int64", limited[0].dtype, subject.model(u))
-    yield outside("no_int64", "int64", subject.model(u.with_each(dtype="int64")))
+    dtype = next(v for v in u.values if not v.constant).dtype
+    yield limit("no_int64", dtype, u, subject.prefix)
+    yield outside("no_int64", "int64", u.with_each(dtype="int64"), subject.prefix)
     code = "uint8" if "uint8" in limits else "code_dtype"
     if code in limits and u.op != CAST:
         limits.value(code, ())
-        yield limit(code, f"plain_{limited[0].dtype}", subject.model(u))
-        yield outside(code, "plain_uint8", subject.model(zeros_and_ones(u.with_each(dtype="uint8"))))
+        yield limit(code, f"plain_{dtype}", u, subject.prefix)
+        yield outside(code, "plain_uint8", zeros_and_ones(u.with_each(dtype="uint8")), subject.prefix)
 
 
 def zeros_and_ones(u: Call) -> Call:
     """The call on 0 and 1 alone, and 0 for anything that is taken from them: no result needs a sign."""
-    x, *others = u.values
-    nothing = (replace(v, fill=Fill("zero")) for v in others)
-    return replace(u, values=(replace(x, fill=Fill("list", values=ZEROS if u.op in NEGATING else BITS)), *nothing))
+    listed = Fill("list", values=ZEROS if u.op in NEGATING else BITS)
+    return u.with_each(fill=Fill("zero")).with_x(fill=listed)
+
+
+def types(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    """Types of plain integers, or all that is about codes."""
+    return (on_integers if precision == INTEGERS else quantization)(subject, precision, limits)
+
+
+Ask = Callable[[Subject, str, Limits], Iterable[CaseDraft]]
+ALONE: tuple[Ask, ...] = (baseline, config_precisions, configs, nonempty, ranks, open_sizes)
+OF_FLOATS: tuple[Ask, ...] = (number_types, floats_around, quantized_neighbors, per_op_mode)
+OF_INTEGERS: tuple[Ask, ...] = (
+    *(baseline, shapes, ranks, static_shapes, integers_around, additional_checks, types, numbers),
+)
+"""What each kind of hardware is asked, in the order of its cases."""

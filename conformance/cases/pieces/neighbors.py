@@ -7,10 +7,10 @@ from dataclasses import replace
 from npu_assay.conformance.cases.make import (
     SUBJECT,
     Call,
+    Prefix,
     Q,
     Suffix,
     bare,
-    behind_abs,
     bias_quant,
     constant,
     fitting_weight_scale,
@@ -19,89 +19,71 @@ from npu_assay.conformance.cases.make import (
     step,
     weight_quant,
 )
-from npu_assay.conformance.cases.pieces.spelling import codes_quant, floats, is_static, real, run_time, weights
+from npu_assay.conformance.cases.permitted import Shape
+from npu_assay.conformance.cases.pieces.spelling import (
+    CONVOLUTION,
+    LINEAR,
+    QUANTIZED,
+    codes_quant,
+    floats,
+    is_static,
+    real,
+    run_time,
+)
+from npu_assay.conformance.cases.pieces.spelling import weights as weights_in
 from npu_assay.conformance.cases.pieces.values import small_numbers
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
 # ------------------------------------------------------------------------------------ before
 
 
-def float_behind_linear(u: Call, precision: str) -> Graph:
-    """Behind a linear layer of the same precision, which makes `x`; a row of one number comes from four."""
-    x, *rest = u.values
-    inputs, outputs = 64 if precision == "dynamic_int4" else 4, x.shape[-1] if x.shape else 1
-    shape = (*x.shape[:-1], inputs)
-    values = (
-        _source(x, "before_x", shape, precision),
-        _float_weights(x, (outputs, inputs), precision),
-        floats("before_b", (outputs,), precision, small_numbers(x)),
-    )
-    args = (Ref("before_x"), Ref("before_w"), Ref("before_b"))
-    before = Step("before", "aten.linear.default", args, (), x.quant, dynamic=run_time(precision))
-    return _float_behind(u, (*values, *rest), before)
+INPUTS, NEIGHBOR_SCALE = 4, 0.01
 
 
-def float_behind_conv(u: Call, precision: str) -> Graph:
-    """Behind a 1x1 convolution of the same precision (8-bit weights), which makes the four-dimensional `x`."""
-    x, *rest = u.values
-    precision = "dynamic_int8" if precision == "dynamic_int4" else precision
-    channels = x.shape[1]
-    values = (
-        _source(x, "before_x", (x.shape[0], 4, *x.shape[2:]), precision),
-        _float_weights(x, (channels, 4, 1, 1), precision),
-        floats("before_b", (channels,), precision, small_numbers(x)),
-    )
-    args = (Ref("before_x"), Ref("before_w"), Ref("before_b"), (1, 1), (0, 0), (1, 1), False, (0, 0), 1)
-    before = Step("before", "aten.convolution.default", args, (), x.quant, dynamic=run_time(precision))
-    return _float_behind(u, (*values, *rest), before)
+def behind_linear(u: Call, precision: str) -> Graph:
+    """Behind a linear layer of the same number type, which makes `x`; a row of one number comes from four."""
+    x, inputs = u.x, 64 if precision == "dynamic_int4" else INPUTS
+    return _behind(u, precision, (*x.shape[:-1], inputs), (x.shape[-1] if x.shape else 1, inputs), LINEAR)
 
 
-def _float_weights(x: Value, shape: tuple[int, ...], precision: str) -> Value:
-    made = weights("before_w", shape, precision)
-    return replace(made, fill=small_numbers(x)) if made.quant is None else made
+def behind_conv(u: Call, precision: str) -> Graph:
+    """Behind a 1x1 convolution of the same number type (weights of 8 bits), which makes the four-dimensional `x`."""
+    x, precision = u.x, "dynamic_int8" if precision == "dynamic_int4" else precision
+    shapes = (x.shape[0], INPUTS, *x.shape[2:]), (x.shape[1], INPUTS, 1, 1)
+    return _behind(u, precision, *shapes, CONVOLUTION, *POINTWISE)
 
 
-def _source(x: Value, name: str, shape: tuple[int, ...], precision: str) -> Value:
-    numbers = None if is_static(precision) else small_numbers(x)
-    return replace(real(name, shape, precision, numbers), dynamic=x.dynamic)
+POINTWISE = ((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
+"""The arguments of a convolution behind its operands."""
 
 
-def _float_behind(u: Call, values: tuple[Value, ...], before: Step) -> Graph:
-    """The call with `x` computed by `before`."""
-    graph = model(u)
-    return Graph(values, (before, step(u, Ref("before"))), graph.outputs)
-
-
-INPUTS = 4
-NEIGHBOR_SCALE = 0.01
-
-
-def integer_behind_linear(u: Call, precision: str) -> Graph:
-    """Behind a linear layer, which makes `x`."""
-    x = u.x
-    source = Value("before_x", (*x.shape[:-1], INPUTS), Q, Fill(seed=5))
-    shape = (x.shape[-1] if x.shape else 1, INPUTS)
-    return _integer_behind(u, source, shape, "aten.linear.default", (), precision)
-
-
-def integer_behind_conv(u: Call, precision: str) -> Graph:
-    """Behind a 1x1 convolution, which makes the four-dimensional `x`."""
-    x = u.x
-    source = Value("before_x", (x.shape[0], INPUTS, *x.shape[2:]), Q, Fill(seed=5))
-    rest = ((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
-    return _integer_behind(u, source, (x.shape[1], INPUTS, 1, 1), "aten.convolution.default", rest, precision)
-
-
-def _integer_behind(
-    u: Call, source: Value, weights: tuple[int, ...], op: str, rest: tuple[object, ...], precision: str
-) -> Graph:
-    x, *others = u.values
-    q, w = codes_quant(precision), constant("before_w", weights, weight_quant(NEIGHBOR_SCALE))
-    b = constant("before_b", weights[:1], bias_quant(q, weight_quant(NEIGHBOR_SCALE)))
+def _behind(u: Call, precision: str, shape: Shape, weights: Shape, op: str, *rest: object) -> Graph:
+    """The call with `x` computed by a layer from an operand of a shape."""
     args = (Ref("before_x"), Ref("before_w"), Ref("before_b"), *rest)
-    before = Step("before", op, args, (), x.quant)
-    values = (replace(source, quant=q), w, b, *others)
-    return Graph(values, (before, step(u, Ref("before"))), model(u).outputs)
+    before = Step("before", op, args, (), u.x.quant, dynamic=run_time(precision))
+    values = (_integer_layer if precision in QUANTIZED else _float_layer)(u.x, precision, shape, weights)
+    return Graph((*values, *u.values[1:]), (before, step(u, Ref("before"))), model(u).outputs)
+
+
+def _float_layer(x: Value, precision: str, shape: Shape, weights: Shape) -> tuple[Value, ...]:
+    """Operands of a layer, the first of them open where `x` is."""
+    numbers = small_numbers(x)
+    source = real("before_x", shape, precision, None if is_static(precision) else numbers)
+    w = weights_in("before_w", weights, precision)
+    return (
+        replace(source, dynamic=x.dynamic),
+        replace(w, fill=numbers) if w.quant is None else w,
+        floats("before_b", weights[:1], precision, numbers),
+    )
+
+
+def _integer_layer(x: Value, precision: str, shape: Shape, weights: Shape) -> tuple[Value, ...]:
+    q, w = codes_quant(precision), weight_quant(NEIGHBOR_SCALE)
+    return (
+        Value("before_x", shape, q, Fill(seed=5)),
+        constant("before_w", weights, w),
+        constant("before_b", weights[:1], bias_quant(q, w)),
+    )
 
 
 # ------------------------------------------------------------------------------------ after
@@ -112,7 +94,7 @@ def before_conv(u: Call, precision: str) -> Graph:
     assert u.y is not None
     w = constant("after_w", (INPUTS, u.x.shape[1], 1, 1), weight_quant(NEIGHBOR_SCALE))
     b = constant("after_b", (INPUTS,), bias_quant(u.y, weight_quant(NEIGHBOR_SCALE)))
-    args = (Ref(SUBJECT), Ref("after_w"), Ref("after_b"), (1, 1), (0, 0), (1, 1), False, (0, 0), 1)
+    args = (Ref(SUBJECT), Ref("after_w"), Ref("after_b"), *POINTWISE)
     after = Step("after", "aten.convolution.default", args, (), codes_quant(precision))
     return Graph((*u.values, w, b), (step(u), after), (Ref("after"),))
 
@@ -143,16 +125,15 @@ def with_activation(u: Call, suffix: Suffix) -> Graph:
     return Graph(values, (step(replace(u, y=None)), *after), returned)
 
 
-def static_before_conv(u: Call, channels: int) -> Graph:
-    """Behind an abs; the result goes into a 1x1 convolution and so becomes channels-first."""
+def into_conv(u: Call, channels: int, prefix: Prefix = bare) -> Graph:
+    """The result goes into a 1x1 convolution over `channels` channels and so becomes channels-first."""
     assert u.y is not None
-    graph = model(u, behind_abs)
-    values, convolution = pointwise((1, channels, 1, 1), 8, Q)
-    weights = values[1]
+    graph = model(u, prefix)
+    (_, weights, bias), convolution = pointwise((1, channels, 1, 1), 8, Q)
     assert weights.quant is not None
-    bias = replace(values[2], quant=bias_quant(u.y, weights.quant))
+    constants = (weights, replace(bias, quant=bias_quant(u.y, weights.quant)))
     after = replace(convolution, name="after", args=(Ref(SUBJECT), *convolution.args[1:]))
-    return Graph((*graph.values, weights, bias), (*graph.steps, after), (Ref("after"),))
+    return Graph((*graph.values, *constants), (*graph.steps, after), (Ref("after"),))
 
 
 def matrix_weights(rows: int, columns: int, x: Quant = Q, y: Quant = Q) -> Value:

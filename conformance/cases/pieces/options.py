@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import SUBJECT, Call, CaseDraft, X, inside, limit, model, outside, placed, step
 from npu_assay.conformance.cases.pieces.spelling import FLOATS, activations, is_static
 from npu_assay.conformance.cases.pieces.subject import FLOAT, PRECISIONS, Subject
@@ -23,7 +24,7 @@ def with_options(draft: CaseDraft, *options: tuple[str, Any]) -> CaseDraft:
     return replace(draft, options=options)
 
 
-def config_precisions(subject: Subject, precision: str) -> Iterator[CaseDraft]:
+def config_precisions(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Each value alone, and all that its config does not support together.
 
     The released filter looks at what the operator's config supports, not at the numbers of the graph: an
@@ -71,8 +72,9 @@ def names_label(names: tuple[str, ...]) -> str:
     return "_and_".join(name.lower() for name in names)
 
 
-def configs(subject: Subject, u: Call) -> Iterator[CaseDraft]:
+def configs(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """The operator's own config alone, and only another one."""
+    u = subject.call(precision)
     yield with_options(limit("configs", "own", u), ("configs", (subject.config.name,)))
     yield with_options(outside("configs", "another", u), ("configs", (another(subject),)))
 
@@ -82,8 +84,11 @@ def another(subject: Subject) -> str:
     return "CeilConfig" if subject.config.name != "CeilConfig" else "FloorConfig"
 
 
-def per_op_mode(u: Call, precision: str) -> Iterator[CaseDraft]:
+def per_op_mode(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """One delegate for the whole model, or one for each operator (and each node that quantizes for it)."""
+    if is_static(precision) and subject.converts:
+        return
+    u = subject.call(precision)
     graph = model(u) if is_static(precision) else between_two_abs(u)
     inputs = sum(not value.constant for value in u.values)
     apart = inputs + 2 if is_static(precision) else 3
@@ -100,8 +105,15 @@ def between_two_abs(u: Call) -> Graph:
     return Graph(u.values, (before, step(u, Ref("before")), after), (Ref("after"),))
 
 
-def additional_checks(graph: Graph) -> Iterator[CaseDraft]:
+def additional_checks(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """A user's own condition, which the operator meets or not."""
+    return checked(subject.model(subject.call(precision)), limits)
+
+
+def checked(graph: Graph, limits: Limits) -> Iterator[CaseDraft]:
+    """A user's own condition of a model's step, where the row has such."""
+    if "additional_check" not in limits:
+        return
     for make, variant, refused in ((limit, "refuses_another_step", "another"), (outside, "refuses_the_step", SUBJECT)):
         made = make("additional_check", variant, graph)
         yield replace(made, options=(("additional_checks", (Refuses(refused),)),))

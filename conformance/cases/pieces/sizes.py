@@ -14,13 +14,11 @@ from npu_assay.conformance.cases.make import (
     accepted,
     bare,
     inside,
-    label,
     limit,
-    model,
     outside,
     sizes_of,
 )
-from npu_assay.conformance.cases.permitted import deepest, inner_ranks, of_rank, sizes_of_rank
+from npu_assay.conformance.cases.permitted import Shape, deepest, inner_ranks, of_rank, sizes_of_rank
 from npu_assay.conformance.cases.pieces.spelling import opened
 from npu_assay.conformance.cases.pieces.subject import Subject
 
@@ -57,51 +55,60 @@ def listed(value: object) -> str:
     return str(value).replace("-", "minus_")
 
 
-CHANNELS = "channels_multiple_of"
+def baseline(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    """The plain call."""
+    yield accepted("baseline", subject.call(precision), subject.prefix)
 
 
-def float_sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """One element and none; ranks up to the limit and one more."""
-    yield limit("nonempty", f"shape_{sizes_of(subject.single)}", subject.at(precision, subject.single))
-    none = subject.at(precision, subject.empty)
+def shapes(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    """Other shapes than the usual one."""
+    for shape in subject.shapes:
+        yield accepted(f"shape_{sizes_of(shape) or 'scalar'}", subject.call(precision, shape), subject.prefix)
+
+
+def nonempty(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    """One element and none."""
+    yield limit("nonempty", f"shape_{sizes_of(subject.single)}", subject.call(precision, subject.single))
+    none = subject.call(precision, subject.empty)
     if none.dynamic is not None:  # torch takes the smallest and largest number of empty rows, not of an empty tensor
         none = replace(none, dynamic="per_token")
     yield outside("nonempty", f"shape_{sizes_of(subject.empty)}", none)
-    if "max_rank" in limits:
+
+
+def ranks(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    """Ranks up to the limit and one more."""
+    if subject.deep:
         most = limits.number("max_rank", 6, 1, 16)
-        yield limit("max_rank", f"rank_{most}", subject.at(precision, sizes_of_rank(most)))
-        yield outside("max_rank", f"rank_{most + 1}", subject.at(precision, sizes_of_rank(most + 1)))
-        for rank in inner_ranks(most):
-            yield inside("max_rank", f"rank_{rank}", subject.at(precision, sizes_of_rank(rank)))
+        for side, numbers in ((limit, (most,)), (outside, (most + 1,)), (inside, inner_ranks(most))):
+            for rank in numbers:
+                yield side("max_rank", f"rank_{rank}", subject.call(precision, sizes_of_rank(rank)), subject.prefix)
+
+
+def _axes(axes: Shape) -> str:
+    return f"open_axis_{'_and_'.join(map(str, axes))}"
+
+
+def static_shapes(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    """Sizes are known before the program runs."""
+    u = subject.call(precision)
+    yield limit("static_shape", "known_sizes", u, subject.prefix)
+    for axes in subject.open[:1]:
+        yield outside("static_shape", _axes(axes), _opened(u, axes), subject.prefix)
 
 
 def open_sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Sizes that are known only at run time."""
-    u, limited = subject.call(precision), "open_sizes" in limits
+    limited = "open_sizes" in limits
     limits.fixed("open_sizes", 1)
     for axes in subject.open if limited or precision == "fp32" else subject.open[-1:]:
-        variant, graph = f"open_axis_{'_and_'.join(map(str, axes))}", model(opened(u, axes))
+        variant, u = _axes(axes), opened(subject.call(precision), axes)
         if not limited:
-            yield accepted(variant, graph)
+            yield accepted(variant, u)
         else:
-            yield limit("open_sizes", variant, graph) if len(axes) == 1 else outside("open_sizes", variant, graph)
+            yield (limit if len(axes) == 1 else outside)("open_sizes", variant, u)
 
 
-def integer_sizes(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """Baseline, other shapes, ranks up to the limit and one more, open sizes."""
-    u = subject.call(precision)
-    yield accepted("baseline", subject.model(u))
-    for shape in subject.shapes:
-        yield accepted(f"shape_{sizes_of(shape) or 'scalar'}", subject.model(subject.call(precision, shape)))
-    if subject.deep:
-        most = limits.number("max_rank", 6, 1, 16)
-        yield limit("max_rank", f"rank_{most}", subject.model(subject.call(precision, sizes_of_rank(most))))
-        yield outside("max_rank", f"rank_{most + 1}", subject.model(subject.call(precision, sizes_of_rank(most + 1))))
-        for rank in inner_ranks(most):
-            yield inside("max_rank", f"rank_{rank}", subject.model(subject.call(precision, sizes_of_rank(rank))))
-    yield limit("static_shape", "known_sizes", subject.model(u))
-    for axes in subject.open[:1]:
-        yield outside("static_shape", f"open_axis_{label(axes)}", _opened(u, axes), subject.prefix)
+CHANNELS = "channels_multiple_of"
 
 
 def _opened(u: Call, axes: tuple[int, ...]) -> Call:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import Call, CaseDraft, Prefix, bare, quant, valued
 from npu_assay.conformance.cases.permitted import wide
 from npu_assay.conformance.cases.pieces.spelling import INTEGERS
@@ -33,6 +34,15 @@ def one_hots(u: Call, prefix: Prefix = bare, label: str = "", spots: int = 4) ->
         count *= size
     indices = sorted({round(spot * (count - 1) / max(1, spots - 1)) for spot in range(spots)})
     return [valued(f"one_hot_at_{i}{label}", u.with_x(fill=Fill("one_hot", index=i)), prefix) for i in indices]
+
+
+def numbers(subject: Subject, precision: str, limits: Limits) -> Iterable[CaseDraft]:
+    """Uniform extremes, alternating extremes, a ramp; on plain integers a few numbers."""
+    u = subject.call(precision)
+    if precision != INTEGERS:
+        return fills(u, subject.prefix)
+    listed = (0.0, 1.0) if u.x.dtype == "bool" else (1.0, 0.0, 5.0, 2.0, 7.0, 3.0, 4.0)
+    return [valued("few_numbers", u.with_x(fill=Fill("list", values=listed)), subject.prefix)]
 
 
 def zero_points(u: Call, prefix: Prefix = bare, label: str = "") -> list[CaseDraft]:
@@ -90,17 +100,6 @@ def float_layout_values(u: Call) -> Iterator[CaseDraft]:
     """A ramp and single numbers: exchanged axes show."""
     yield valued("ramp", u.with_x(fill=RAMP))
     yield from one_hots(u, spots=3)
-
-
-def integer_fills(subject: Subject, precision: str) -> Iterator[CaseDraft]:
-    """Uniform extremes, alternating extremes, a ramp; on plain integers a ramp."""
-    u = subject.call(precision)
-    for name, fill in FILLS if precision != INTEGERS else ():
-        yield valued(name, subject.model(u.with_x(fill=fill)))
-    if precision == INTEGERS:
-        listed = (0.0, 1.0) if u.x.dtype == "bool" else (1.0, 0.0, 5.0, 2.0, 7.0, 3.0, 4.0)
-        numbers = Fill("list", values=listed)
-        yield valued("few_numbers", subject.model(u.with_x(fill=numbers)))
 
 
 WIDE_SCATTERED = Fill("list", values=tuple(float((40503 * index) % 65536 - 32768) for index in range(256)))

@@ -84,6 +84,7 @@ def float_convolution(axes: int, precision: str, limits: Limits) -> list[CaseDra
     conv = Conv(axes)
     subject = Subject(
         conv.at,
+        deep=False,
         config=Config("ConvolutionConfig", PRECISIONS, as_float=False),
         shape=(1, 4, *size),
         single=(1, 2, *(3, 3)[:axes]),

@@ -24,7 +24,7 @@ from npu_assay.conformance.cases.make import (
     outside,
     weight_quant,
 )
-from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.spelling import CONVOLUTION, in_int8, per_channel, spelled
 from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.programs.graph import Fill, Graph
@@ -101,7 +101,7 @@ TRANSPOSED: Mapping[str, Convolution] = {
 def integer_convolution_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.convolution.default, transposed or not."""
     subject = convolution_subject()
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     drafts += integer_weighted(subject.call(precision), precision, limits)
     drafts += [accepted(name, spelled(c.call(), precision)) for name, c in SHAPED.items()]
     if not no_transposed(precision, limits):

@@ -28,7 +28,7 @@ from npu_assay.conformance.cases.make import (
     sizes_of,
     valued,
 )
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere, integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.neighbors import then_hardtanh, then_relu, with_activation
 from npu_assay.conformance.cases.pieces.placed import FULL_IMAGE
 from npu_assay.conformance.cases.pieces.quantization import OTHER
@@ -193,7 +193,7 @@ class FloatBinary:
 def float_binary(binary: FloatBinary, precision: str, limits: Limits) -> list[CaseDraft]:
     """What every operator on two tensors has."""
     return [
-        *float_everywhere(binary.subject, precision, limits),
+        *everywhere(binary.subject, precision, limits),
         *operands(binary, precision),
         *(mixed_types(binary) if precision == "fp32" else ()),
         *(then_activation(binary, precision) if precision != "fp16" else ()),
@@ -336,7 +336,7 @@ def integer_binary(binary: IntegerBinary, precision: str, limits: Limits) -> lis
     """What every operator on two tensors has."""
     u = binary.of(precision, IMAGE, IMAGE)
     x, y = u.values
-    drafts = integer_everywhere(binary.subject, precision, limits)
+    drafts = everywhere(binary.subject, precision, limits)
     drafts += [
         accepted("same_tensor_twice", replace(u, values=(x,), args=(X, X))),
         accepted("constant_operand", replace(u, values=(x, replace(y, constant=True)))),

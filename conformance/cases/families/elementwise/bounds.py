@@ -39,7 +39,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import INFINITY, Bounds, fitting, image, permitted_bounds, plain_bounds
 from npu_assay.conformance.cases.pieces.contexts import behind_convolution, contexts, twice_in_a_row
-from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.options import option_spellings
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import POSITIVE, UP_TO_6, ratio_limits, rescaled, unary_rescale
@@ -281,7 +281,7 @@ def integer_clamp_tensor_cases(precision: str, limits: Limits) -> list[CaseDraft
         return replace(u, values=(large_x, *bounds), y=codes_quant(precision, quant(ratio)))
 
     return [
-        *integer_everywhere(subject, precision, limits),
+        *everywhere(subject, precision, limits),
         limit("bounds", "low", only_low),
         limit("bounds", "high", only_high),
         accepted("low_per_channel", per_channel),

@@ -37,7 +37,7 @@ from npu_assay.conformance.cases.make import (
     quant,
 )
 from npu_assay.conformance.cases.permitted import INFINITY, fixed_quant
-from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import FULL_IMAGE, Placed, on_image
 from npu_assay.conformance.cases.pieces.quantization import (
     BELOW,
@@ -237,7 +237,7 @@ def integer_function(function: Function, precision: str, limits: Limits) -> list
     """What every function has: arguments, codes, other quantizations."""
     subject = function.subject(precision)
     u = subject.call(precision)
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     for name, args, kwargs in function.more:
         drafts.append(accepted(name, replace(u, args=(u.args[0], *args), kwargs=kwargs)))
     drafts += integer_all_codes(subject, precision)
@@ -304,7 +304,7 @@ def with_number(
         return replace(u, values=(u.x, replace(other, shape=shape, constant=is_constant)))
 
     drafts = [
-        *integer_everywhere(subject, precision, limits),
+        *everywhere(subject, precision, limits),
         limit("number_operand", "constant_of_shape_1", u),
         limit("number_operand", "constant_without_shape", with_other((), True)),
         limit("number_operand", "constant_of_shape_1x1x1", with_other((1, 1, 1), True)),

@@ -23,7 +23,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import deepest
 from npu_assay.conformance.cases.pieces.contexts import behind_convolution, contexts, twice_in_a_row
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere, integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.fusion import after_products
 from npu_assay.conformance.cases.pieces.placed import FULL_IMAGE
 from npu_assay.conformance.cases.pieces.quantization import fixed_output, moved_ratios, requantized_codes, rescaled
@@ -142,7 +142,7 @@ class FloatUnary:
 def float_unary(unary: FloatUnary, precision: str, limits: Limits) -> list[CaseDraft]:
     """What every operator on one tensor has."""
     u = unary.subject.call(precision)
-    drafts = float_everywhere(unary.subject, precision, limits)
+    drafts = everywhere(unary.subject, precision, limits)
     if is_static(precision):
         return [*drafts, *float_all_codes(u)]
     if precision == "fp32":
@@ -250,7 +250,7 @@ def integer_unary(unary: IntegerUnary, precision: str, limits: Limits) -> list[C
     """What every one of them has."""
     subject = unary.subject
     u = subject.call(precision)
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     drafts += [accepted(name, replace(u, args=(X, *args))) for name, args in unary.more]
     if precision == INTEGERS:
         return drafts

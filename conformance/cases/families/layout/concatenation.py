@@ -31,7 +31,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import Shape
 from npu_assay.conformance.cases.pieces.contexts import contexts
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import float_same_qparams
 from npu_assay.conformance.cases.pieces.sizes import rank_limit
@@ -198,7 +198,7 @@ def float_cat_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     least = limits.number("min_inputs", 2, 2, 4)
     subject = Subject(_pair, config=Config("CatConfig", FLOAT_STATIC), whole=True)
     u = subject.call(precision)
-    drafts = float_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     for count in (least, least + 1, 5, 6, 11):
         drafts.append(limit("min_inputs", f"{count}_inputs", _float_cat(precision, [IMAGE] * count, 1)))
     x, y = u.values

@@ -29,7 +29,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import Shape, deepest
 from npu_assay.conformance.cases.pieces.contexts import CAST
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere, integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import FULL_IMAGE, on_image
 from npu_assay.conformance.cases.pieces.quantization import float_same_qparams
 from npu_assay.conformance.cases.pieces.sizes import rank_limit
@@ -109,7 +109,7 @@ def float_to_copy_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     own, other = ("float16", "float32") if precision == "fp16" else ("float32", "float16")
     subject = Subject(_copy, config=Config("ToDimOrderCopyConfig", FLOAT_STATIC), whole=True)
     u = subject.call(precision)
-    drafts = float_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     drafts += [
         *float_layout_values(_copy(precision, IMAGE, (0, 2, 3, 1))),
         accepted("channels_last", _copy(precision, IMAGE, (0, 2, 3, 1))),
@@ -159,7 +159,7 @@ def integer_conversion_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         return Call(CAST, (plain_numbers("x", shape, before),), (X,), None, (("dtype", dtype), ("dim_order", order)))
 
     subject = Subject(in_int8(at), shapes=SHAPES)
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     drafts.append(limit("conversion", "int8_to_int16", at(IMAGE)))
     drafts.append(outside("conversion", "int8_to_int64", at(IMAGE, "int64")))
     drafts.append(outside("conversion", "int8_to_float16", at(IMAGE, "float16")))

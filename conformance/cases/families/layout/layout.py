@@ -29,9 +29,9 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import Shape
 from npu_assay.conformance.cases.pieces.contexts import surroundings, unquantized
-from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.fusion import VIEW
-from npu_assay.conformance.cases.pieces.neighbors import static_before_conv
+from npu_assay.conformance.cases.pieces.neighbors import into_conv
 from npu_assay.conformance.cases.pieces.quantization import moved_ratios, rescaled, same_qparams
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, INTEGERS, as_integers, or_integers
 from npu_assay.conformance.cases.pieces.subject import Subject
@@ -115,7 +115,7 @@ def crossings(behind: Sequence[Crossing], before: Sequence[Crossing]) -> list[Ca
             for n, u, good in dict.fromkeys(behind)
         ),
         *(
-            (limit if good else outside)(code, f"before_conv_{n}", static_before_conv(u, _channels(n)))
+            (limit if good else outside)(code, f"before_conv_{n}", into_conv(u, _channels(n), behind_abs))
             for n, u, good in dict.fromkeys(before)
         ),
     ]
@@ -172,7 +172,7 @@ def layout(row: Layout, precision: str, limits: Limits) -> list[CaseDraft]:
     """What every movement has: other arguments, where each number goes, other quantizations behind it."""
     subject = row.subject
     u = subject.call(precision)
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     drafts += [
         accepted(name, filled_if(replace(u, args=(X, *args)), precision), subject.prefix) for name, args in row.more
     ]

@@ -9,35 +9,30 @@ from npu_assay.conformance.cases.families.layout.layout import Layout, layout, o
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
-    SUBJECT,
     Call,
     CaseDraft,
-    Q,
     X,
     accepted,
     bare,
     behind_abs,
     behind_conv,
-    bias_quant,
     call,
     label,
     limit,
-    model,
     outside,
     placed,
-    pointwise,
     sizes_of,
 )
 from npu_assay.conformance.cases.permitted import Shape, transposable
 from npu_assay.conformance.cases.pieces.contexts import contexts
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
+from npu_assay.conformance.cases.pieces.neighbors import into_conv
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import float_same_qparams, same_qparams
 from npu_assay.conformance.cases.pieces.sizes import LARGE, rank_limit
 from npu_assay.conformance.cases.pieces.spelling import call_on, is_static, real
 from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, Config, Subject
 from npu_assay.conformance.cases.pieces.values import RAMP, float_layout_values, layout_values
-from npu_assay.conformance.programs.graph import Graph, Quant, Ref
 
 # ------------------------------------------------------------------------------------ static int8
 
@@ -138,27 +133,11 @@ def _permute_layouts(code: str) -> list[CaseDraft]:
     to_conv = ((1, 5, 7, 3), (1, 8, 8, 8))
     return [
         *(limit(code, f"behind_conv_{sizes_of(s)}", permute(s, (0, 2, 3, 1)), behind_conv) for s in first_to_last),
-        *(limit(code, f"before_conv_{sizes_of(s)}", _before_conv(permute(s, (0, 3, 1, 2)), s[3])) for s in to_conv),
+        *(limit(code, f"before_conv_{sizes_of(s)}", into_conv(permute(s, (0, 3, 1, 2)), s[3])) for s in to_conv),
         outside(code, "behind_conv_5x3x7_by_0_3_2_1", permute((1, 5, 3, 7), (0, 3, 2, 1)), behind_conv),
         outside(code, "behind_conv_8x3x7_by_0_1_3_2", permute((1, 8, 3, 7), (0, 1, 3, 2)), behind_conv),
         limit(code, "behind_conv_identity", permute((1, 8, 3, 7), (0, 1, 2, 3)), behind_conv),
     ]
-
-
-def _before_conv(u: Call, channels: int) -> Graph:
-    """The result goes into a 1x1 convolution over `channels` channels."""
-    assert u.y is not None
-    graph = model(u)
-    values, convolution = pointwise((1, channels, 1, 1), 8, Q)
-    args = (Ref(SUBJECT), *convolution.args[1:])
-    after = replace(convolution, name="after", args=args)
-    constants = (values[1], replace(values[2], quant=_bias_for(u.y, values[1].quant)))
-    return Graph((*graph.values, *constants), (*graph.steps, after), (Ref("after"),))
-
-
-def _bias_for(x: Quant, w: Quant | None) -> Quant:
-    assert w is not None
-    return bias_quant(x, w)
 
 
 # ------------------------------------------------------------------------------------ floats
@@ -180,7 +159,7 @@ FLOAT_ORDERS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 def float_permute_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.permute_copy.default: every order."""
     subject = Subject(_reversed, config=Config("PermuteConfig", FLOAT_STATIC), whole=True)
-    drafts = float_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     for shape, order in FLOAT_ORDERS if precision != "fp16" else FLOAT_ORDERS[:3]:
         u = _permuted(precision, shape, order)
         drafts.append(accepted(f"shape_{sizes_of(shape)}_order_{label(order)}", u.with_x(fill=RAMP)))

@@ -33,7 +33,7 @@ from npu_assay.conformance.cases.make import (
     valued,
     weight_quant,
 )
-from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.options import option_spellings, with_options
 from npu_assay.conformance.cases.pieces.spelling import (
     DYNAMIC,
@@ -177,7 +177,7 @@ def integer_linear_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.linear.default: any rank."""
     shapes = ((7,), (2, 3, 7), (1, 1), (2, 3, 4, 5))
     subject = Subject(in_int8(_integer_linear), shape=(3, 7), shapes=shapes)
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     drafts += integer_weighted(subject.call(precision), precision, limits)
     for name, u in (
         ("no_bias", _integer_linear((3, 7), bias=False)),

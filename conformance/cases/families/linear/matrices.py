@@ -36,7 +36,7 @@ from npu_assay.conformance.cases.make import (
     weight_quant,
 )
 from npu_assay.conformance.cases.pieces.contexts import contexts
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere, integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.fusion import before_activations
 from npu_assay.conformance.cases.pieces.neighbors import matrix_weights
 from npu_assay.conformance.cases.pieces.placed import Placed
@@ -330,13 +330,14 @@ def float_bmm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.bmm.default: any two batches that fit."""
     subject = Subject(
         _float_product,
+        deep=False,
         config=Config("BMMConfig"),
         shape=(2, 3, 5),
         single=(1, 1, 1),
         empty=(0, 3, 5),
         open=((0,), (1,), (0, 1)),
     )
-    drafts = float_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     for batch, rows, terms, columns in ((1, 1, 7, 1), (1, 4, 1, 3), (3, 1, 5, 6), (2, 9, 64, 3), (5, 2, 2, 17)):
         u = _float_bmm(precision, (batch, rows, terms), columns)
         drafts.append(accepted(f"sizes_{batch}_{rows}_{terms}_{columns}", u))
@@ -378,7 +379,7 @@ def integer_matrix_cases(op: str, precision: str, limits: Limits) -> list[CaseDr
     )
     u = subject.call(precision)
     x, y = u.values
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     assert y.quant is not None
     scales = scales_of(y.quant, len(y.shape) - 1, y.shape[-1])
     drafts += [

@@ -25,7 +25,7 @@ from npu_assay.conformance.cases.make import (
     valued,
     weight_quant,
 )
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.neighbors import after, fused, then_hardtanh, then_relu, with_activation
 from npu_assay.conformance.cases.pieces.quantization import POSITIVE
 from npu_assay.conformance.cases.pieces.spelling import (
@@ -48,7 +48,7 @@ def float_weighted(subject: Subject, precision: str, limits: Limits) -> list[Cas
     """Cases of every product: constants, quantization of weights and results, activations, numbers."""
     u = subject.call(precision)
     drafts = [
-        *float_everywhere(subject, precision, limits),
+        *everywhere(subject, precision, limits),
         *constants(u, precision),
         *float_activated(u, precision),
         *float_numbers(u, precision),

@@ -47,7 +47,7 @@ from npu_assay.conformance.cases.make import (
     valued,
 )
 from npu_assay.conformance.cases.pieces.contexts import contexts
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import on_image
 from npu_assay.conformance.cases.pieces.quantization import same_qparams
 from npu_assay.conformance.cases.pieces.sizes import CHANNELS, LARGE, Arguments, listed
@@ -194,6 +194,7 @@ def float_avg_pool_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
     subject = Subject(
         _avg,
+        deep=False,
         config=Config("AvgPoolingConfig", FLOAT_STATIC),
         shape=PICTURE,
         single=(1, 1, 2, 2),
@@ -201,7 +202,7 @@ def float_avg_pool_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         open=OPEN_PICTURE,
         converts=True,
     )
-    drafts = float_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     windows = (
         ("2_as_a_number", (2,)),
         ("2_in_a_list", ((2,),)),

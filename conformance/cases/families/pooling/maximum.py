@@ -49,7 +49,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.permitted import vertical_strides
 from npu_assay.conformance.cases.pieces.contexts import contexts
-from npu_assay.conformance.cases.pieces.everywhere import float_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import float_same_qparams, same_qparams
 from npu_assay.conformance.cases.pieces.sizes import CHANNELS, Arguments, listed
@@ -213,13 +213,14 @@ def float_max_pool_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
     subject = Subject(
         _max,
+        deep=False,
         config=Config("MaxPool2dConfig", FLOAT_STATIC),
         shape=PICTURE,
         single=(1, 1, 2, 2),
         empty=EMPTY,
         open=OPEN_PICTURE,
     )
-    drafts = float_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     kept = (
         ("2_as_a_number", (2,)),
         ("2_in_a_list", ((2,),)),

@@ -22,7 +22,7 @@ from npu_assay.conformance.cases.make import (
     placed,
 )
 from npu_assay.conformance.cases.pieces.contexts import contexts
-from npu_assay.conformance.cases.pieces.everywhere import integer_everywhere
+from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.cases.pieces.quantization import moved_ratios, rescaled
 from npu_assay.conformance.cases.pieces.sizes import LARGE, Arguments, listed
@@ -191,7 +191,7 @@ def integer_window(window: Window, precision: str, limits: Limits) -> list[CaseD
     """What every one of them has."""
     subject = window.subject
     u = subject.call(precision)
-    drafts = integer_everywhere(subject, precision, limits)
+    drafts = everywhere(subject, precision, limits)
     drafts += [accepted(name, replace(u, args=(X, *args)).with_x(fill=Fill(seed=3))) for name, args in window.more]
     drafts += one_hots(u, spots=3)
     if "batch" not in limits:
