@@ -14,8 +14,7 @@ from npu_assay.conformance.programs.build import materialise, model_inputs
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Step, Value
 from npu_assay.partitioners.exir import run_program, to_backend
 from npu_assay.partitioners.xnnpack import XnnpackBackend, XnnpackPartitioner, XnnpackRuntime
-from npu_assay.partitioners.xnnpack.configs import ALL_CONFIGS
-from npu_assay.partitioners.xnnpack.lowering.registry import LOWERINGS
+from npu_assay.partitioners.xnnpack.configs import ALL_CONFIGS, LOWERED
 from npu_assay.partitioners.xnnpack.xnn_format import read
 from npu_assay.partitioners.xnnpack.xnn_model import (
     ABSENT,
@@ -459,9 +458,9 @@ def test_the_same_program_compiles_to_the_same_bytes() -> None:
 
 
 def test_every_config_has_a_lowering() -> None:
-    without = {config.target for config in ALL_CONFIGS} - set(LOWERINGS)
+    without = {config.target for config in ALL_CONFIGS} - set(LOWERED)
     assert all("quantize" in name or "choose_qparams" in name for name in without)
-    assert set(PRESERVE) <= set(LOWERINGS)
+    assert set(PRESERVE) <= set(LOWERED)
 
 
 def test_the_device_computes_what_torch_computes() -> None:

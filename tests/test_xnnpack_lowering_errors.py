@@ -13,7 +13,7 @@ from npu_assay.conformance.programs.graph import Graph, Quant
 from npu_assay.partitioners.exir.compiling import CompileError
 from npu_assay.partitioners.exir.ops import edge_op, target_name
 from npu_assay.partitioners.xnnpack import XnnpackBackend
-from npu_assay.partitioners.xnnpack.lowering import lower
+from npu_assay.partitioners.xnnpack.lowering.program import lower
 
 IMAGE = (1, 3, 4, 6)
 ONE, ZERO = (1, 1), (0, 0)

@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 from npu_assay.partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
 from npu_assay.partitioners.exir.compiling import CompileError
 from npu_assay.partitioners.exir.flatbuffer import FormatError
-from npu_assay.partitioners.xnnpack.lowering import lower
+from npu_assay.partitioners.xnnpack.lowering.program import lower
 from npu_assay.partitioners.xnnpack.xnn_format import write
 from npu_assay.partitioners.xnnpack.xnn_sharing import shared
 

@@ -8,6 +8,7 @@ from torch import fx
 
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.rules import rejection, rejections
+from npu_assay.partitioners.xnnpack.lowering.elementwise import Lower
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
 from npu_assay.partitioners.xnnpack.products import Places
 from npu_assay.partitioners.xnnpack.site import Program, Rule, Site
@@ -26,6 +27,9 @@ class PartitionerConfig:
     fused: activations that it takes along when it is computed on codes. on_codes: False for an operator that is
     computed on real numbers in quantised programs, too. places: where a product's operands stand.
     is_preserved: whether the operator is kept whole on the way to the edge dialect.
+    lower: what the compiler writes for it; None for conversions, which belong to other operators. moves: whether it
+    only moves elements, so that codes keep their scale. is_clamped: whether XNNPACK limits its result, so that a relu
+    or hardtanh behind it costs nothing.
     """
 
     target: ClassVar[str]
@@ -36,6 +40,14 @@ class PartitionerConfig:
     on_codes: ClassVar[bool] = True
     places: ClassVar[Places | None] = None
     is_preserved: ClassVar[bool] = False
+    lower: ClassVar[Lower | None] = None
+    moves: ClassVar[bool] = False
+    is_clamped: ClassVar[bool] = False
+
+    @classmethod
+    def has_codes(cls) -> bool:
+        """Whether the compiler computes it on int8 codes where it stands between these; products say so themselves."""
+        return cls.moves or (STATIC in cls.precisions and cls.on_codes and cls.places is None)
 
     def site(self, node: fx.Node, program: Program) -> Site:
         """The operator as its rules see it."""

@@ -47,6 +47,7 @@ from npu_assay.partitioners.xnnpack.configs.movement import (
     ConstantPadConfig,
     PermuteConfig,
     SliceCopyConfig,
+    SqueezeCopyConfig,
     ToDimOrderCopyConfig,
     UnsqueezeCopyConfig,
     UpsampleBilinear2dConfig,
@@ -123,8 +124,13 @@ ALL_CONFIGS: tuple[type[PartitionerConfig], ...] = (
     ViewCopyConfig,
 )
 
+COMPILED: tuple[type[PartitionerConfig], ...] = (*ALL_CONFIGS, SqueezeCopyConfig)
+LOWERED: dict[str, type[PartitionerConfig]] = {config.target: config for config in COMPILED if config.lower is not None}
+"""The operators that the compiler knows."""
+
 __all__ = [
     "ALL_CONFIGS",
+    "LOWERED",
     "AbsConfig",
     "AddConfig",
     "AddmmConfig",

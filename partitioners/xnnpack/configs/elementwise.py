@@ -7,6 +7,7 @@ from torch import fx
 from npu_assay.partitioners.common.rules import rank_is
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
+from npu_assay.partitioners.xnnpack.lowering import elementwise
 from npu_assay.partitioners.xnnpack.site import Site
 from npu_assay.partitioners.xnnpack.support.elementwise import (
     add_scale_ratio,
@@ -25,12 +26,15 @@ class AbsConfig(PartitionerConfig):
     """aten.abs.default"""
 
     target = "aten.abs.default"
+    lower = elementwise.unary("Abs")
 
 
 class AddConfig(PartitionerConfig):
     """aten.add.Tensor"""
 
     target = "aten.add.Tensor"
+    lower = elementwise.binary("Add")
+    is_clamped = True
     precisions = (FP32, STATIC)
     rules = (
         tensor_operands,
@@ -44,12 +48,14 @@ class CeilConfig(PartitionerConfig):
     """aten.ceil.default"""
 
     target = "aten.ceil.default"
+    lower = elementwise.unary("Ceiling")
 
 
 class ClampConfig(PartitionerConfig):
     """aten.clamp.default"""
 
     target = "aten.clamp.default"
+    lower = elementwise.clamp
     precisions = (FP32, STATIC)
 
 
@@ -57,12 +63,14 @@ class CosConfig(PartitionerConfig):
     """aten.cos.default"""
 
     target = "aten.cos.default"
+    lower = elementwise.unary("Cos")
 
 
 class DivConfig(PartitionerConfig):
     """aten.div.Tensor"""
 
     target = "aten.div.Tensor"
+    lower = elementwise.binary("Div")
     rules = (tensor_operands,)
 
 
@@ -70,6 +78,7 @@ class EluConfig(PartitionerConfig):
     """aten.elu.default"""
 
     target = "aten.elu.default"
+    lower = elementwise.elu
     rules = (elu_scales,)
     is_preserved = True
 
@@ -78,18 +87,21 @@ class ExpConfig(PartitionerConfig):
     """aten.exp.default"""
 
     target = "aten.exp.default"
+    lower = elementwise.unary("Exp")
 
 
 class FloorConfig(PartitionerConfig):
     """aten.floor.default"""
 
     target = "aten.floor.default"
+    lower = elementwise.unary("Floor")
 
 
 class GeluConfig(PartitionerConfig):
     """aten.gelu.default"""
 
     target = "aten.gelu.default"
+    lower = elementwise.gelu
     rules = (approximate,)
 
 
@@ -97,6 +109,7 @@ class HardswishConfig(PartitionerConfig):
     """aten.hardswish.default"""
 
     target = "aten.hardswish.default"
+    lower = elementwise.unary("Hardswish")
     is_preserved = True
 
 
@@ -104,6 +117,7 @@ class HardtanhConfig(PartitionerConfig):
     """aten.hardtanh.default"""
 
     target = "aten.hardtanh.default"
+    lower = elementwise.clamp
     precisions = (FP32, STATIC)
 
 
@@ -111,6 +125,7 @@ class LeakyReLUConfig(PartitionerConfig):
     """aten.leaky_relu.default"""
 
     target = "aten.leaky_relu.default"
+    lower = elementwise.leaky_relu
     rules = (finite_slope,)
 
 
@@ -118,24 +133,29 @@ class LogConfig(PartitionerConfig):
     """aten.log.default"""
 
     target = "aten.log.default"
+    lower = elementwise.unary("Log")
 
 
 class MaximumConfig(PartitionerConfig):
     """aten.maximum.default"""
 
     target = "aten.maximum.default"
+    lower = elementwise.binary("Maximum")
 
 
 class MinimumConfig(PartitionerConfig):
     """aten.minimum.default"""
 
     target = "aten.minimum.default"
+    lower = elementwise.binary("Minimum")
 
 
 class MulConfig(PartitionerConfig):
     """aten.mul.Tensor"""
 
     target = "aten.mul.Tensor"
+    lower = elementwise.binary("Multiply")
+    is_clamped = True
     precisions = (FP32, STATIC)
     rules = (tensor_operands,)
 
@@ -144,12 +164,14 @@ class NegConfig(PartitionerConfig):
     """aten.neg.default"""
 
     target = "aten.neg.default"
+    lower = elementwise.unary("Negate")
 
 
 class PowConfig(PartitionerConfig):
     """aten.pow.Tensor_Scalar"""
 
     target = "aten.pow.Tensor_Scalar"
+    lower = elementwise.square
     rules = (exponent,)
 
 
@@ -157,6 +179,7 @@ class PreluConfig(PartitionerConfig):
     """aten.prelu.default"""
 
     target = "aten.prelu.default"
+    lower = elementwise.prelu
     rules = (
         constant_slopes,
         rank_is(4),
@@ -173,12 +196,14 @@ class ReciprocalSquareRootConfig(PartitionerConfig):
     """aten.rsqrt.default"""
 
     target = "aten.rsqrt.default"
+    lower = elementwise.unary("ReciprocalSquareRoot")
 
 
 class ReLUConfig(PartitionerConfig):
     """aten.relu.default"""
 
     target = "aten.relu.default"
+    lower = elementwise.clamp
     precisions = (FP32, STATIC)
 
 
@@ -186,18 +211,21 @@ class SigmoidConfig(PartitionerConfig):
     """aten.sigmoid.default"""
 
     target = "aten.sigmoid.default"
+    lower = elementwise.unary("Sigmoid")
 
 
 class SinConfig(PartitionerConfig):
     """aten.sin.default"""
 
     target = "aten.sin.default"
+    lower = elementwise.unary("Sin")
 
 
 class SoftmaxConfig(PartitionerConfig):
     """aten._softmax.default"""
 
     target = "aten._softmax.default"
+    lower = elementwise.softmax
     rules = (last_dim,)
 
 
@@ -205,12 +233,15 @@ class SquareRootConfig(PartitionerConfig):
     """aten.sqrt.default"""
 
     target = "aten.sqrt.default"
+    lower = elementwise.unary("SquareRoot")
 
 
 class SubConfig(PartitionerConfig):
     """aten.sub.Tensor"""
 
     target = "aten.sub.Tensor"
+    lower = elementwise.binary("Subtract")
+    is_clamped = True
     precisions = (FP32, STATIC)
     rules = (
         tensor_operands,
@@ -223,3 +254,4 @@ class TanhConfig(PartitionerConfig):
     """aten.tanh.default"""
 
     target = "aten.tanh.default"
+    lower = elementwise.unary("Tanh")

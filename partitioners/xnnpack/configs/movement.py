@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
+from npu_assay.partitioners.xnnpack.lowering import movement, pooling
 from npu_assay.partitioners.xnnpack.support.movement import (
     exact_scale,
     known_target,
@@ -23,6 +24,8 @@ class CatConfig(PartitionerConfig):
     """aten.cat.default"""
 
     target = "aten.cat.default"
+    lower = movement.cat
+    moves = True
     precisions = (FP32, STATIC)
     rules = (
         min_inputs,
@@ -34,6 +37,8 @@ class CloneConfig(PartitionerConfig):
     """aten.clone.default"""
 
     target = "aten.clone.default"
+    lower = movement.same
+    moves = True
     rules = (memory_format,)
 
 
@@ -41,6 +46,8 @@ class CloneDimOrderConfig(PartitionerConfig):
     """dim_order_ops._clone_dim_order.default"""
 
     target = "dim_order_ops._clone_dim_order.default"
+    lower = movement.same
+    moves = True
     rules = (memory_format,)
 
 
@@ -48,6 +55,7 @@ class ConstantPadConfig(PartitionerConfig):
     """aten.constant_pad_nd.default"""
 
     target = "aten.constant_pad_nd.default"
+    lower = movement.pad
     rules = (non_negative_padding,)
 
 
@@ -55,6 +63,8 @@ class PermuteConfig(PartitionerConfig):
     """aten.permute_copy.default"""
 
     target = "aten.permute_copy.default"
+    lower = movement.permute
+    moves = True
     precisions = (FP32, STATIC)
     rules = (same_qparams,)
 
@@ -63,6 +73,8 @@ class SliceCopyConfig(PartitionerConfig):
     """aten.slice_copy.Tensor"""
 
     target = "aten.slice_copy.Tensor"
+    lower = movement.slice_
+    moves = True
     precisions = (FP32, STATIC)
     rules = (
         static_shape,
@@ -71,10 +83,20 @@ class SliceCopyConfig(PartitionerConfig):
     )
 
 
+class SqueezeCopyConfig(PartitionerConfig):
+    """aten.squeeze_copy.dims: compiled where a partition has it, never delegated on its own"""
+
+    target = "aten.squeeze_copy.dims"
+    lower = movement.reshape
+    moves = True
+
+
 class ToDimOrderCopyConfig(PartitionerConfig):
     """dim_order_ops._to_dim_order_copy.default"""
 
     target = "dim_order_ops._to_dim_order_copy.default"
+    lower = movement.same
+    moves = True
     precisions = (FP32, STATIC)
     rules = (
         no_conversion,
@@ -86,6 +108,8 @@ class UnsqueezeCopyConfig(PartitionerConfig):
     """aten.unsqueeze_copy.default"""
 
     target = "aten.unsqueeze_copy.default"
+    lower = movement.reshape
+    moves = True
     precisions = (FP32, STATIC)
     rules = (
         new_last_dim,
@@ -98,6 +122,7 @@ class UpsampleBilinear2dConfig(PartitionerConfig):
     """aten.upsample_bilinear2d.vec"""
 
     target = "aten.upsample_bilinear2d.vec"
+    lower = pooling.resize_bilinear
     rules = (
         static_output_size,
         exact_scale,
@@ -109,6 +134,8 @@ class ViewCopyConfig(PartitionerConfig):
     """aten.view_copy.default"""
 
     target = "aten.view_copy.default"
+    lower = movement.reshape
+    moves = True
     precisions = (FP32, STATIC)
     rules = (
         known_target,

@@ -7,6 +7,7 @@ from torch import fx
 from npu_assay.partitioners.common.rules import argument_is, rank_is
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
+from npu_assay.partitioners.xnnpack.lowering import normalisation, pooling
 from npu_assay.partitioners.xnnpack.site import Site
 from npu_assay.partitioners.xnnpack.support.movement import same_qparams
 from npu_assay.partitioners.xnnpack.support.pooling import (
@@ -27,6 +28,7 @@ class AvgPoolingConfig(PartitionerConfig):
     """aten.avg_pool2d.default"""
 
     target = "aten.avg_pool2d.default"
+    lower = pooling.avg_pool2d
     precisions = (FP32, STATIC)
     on_codes = False
     rules = (
@@ -41,6 +43,8 @@ class MaxPool2dConfig(PartitionerConfig):
     """aten.max_pool2d.default"""
 
     target = "aten.max_pool2d.default"
+    lower = pooling.max_pool2d
+    moves = True
     precisions = (FP32, STATIC)
     rules = (
         rank_is(4),
@@ -55,6 +59,7 @@ class MeanDimConfig(PartitionerConfig):
     """aten.mean.dim"""
 
     target = "aten.mean.dim"
+    lower = pooling.mean
     precisions = (FP32, STATIC)
     rules = (
         rank_is(4),
@@ -68,6 +73,7 @@ class MaxDimConfig(PartitionerConfig):
     """aten.max.dim"""
 
     target = "aten.max.dim"
+    lower = pooling.max_dim
     rules = (rank_is(4), spatial_dim, argument_is("keepdim", True, False, 2), first_result)
 
     def members(self, site: Site) -> tuple[fx.Node, ...]:
@@ -79,6 +85,7 @@ class BatchNormConfig(PartitionerConfig):
     """aten._native_batch_norm_legit_no_training.default"""
 
     target = "aten._native_batch_norm_legit_no_training.default"
+    lower = normalisation.batch_norm
     rules = (rank_is(2, 3, 4), known_channels, constant_statistics, first_result)
 
     def members(self, site: Site) -> tuple[fx.Node, ...]:

@@ -8,6 +8,7 @@ from torch import fx
 
 from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.xnnpack.config import DYNAMIC, FP32, STATIC, PartitionerConfig
+from npu_assay.partitioners.xnnpack.lowering import products
 from npu_assay.partitioners.xnnpack.patterns import result_path
 from npu_assay.partitioners.xnnpack.products import PLACES
 from npu_assay.partitioners.xnnpack.site import Rule, Site
@@ -53,6 +54,7 @@ class BMMConfig(PartitionerConfig):
     """aten.bmm.default"""
 
     target = "aten.bmm.default"
+    lower = products.batch_matmul
 
 
 class ProductConfig(PartitionerConfig):
@@ -94,6 +96,8 @@ class LinearConfig(ProductConfig):
     """aten.linear.default"""
 
     target = "aten.linear.default"
+    lower = products.fully_connected
+    is_clamped = True
     places = PLACES[target]
     rules: ClassVar[tuple[Rule, ...]] = (matrix_weight, *WEIGHTS, group_size, group_codes)
     is_preserved = True
@@ -103,6 +107,8 @@ class ConvolutionConfig(ProductConfig):
     """aten.convolution.default, transposed or not, with one or two spatial dimensions"""
 
     target = "aten.convolution.default"
+    lower = products.convolution
+    is_clamped = True
     places = PLACES[target]
     rules = (spatial_rank, batched, flat_open_sizes, output_padding, *WEIGHTS, transposed_groups, depthwise)
 
@@ -111,6 +117,8 @@ class AddmmConfig(ProductConfig):
     """aten.addmm.default"""
 
     target = "aten.addmm.default"
+    lower = products.fully_connected
+    is_clamped = True
     places = PLACES[target]
     rules = (argument_is("alpha", 1, 1), argument_is("beta", 1, 1), *WEIGHTS)
 
@@ -119,5 +127,7 @@ class MMConfig(ProductConfig):
     """aten.mm.default"""
 
     target = "aten.mm.default"
+    lower = products.fully_connected
+    is_clamped = True
     places = PLACES[target]
     rules = WEIGHTS

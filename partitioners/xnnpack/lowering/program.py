@@ -14,12 +14,14 @@ from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.nodes import value as value_of
 from npu_assay.partitioners.exir.ops import GETITEM, QUANTIZE_PER_TENSOR, target_name
 from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.xnnpack.config import PartitionerConfig
+from npu_assay.partitioners.xnnpack.configs import LOWERED
+from npu_assay.partitioners.xnnpack.configs.products import CLAMPS
 from npu_assay.partitioners.xnnpack.lowering.context import Context, bounds, dtype_of, per_tensor
 from npu_assay.partitioners.xnnpack.lowering.elementwise import limits_of
 from npu_assay.partitioners.xnnpack.lowering.normalisation import norm_behind
 from npu_assay.partitioners.xnnpack.lowering.operation import Operation
 from npu_assay.partitioners.xnnpack.lowering.products import STATIC, found_product
-from npu_assay.partitioners.xnnpack.lowering.registry import CLAMPS, LOWERINGS, Lowering
 from npu_assay.partitioners.xnnpack.lowering.values import Value, id_of
 from npu_assay.partitioners.xnnpack.patterns import (
     is_dequantize,
@@ -91,7 +93,7 @@ class _Walk:
             require(bool(node.args[1] == 0), node, "result of several", node.args[1], 0)
             self.ctx.values[node] = self.ctx.value(node.args[0], node)
         else:
-            self._lower(node, lowering_of(LOWERINGS, node))
+            self._lower(node, lowering_of(LOWERED, node))
 
     def _is_lazy(self, node: fx.Node, name: str) -> bool:
         """Whether the node is read by the product that it belongs to, or computed when it is needed."""
@@ -105,7 +107,7 @@ class _Walk:
         found = found_product(user)
         return node is found.pad or (node is found.permute and self.ctx.constant(found.stored) is not None)
 
-    def _lower(self, node: fx.Node, how: Lowering) -> None:
+    def _lower(self, node: fx.Node, how: type[PartitionerConfig]) -> None:
         activation, output = self._codes_path(node, how)
         norm = norm_behind(self.ctx, node) if output is None else None
         last = node if norm is None else next(iter(norm.users))
@@ -113,11 +115,12 @@ class _Walk:
             activation = _clamp_behind(last)
         limits = None if activation is None else limits_of(Operation(self.ctx, activation))
         quant = None if output is None else per_tensor(output)
+        assert how.lower is not None
         result = how.lower(Operation(self.ctx, node, quant, limits, norm))
         self.done.update(member for member in (norm, last, activation, output) if member is not None)
         self.ctx.values[output or activation or last] = result
 
-    def _codes_path(self, node: fx.Node, how: Lowering) -> tuple[fx.Node | None, fx.Node | None]:
+    def _codes_path(self, node: fx.Node, how: type[PartitionerConfig]) -> tuple[fx.Node | None, fx.Node | None]:
         """(activation, quantize) behind an operator on codes; (None, None) for one on numbers."""
         if target_name(node.target) in PLACES:
             if found_product(node).precision is not STATIC:
@@ -125,7 +128,7 @@ class _Walk:
             activation, output = result_path(node, CLAMPS)
             require(qparams(output) is not None, node, "result on codes", output, "a quantize node alone behind it")
             return activation, output
-        form = static_form(node, how.fused) if how.on_codes else None
+        form = static_form(node, how.fused) if how.has_codes() else None
         if form is None:
             return None, None
         quant = per_tensor(form.output)
