@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVar
@@ -104,7 +105,7 @@ def executed(
     told: dict[str, str] = {}
     watch = Watch(root, files)
     for number, case in enumerate(cases):
-        result = watch.watched(lambda case=case: run_case(case, backend, table))
+        result = watch.watched(partial(run_case, case, backend, table))
         if result.failures:
             raise RuntimeError(f"{case.id}: fails with nothing changed: {result.failures[0]}")
         told[case.id] = tags(result)

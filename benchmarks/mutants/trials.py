@@ -6,6 +6,7 @@ import ast
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import math
 import os
 import resource
 import select
@@ -123,7 +124,7 @@ def in_a_process(work: Callable[[], str], seconds: float) -> Verdict:
     child = os.fork()
     if child == 0:
         os.close(reader)
-        resource.setrlimit(resource.RLIMIT_CPU, (round(seconds), round(seconds) + 1))
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))
         _in_child(writer, work)
     os.close(writer)
     text = _answer(reader, time.monotonic() + BUSY * seconds)

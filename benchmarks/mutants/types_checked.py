@@ -27,7 +27,7 @@ class Checked:
         """A fresh copy. Raises RuntimeError where the type checker finds something in it before anything is changed."""
 
         def ignored(folder: str, names: list[str]) -> set[str]:
-            return LEFT_OUT & set(names) if Path(folder) == root else {"__pycache__"} & set(names)
+            return set(names) & (LEFT_OUT if Path(folder) == root else {"__pycache__"})
 
         shutil.copytree(root, copy, symlinks=True, ignore=ignored)
         checked = cls(copy)
