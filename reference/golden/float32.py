@@ -7,6 +7,7 @@ rounded once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.golden.aten import canonical
-from npu_assay.reference.golden.bounded import Bounded, operands
+from npu_assay.reference.golden.bounded import ZERO, Bounded, operands
 from npu_assay.reference.golden.operators import moves, run
 from npu_assay.reference.golden.weighted import POOLS
 from npu_assay.reference.operators.lookup import home
@@ -69,6 +70,7 @@ WIDE = frozenset({"aten.mean.dim", "aten.avg_pool2d.default"})
 
 _FEW = 3
 """Roundings to float16 behind a sum in float32: of the sum and of its division; one more for their product."""
+_TAPS = 9
 
 
 def run_float32(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:
@@ -90,12 +92,35 @@ def run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: tor
     if canonical(op) in ONE_ROUNDING and kwargs.get("alpha", 1) == 1:
         return tuple(_rounded(result, 0, form) for result in run(op, _converted(args, dtype), kwargs))
     if canonical(op) in WIDE and dtype == torch.float16:
-        return tuple(_more(result, _FEW, _FEW, form) for result in run_float32(op, args, kwargs))
+        carried = _carried(op, args, kwargs, form)
+        wide = (_more(result, _FEW, _FEW, form) for result in run_float32(op, args, kwargs))
+        return tuple(Bounded(y.value, y.error + carried) for y in wide)
     count = _terms(op, args)
     results = run(op, _perturbed(args, count, form), kwargs)
     if canonical(op) == "aten.upsample_bilinear2d.vec":
         results = tuple(Bounded(y.value, y.error + _misplaced(operands(args)[0], form)) for y in results)
     return tuple(_rounded(result, count, form) for result in results)
+
+
+def _carried(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], form: Format) -> Tensor:
+    """What average pools of large windows lose: XNNPACK holds what it carries over from nine taps in float16.
+
+    Each of these roundings is relative to a partial sum, which is at most the sum of the magnitudes.
+    """
+    if canonical(op) != "aten.avg_pool2d.default":
+        return ZERO
+    carries = (math.prod(_pair(args[1])) - 1) // _TAPS
+    (sums,) = run(op, _magnitudes(args), kwargs)
+    return sums.value * (carries * form.unit)
+
+
+def _pair(size: Any) -> tuple[int, ...]:
+    """One number for both axes, also in a list, or one for each."""
+    return (*size, *size)[:2] if isinstance(size, list | tuple) else (size, size)
+
+
+def _magnitudes(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(Bounded(arg.magnitude) if isinstance(arg, Bounded) else arg for arg in args)
 
 
 def _misplaced(x: Bounded, form: Format) -> Tensor:
