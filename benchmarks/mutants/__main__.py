@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.mutants.lines import Executed, Lines, executed, fingerprint, read
 from benchmarks.mutants.sites import Site, changed, sites
-from benchmarks.mutants.trials import SNAPSHOT, TYPES, UNIT_TESTS, Judges, Verdict
+from benchmarks.mutants.trials import BLOBS, SNAPSHOT, TYPES, UNIT_TESTS, Judges, Verdict
 from benchmarks.mutants.types_checked import Checked
 from benchmarks.mutants.unit_tests import Tests, judged, traced
 from npu_assay.conformance.graph import Case
@@ -83,7 +83,7 @@ def main() -> None:
     tests = traced(
         VENDORS[options.vendor][1], ROOT, files(options.vendor), out.with_name(f"{options.vendor}.tests.json")
     )
-    work = Work(Judges(options.vendor, table, found.tags, ROOT, options.seconds), cases, found.lines, tests, out)
+    work = Work(Judges(options.vendor, table, found.snapshots, ROOT, options.seconds), cases, found.lines, tests, out)
     known = _known(out)
     asked = [site for site in drawn(found.lines, options.vendor, options.count, options.seed) if site.id not in known]
     children = []
@@ -163,7 +163,7 @@ def _rates(records: dict[str, dict[str, object]]) -> Iterator[str]:
 
 
 def _judge(how: str) -> str:
-    return next((name for name in (UNIT_TESTS, SNAPSHOT, TYPES) if how.startswith(name)), "cases")
+    return next((name for name in (UNIT_TESTS, SNAPSHOT, BLOBS, TYPES) if how.startswith(name)), "cases")
 
 
 def _survivors(records: dict[str, dict[str, object]]) -> Iterator[str]:

@@ -25,15 +25,20 @@ Lines = dict[str, dict[int, list[int]]]
 
 @dataclass(frozen=True)
 class Executed:
-    """What the cases of a table execute, and by case the tags that a snapshot would hold."""
+    """What the cases of a table execute, and by case the tags and the digest of the blobs that snapshots hold."""
 
     lines: Lines
-    tags: dict[str, str]
+    snapshots: dict[str, list[str]]
 
 
 def tags(result: CaseResult) -> str:
-    """The verdict and the constraints that were named."""
+    """The verdict and the constraints that were named, as golden/ has them."""
     return " ".join([result.verdict, *sorted({reason.code for reason in result.reasons or ()})])
+
+
+def blobs(result: CaseResult) -> str:
+    """A digest of what was compiled, as golden/*/results.sha256 pins it."""
+    return fingerprint([], " ".join(result.blobs))[:16]
 
 
 class Watch:
@@ -99,17 +104,17 @@ def executed(
     known = fingerprint(files, repr(cases))
     stored = read(cache, known)
     if stored is not None:
-        return Executed(by_number(stored["lines"]), stored["tags"])
+        return Executed(by_number(stored["lines"]), stored["snapshots"])
     backend = load_backend(spec)
     found: Lines = {}
-    told: dict[str, str] = {}
+    told: dict[str, list[str]] = {}
     watch = Watch(root, files)
     for number, case in enumerate(cases):
         result = watch.watched(partial(run_case, case, backend, table))
         if result.failures:
             raise RuntimeError(f"{case.id}: fails with nothing changed: {result.failures[0]}")
-        told[case.id] = tags(result)
+        told[case.id] = [tags(result), blobs(result)]
         for file, line in watch.seen:
             found.setdefault(file, {}).setdefault(line, []).append(number)
-    cache.write_text(json.dumps({"of": known, "lines": found, "tags": told}))
+    cache.write_text(json.dumps({"of": known, "lines": found, "snapshots": told}))
     return Executed(found, told)

@@ -19,14 +19,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.mutants.lines import tags
+from benchmarks.mutants.lines import blobs, tags
 from npu_assay.conformance.backends import load_backend
 from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.graph import Case
+from npu_assay.conformance.results import CaseResult
 from npu_assay.conformance.table import Table
 
 PACKAGE = "npu_assay"
 SNAPSHOT = "snapshot"
+BLOBS = "recorded bytes"
 UNIT_TESTS = "unit tests"
 TYPES = "types"
 """How mutants end that no case fails on."""
@@ -72,11 +74,11 @@ def module_name(file: str) -> str:
 
 @dataclass(frozen=True)
 class Judges:
-    """The vendor, its table, and the tags that its cases have."""
+    """The vendor, its table, and by case the tags and the digest of the blobs that are recorded."""
 
     spec: str
     table: Table
-    tags: Mapping[str, str]
+    snapshots: Mapping[str, Sequence[str]]
     root: Path
     seconds: float
 
@@ -90,7 +92,8 @@ class Judges:
         return in_a_process(work, self.seconds)
 
     def _judged(self, cases: Sequence[Case]) -> str:
-        """Other tags alone are what a snapshot shows: of cases on which the table is silent, nothing else does.
+        """Other tags or bytes alone are what snapshots show: of tags on which the table is silent, and of programs
+        that compute the same in another way, nothing else does.
 
         Nothing is said of the cases for which no time is left.
         """
@@ -103,11 +106,15 @@ class Judges:
                 result = run_case(case, backend, self.table)
                 if result.failures:
                     return f"1 {count} {result.failures[0].check} {case.id}"
-                if not moved and tags(result) != self.tags[case.id]:
-                    moved = f"{SNAPSHOT} {case.id}"
+                moved = moved or self._moved(case, result)
         except BaseException as error:  # noqa: BLE001  (whatever a broken module raises)
             return f"1 {count} {type(error).__name__}"
         return f"{int(bool(moved))} {count} {moved or '-'}"
+
+    def _moved(self, case: Case, result: CaseResult) -> str:
+        """Which snapshot is another one now, and of which case; nothing where all are as they were."""
+        found = zip((SNAPSHOT, BLOBS), (tags(result), blobs(result)), self.snapshots[case.id], strict=True)
+        return next((f"{name} {case.id}" for name, now, before in found if now != before), "")
 
 
 BUSY = 10

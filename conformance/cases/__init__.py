@@ -32,8 +32,10 @@ from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model, outside
 from npu_assay.conformance.cases.ranks import within_rank
+from npu_assay.conformance.cases.returned import operand_returned
 from npu_assay.conformance.cases.shared import sizes
 from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
+from npu_assay.conformance.cases.windows import windows
 from npu_assay.conformance.constraints import Constraint
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.memory import many_records
@@ -195,12 +197,14 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
         first = precision == row.precisions[0]
         drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
         larger = past_thresholds(precision, first, limits, drafts)
-        for draft in _bounded(limits, [*drafts, *larger]):
+        apart = (*windows(row.name, precision, limits), *operand_returned(precision, first, drafts))
+        for draft in _bounded(limits, [*drafts, *larger, *apart]):
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
         drafts = with_new_ranks(True, _known(limits, within(limits, _drafts(row, "", limits))))
-        for draft in _bounded(limits, [*drafts, *past_thresholds("", True, limits, drafts)]):
+        more = (*past_thresholds("", True, limits, drafts), *operand_returned("", True, drafts))
+        for draft in _bounded(limits, [*drafts, *more]):
             yield _case(row, draft)
 
 
