@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.mutants.lines import Executed, Lines, executed, fingerprint, read
 from benchmarks.mutants.sites import Site, changed, sites
-from benchmarks.mutants.trials import BLOBS, SNAPSHOT, TYPES, UNIT_TESTS, Judges, Verdict
+from benchmarks.mutants.trials import RECORDED, SNAPSHOT, TYPES, UNIT_TESTS, Judges, Verdict
 from benchmarks.mutants.types_checked import Checked
 from benchmarks.mutants.unit_tests import Tests, judged, traced
 from npu_assay.conformance.graph import Case
@@ -138,7 +138,7 @@ class Work:
         tree = changed(ROOT, site)
         verdict = self.judges.trial(ordered(self.lines[site.file][site.line], self.cases), site.file, tree)
         tests = self.tests.get(site.file, {}).get(site.line, [])
-        if not verdict.killed and site.guards and tests:
+        if not verdict.killed and tests:
             verdict = judged(tests, ROOT, site.file, tree, 2 * self.judges.seconds)
         return verdict if verdict.killed else replace(checked.judged(site), cases=verdict.cases)
 
@@ -160,10 +160,18 @@ def _rates(records: dict[str, dict[str, object]]) -> Iterator[str]:
         how = Counter(_judge(str(record["how"])) for record in mine if record["killed"])
         told = ", ".join(f"{count} by {judge}" for judge, count in how.most_common())
         yield f"{name}: {how.total()} of {len(mine)} killed, {how.total() / len(mine):.1%}: {told}"
+        alone = sum(_by_cases(record) for record in mine)
+        yield f"{name}: {alone} by cases, or by unit tests where it guards, {alone / len(mine):.1%}"
+
+
+def _by_cases(record: dict[str, object]) -> bool:
+    """Whether certify, or where the line guards against bad files and arguments a unit test, kills the mutant."""
+    judge = _judge(str(record["how"]))
+    return bool(record["killed"]) and (judge == "cases" or (judge == UNIT_TESTS and bool(record["guards"])))
 
 
 def _judge(how: str) -> str:
-    return next((name for name in (UNIT_TESTS, SNAPSHOT, BLOBS, TYPES) if how.startswith(name)), "cases")
+    return next((name for name in (UNIT_TESTS, SNAPSHOT, RECORDED, TYPES) if how.startswith(name)), "cases")
 
 
 def _survivors(records: dict[str, dict[str, object]]) -> Iterator[str]:

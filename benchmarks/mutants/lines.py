@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from npu_assay.conformance.backends import load_backend
 from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.graph import Case
-from npu_assay.conformance.results import CaseResult
+from npu_assay.conformance.results import CaseResult, to_line
 from npu_assay.conformance.table import Table
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ Lines = dict[str, dict[int, list[int]]]
 
 @dataclass(frozen=True)
 class Executed:
-    """What the cases of a table execute, and by case the tags and the digest of the blobs that snapshots hold."""
+    """What the cases of a table execute, and by case the tags and the digest that snapshots hold."""
 
     lines: Lines
     snapshots: dict[str, list[str]]
@@ -36,9 +36,9 @@ def tags(result: CaseResult) -> str:
     return " ".join([result.verdict, *sorted({reason.code for reason in result.reasons or ()})])
 
 
-def blobs(result: CaseResult) -> str:
-    """A digest of what was compiled, as golden/*/results.sha256 pins it."""
-    return fingerprint([], " ".join(result.blobs))[:16]
+def recorded(result: CaseResult) -> str:
+    """A digest of all that a run notes of a case, down to the compiled bytes, as golden/*/results.sha256 pins it."""
+    return fingerprint([], to_line(result))[:16]
 
 
 class Watch:
@@ -113,7 +113,7 @@ def executed(
         result = watch.watched(partial(run_case, case, backend, table))
         if result.failures:
             raise RuntimeError(f"{case.id}: fails with nothing changed: {result.failures[0]}")
-        told[case.id] = [tags(result), blobs(result)]
+        told[case.id] = [tags(result), recorded(result)]
         for file, line in watch.seen:
             found.setdefault(file, {}).setdefault(line, []).append(number)
     cache.write_text(json.dumps({"of": known, "lines": found, "snapshots": told}))

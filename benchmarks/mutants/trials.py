@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.mutants.lines import blobs, tags
+from benchmarks.mutants.lines import recorded, tags
 from npu_assay.conformance.backends import load_backend
 from npu_assay.conformance.certify import run_case
 from npu_assay.conformance.graph import Case
@@ -28,7 +28,7 @@ from npu_assay.conformance.table import Table
 
 PACKAGE = "npu_assay"
 SNAPSHOT = "snapshot"
-BLOBS = "recorded bytes"
+RECORDED = "recorded results"
 UNIT_TESTS = "unit tests"
 TYPES = "types"
 """How mutants end that no case fails on."""
@@ -74,7 +74,7 @@ def module_name(file: str) -> str:
 
 @dataclass(frozen=True)
 class Judges:
-    """The vendor, its table, and by case the tags and the digest of the blobs that are recorded."""
+    """The vendor, its table, and by case the tags and the digest that are recorded."""
 
     spec: str
     table: Table
@@ -92,8 +92,8 @@ class Judges:
         return in_a_process(work, self.seconds)
 
     def _judged(self, cases: Sequence[Case]) -> str:
-        """Other tags or bytes alone are what snapshots show: of tags on which the table is silent, and of programs
-        that compute the same in another way, nothing else does.
+        """Other tags or results alone are what snapshots show: of tags on which the table is silent, of programs that
+        do the same in another way, and of numbers that stay within their bounds, nothing else does.
 
         Nothing is said of the cases for which no time is left.
         """
@@ -113,7 +113,7 @@ class Judges:
 
     def _moved(self, case: Case, result: CaseResult) -> str:
         """Which snapshot is another one now, and of which case; nothing where all are as they were."""
-        found = zip((SNAPSHOT, BLOBS), (tags(result), blobs(result)), self.snapshots[case.id], strict=True)
+        found = zip((SNAPSHOT, RECORDED), (tags(result), recorded(result)), self.snapshots[case.id], strict=True)
         return next((f"{name} {case.id}" for name, now, before in found if now != before), "")
 
 

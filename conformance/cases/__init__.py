@@ -32,6 +32,7 @@ from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model, outside
 from npu_assay.conformance.cases.ranks import within_rank
+from npu_assay.conformance.cases.ratios import ratios
 from npu_assay.conformance.cases.returned import operand_returned
 from npu_assay.conformance.cases.shared import sizes
 from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
@@ -197,15 +198,21 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
         first = precision == row.precisions[0]
         drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
         larger = past_thresholds(precision, first, limits, drafts)
-        apart = (*windows(row.name, precision, limits), *operand_returned(precision, first, drafts))
+        apart = (*windows(row.name, precision, limits), *_beside(precision, first, drafts))
         for draft in _bounded(limits, [*drafts, *larger, *apart]):
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
         drafts = with_new_ranks(True, _known(limits, within(limits, _drafts(row, "", limits))))
-        more = (*past_thresholds("", True, limits, drafts), *operand_returned("", True, drafts))
+        more = (*past_thresholds("", True, limits, drafts), *_beside("", True, drafts))
         for draft in _bounded(limits, [*drafts, *more]):
             yield _case(row, draft)
+
+
+def _beside(precision: str, first: bool, drafts: list[Draft]) -> Iterator[Draft]:
+    """What is made of the row's plain case alone."""
+    yield from operand_returned(precision, first, drafts)
+    yield from ratios(precision, drafts)
 
 
 def _offered(table: Table, row: Row) -> Iterator[Case]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils._sympy.numbers import int_oo
 
 from npu_assay.partitioners.exir.compiling import refusal, require
 from npu_assay.partitioners.exir.nodes import value as value_of
@@ -127,4 +126,4 @@ def _bound(size: int | torch.SymInt) -> int:
     if isinstance(size, int):
         return size
     upper = size.node.shape_env.bound_sympy(size.node.expr).upper
-    return int(size.node.hint) if upper in (int_oo,) or upper > 2**31 else int(upper)
+    return int(size.node.hint) if upper > 2**31 else int(upper)
