@@ -150,6 +150,15 @@ def test_bytes_that_break_a_rule_are_refused(find: bytes, replacement: bytes, me
         read(blob.replace(find, replacement))
 
 
+def test_options_of_another_operator_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = write(SMALL)
+    (operator,) = SMALL.operators
+    other = replace(OPERATORS[operator.code], options=OPERATORS["SOFTMAX"].options)
+    monkeypatch.setattr(schema, "OPERATORS", {**OPERATORS, operator.code: other})
+    with pytest.raises(FormatError, match=f"options type of {operator.code}"):
+        read(blob)
+
+
 @pytest.mark.parametrize(
     ("shape", "message"),
     [((1,) * 70, "tensor 1.*: rank is 70, expected at most 8"), ((2**31 - 1,) * 500, "tensor 1.*: rank is 500")],

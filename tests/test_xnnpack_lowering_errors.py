@@ -131,6 +131,17 @@ def test_codes_read_with_other_parameters() -> None:
     assert error.what == "scale and zero point"
 
 
+def test_weights_whose_scales_are_computed() -> None:
+    def change(found: fx.Graph) -> None:
+        read = calls(found, "quantized_decomposed.dequantize_per_channel.default")
+        given = next(node for node in found.nodes if node.name == "x")
+        read.args = (read.args[0], given, *read.args[2:])
+
+    rows = replace(WEIGHT, scale=(0.01, 0.02, 0.03), axis=0)
+    error = damaged(product(replace(W, quant=rows)), change)
+    assert (error.what, error.found, error.expected) == ("scales of the weights", "computed ones", "constants")
+
+
 def test_a_node_that_is_no_function_call() -> None:
     def change(found: fx.Graph) -> None:
         first = next(node for node in found.nodes if node.op == "call_function")

@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from benchmarks.mutants.lines import Executed, Lines, executed
+from benchmarks.mutants.lines import Executed, Lines, executed, fingerprint, read
 from benchmarks.mutants.sites import Site, changed, sites
-from benchmarks.mutants.trials import SNAPSHOT, TYPES, UNIT_TESTS, Judges, Verdict
+from benchmarks.mutants.trials import RECORDED, SNAPSHOT, TYPES, UNIT_TESTS, Judges, Verdict
 from benchmarks.mutants.types_checked import Checked
 from benchmarks.mutants.unit_tests import Tests, judged, traced
 from npu_assay.conformance.programs.graph import Case
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("vendor", choices=sorted(VENDORS))
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=60.0, help="that a mutant may take")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of processor time that a mutant may take")
     parser.add_argument("--out", type=Path, default=None, help="records, a line each; read again where they stand")
     parser.add_argument("-n", type=int, default=2, help="processes")
     options = parser.parse_args()
@@ -79,9 +79,11 @@ def main() -> None:
     torch.set_num_threads(1)
     table = load_table(VENDORS[options.vendor][0])
     cases = all_cases(table)
-    found = _executed(options.vendor, table, cases, out.with_suffix(".lines.json"))
-    tests = traced(VENDORS[options.vendor][1], ROOT, files(options.vendor), out.with_suffix(".tests.json"))
-    work = Work(Judges(options.vendor, table, found.tags, ROOT, options.seconds), cases, found.lines, tests, out)
+    found = _executed(options.vendor, table, cases, out.with_name(f"{options.vendor}.lines.json"))
+    tests = traced(
+        VENDORS[options.vendor][1], ROOT, files(options.vendor), out.with_name(f"{options.vendor}.tests.json")
+    )
+    work = Work(Judges(options.vendor, table, found.snapshots, ROOT, options.seconds), cases, found.lines, tests, out)
     known = _known(out)
     asked = [site for site in drawn(found.lines, options.vendor, options.count, options.seed) if site.id not in known]
     children = []
@@ -97,12 +99,18 @@ def main() -> None:
 
 
 def _executed(vendor: str, table: Table, cases: Sequence[Case], cache: Path) -> Executed:
-    """In a process of its own: this one never loads the vendor."""
-    if not cache.exists():
-        process = get_context("fork").Process(target=executed, args=(vendor, table, cases, ROOT, files(vendor), cache))
+    """In a process of its own: this one never loads the vendor.
+
+    Raises RuntimeError where that process does not end well.
+    """
+    arguments = (vendor, table, cases, ROOT, files(vendor), cache)
+    if read(cache, fingerprint(files(vendor), repr(cases))) is None:
+        process = get_context("fork").Process(target=executed, args=arguments)
         process.start()
         process.join()
-    return executed(vendor, table, cases, ROOT, files(vendor), cache)
+        if process.exitcode:
+            raise RuntimeError(f"{vendor}: the lines that cases execute are not known")
+    return executed(*arguments)
 
 
 @dataclass(frozen=True)
@@ -130,7 +138,7 @@ class Work:
         tree = changed(ROOT, site)
         verdict = self.judges.trial(ordered(self.lines[site.file][site.line], self.cases), site.file, tree)
         tests = self.tests.get(site.file, {}).get(site.line, [])
-        if not verdict.killed and site.guards and tests:
+        if not verdict.killed and tests:
             verdict = judged(tests, ROOT, site.file, tree, 2 * self.judges.seconds)
         return verdict if verdict.killed else replace(checked.judged(site), cases=verdict.cases)
 
@@ -152,10 +160,18 @@ def _rates(records: dict[str, dict[str, object]]) -> Iterator[str]:
         how = Counter(_judge(str(record["how"])) for record in mine if record["killed"])
         told = ", ".join(f"{count} by {judge}" for judge, count in how.most_common())
         yield f"{name}: {how.total()} of {len(mine)} killed, {how.total() / len(mine):.1%}: {told}"
+        alone = sum(_by_cases(record) for record in mine)
+        yield f"{name}: {alone} by cases, or by unit tests where it guards, {alone / len(mine):.1%}"
+
+
+def _by_cases(record: dict[str, object]) -> bool:
+    """Whether certify, or where the line guards against bad files and arguments a unit test, kills the mutant."""
+    judge = _judge(str(record["how"]))
+    return bool(record["killed"]) and (judge == "cases" or (judge == UNIT_TESTS and bool(record["guards"])))
 
 
 def _judge(how: str) -> str:
-    return next((name for name in (UNIT_TESTS, SNAPSHOT, TYPES) if how.startswith(name)), "cases")
+    return next((name for name in (UNIT_TESTS, SNAPSHOT, RECORDED, TYPES) if how.startswith(name)), "cases")
 
 
 def _survivors(records: dict[str, dict[str, object]]) -> Iterator[str]:

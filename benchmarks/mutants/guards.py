@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+MODULES = ("check", "work")
+"""Modules of these names only check files, or count what a program would take, which limits are put on."""
+
 PREFIXES = ("require", "check", "refuse", "fits")
 
 

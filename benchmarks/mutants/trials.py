@@ -6,26 +6,29 @@ import ast
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import math
 import os
+import resource
 import select
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.mutants.lines import tags
+from benchmarks.mutants.lines import recorded, tags
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table
 
 PACKAGE = "npu_assay"
 SNAPSHOT = "snapshot"
+RECORDED = "recorded results"
 UNIT_TESTS = "unit tests"
 TYPES = "types"
 """How mutants end that no case fails on."""
@@ -71,11 +74,11 @@ def module_name(file: str) -> str:
 
 @dataclass(frozen=True)
 class Judges:
-    """The vendor, its table, and the tags that its cases have."""
+    """The vendor, its table, and by case the tags and the digest that are recorded."""
 
     spec: str
     table: Table
-    tags: Mapping[str, str]
+    snapshots: Mapping[str, Sequence[str]]
     root: Path
     seconds: float
 
@@ -89,38 +92,56 @@ class Judges:
         return in_a_process(work, self.seconds)
 
     def _judged(self, cases: Sequence[Case]) -> str:
-        """Other tags alone are what a snapshot shows: of cases on which the table is silent, nothing else does."""
+        """Other tags or results alone are what snapshots show: of tags on which the table is silent, of programs that
+        do the same in another way, and of numbers that stay within their bounds, nothing else does.
+
+        Nothing is said of the cases for which no time is left.
+        """
         count, moved = 0, ""
         try:
             backend = load_backend(self.spec)
             for count, case in enumerate(cases, 1):
+                if time.process_time() > self.seconds / 2:
+                    break
                 result = run_case(case, backend, self.table)
                 if result.failures:
                     return f"1 {count} {result.failures[0].check} {case.id}"
-                if not moved and tags(result) != self.tags[case.id]:
-                    moved = f"{SNAPSHOT} {case.id}"
+                moved = moved or self._moved(case, result)
         except BaseException as error:  # noqa: BLE001  (whatever a broken module raises)
             return f"1 {count} {type(error).__name__}"
         return f"{int(bool(moved))} {count} {moved or '-'}"
 
+    def _moved(self, case: Case, result: CaseResult) -> str:
+        """Which snapshot is another one now, and of which case; nothing where all are as they were."""
+        found = zip((SNAPSHOT, RECORDED), (tags(result), recorded(result)), self.snapshots[case.id], strict=True)
+        return next((f"{name} {case.id}" for name, now, before in found if now != before), "")
+
+
+BUSY = 10
+"""How many times longer than on an idle machine a process may take."""
+
 
 def in_a_process(work: Callable[[], str], seconds: float) -> Verdict:
-    """What `work` found ("1" or "0" for killed or not, how many cases, how), in a child process with no output."""
+    """What `work` found ("1" or "0" for killed or not, how many cases, how), in a child process with no output.
+
+    Hangs are told by the processor time that they take, which no other process makes longer; those that only wait,
+    by the clock.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))
         _in_child(writer, work)
     os.close(writer)
-    text = _answer(reader, time.monotonic() + seconds)
+    text = _answer(reader, time.monotonic() + BUSY * seconds)
     os.close(reader)
-    with suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
     if text is None:
-        return Verdict(True, "hang", 0)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
     if not text:
-        return Verdict(True, "crash", 0)
+        late = text is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU)
+        return Verdict(True, "hang" if late else "crash", 0)
     killed, count, how = text.split(" ", 2)
     return Verdict(killed == "1", how, int(count))
 

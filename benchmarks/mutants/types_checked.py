@@ -12,7 +12,8 @@ from pathlib import Path
 from benchmarks.mutants.sites import Site, mutation
 from benchmarks.mutants.trials import TYPES, Verdict
 
-LEFT_OUT = shutil.ignore_patterns(".git", "golden", "docs", "build", "__pycache__", ".pytest_cache")
+LEFT_OUT = frozenset({".git", "golden", "docs", "build", ".pytest_cache", ".tox"})
+"""At the top of the project; folders of these names within it are needed."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,11 @@ class Checked:
     @classmethod
     def of(cls, root: Path, copy: Path) -> Checked:
         """A fresh copy. Raises RuntimeError where the type checker finds something in it before anything is changed."""
-        shutil.copytree(root, copy, symlinks=True, ignore=LEFT_OUT)
+
+        def ignored(folder: str, names: list[str]) -> set[str]:
+            return set(names) & (LEFT_OUT if Path(folder) == root else {"__pycache__"})
+
+        shutil.copytree(root, copy, symlinks=True, ignore=ignored)
         checked = cls(copy)
         found = checked._errors()
         if found:

@@ -11,8 +11,11 @@ from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, CaseDraft, outside
 from npu_assay.conformance.cases.ranks import within_rank
+from npu_assay.conformance.cases.ratios import ratios
+from npu_assay.conformance.cases.returned import operand_returned
 from npu_assay.conformance.cases.rows import drafts as drafts_of
 from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
+from npu_assay.conformance.cases.windows import windows
 from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
 from npu_assay.conformance.predicates.own import Definition
@@ -104,8 +107,19 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
     for precision in precisions:
         limits, first = limits_of(table, row, precision or None), precision == precisions[0]
         drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
-        for draft in _bounded(limits, [*drafts, *past_thresholds(precision, first, limits, drafts)]):
+        further = _further(row.name, precision, first, limits, drafts)
+        for draft in _bounded(limits, [*drafts, *further]):
             yield _case(row, precision, draft)
+
+
+def _further(
+    operator: str, precision: str, first: bool, limits: Limits, drafts: Sequence[CaseDraft]
+) -> Iterator[CaseDraft]:
+    """What every row is asked beside what its family knows; `first`: in the first of its number types."""
+    yield from past_thresholds(precision, first, limits, drafts)
+    yield from windows(operator, precision, limits)
+    yield from operand_returned(precision, first, drafts)
+    yield from ratios(precision, drafts)
 
 
 def _offered(table: Table, row: Row) -> Iterator[Case]:

@@ -76,7 +76,7 @@ class Correspondence:
         found = {self.origins[node] for node in partition if node in self.origins}
         for node in reversed(self.program.nodes):
             absorbed = node.op == "call_function" and node not in self.images
-            if absorbed and node.users and found.issuperset(node.users):
+            if absorbed and found.issuperset(node.users):
                 found.add(node)
         return frozenset(found)
 

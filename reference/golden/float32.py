@@ -7,6 +7,7 @@ rounded once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.golden.aten import canonical
-from npu_assay.reference.golden.bounded import Bounded, operands
+from npu_assay.reference.golden.bounded import ZERO, Bounded, operands
 from npu_assay.reference.golden.operators import run
 from npu_assay.reference.operators import Operator
 from npu_assay.reference.operators.home import GOLDENS, loaded
@@ -46,6 +47,7 @@ FORMATS: Mapping[torch.dtype, Format] = MappingProxyType(
 
 _FEW = 3
 """Roundings to float16 behind a sum in float32: of the sum and of its division; one more for their product."""
+_TAPS = 9
 
 
 def run_float32(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:
@@ -88,8 +90,11 @@ def wide(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dt
     """Means, whose kernels for float16, XNNPACK's and torch's, add up in float32; products may add up in float16."""
     computed = FORMATS[torch.float32 if dtype == torch.float16 else dtype]
     results = _summed(_known(op), args, kwargs, computed)
+    if dtype != torch.float16:
+        return results
     form = FORMATS[dtype]
-    return tuple(_more(x, _FEW, _FEW, form) for x in results) if dtype == torch.float16 else results
+    carried = _carried(op, args, kwargs, form)
+    return tuple(Bounded(y.value, y.error + carried) for y in (_more(x, _FEW, _FEW, form) for x in results))
 
 
 def resized(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
@@ -104,6 +109,27 @@ def _known(op: str) -> Operator:
     own = home(canonical(op))
     assert own is not None
     return own
+
+
+def _carried(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], form: Format) -> Tensor:
+    """What average pools of large windows lose: XNNPACK holds what it carries over from nine taps in float16.
+
+    Each of these roundings is relative to a partial sum, which is at most the sum of the magnitudes.
+    """
+    if canonical(op) != "aten.avg_pool2d.default":
+        return ZERO
+    carries = (math.prod(_pair(args[1])) - 1) // _TAPS
+    (sums,) = run(op, _magnitudes(args), kwargs)
+    return sums.value * (carries * form.unit)
+
+
+def _pair(size: Any) -> tuple[int, ...]:
+    """One number for both axes, also in a list, or one for each."""
+    return (*size, *size)[:2] if isinstance(size, list | tuple) else (size, size)
+
+
+def _magnitudes(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(Bounded(arg.magnitude) if isinstance(arg, Bounded) else arg for arg in args)
 
 
 def _misplaced(x: Bounded, form: Format) -> Tensor:

@@ -104,4 +104,5 @@ def _round_shift(a: Tensor, bits: Tensor) -> Tensor:
 
 
 def _saturating_shift(a: Tensor, bits: int) -> Tensor:
-    return (a << bits).clamp_(-(2**31), _INT32_MAX)
+    """a * 2**bits, saturated above; what is shifted here is far from the lowest number."""
+    return (a << bits).clamp_(max=_INT32_MAX)

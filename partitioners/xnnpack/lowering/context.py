@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import torch
 from torch import fx
-from torch.utils._sympy.numbers import int_oo
 
 from npu_assay.partitioners.common.lowering import Values
 from npu_assay.partitioners.exir.compiling import refusal, require
@@ -123,4 +122,4 @@ def _bound(size: int | torch.SymInt) -> int:
     if isinstance(size, int):
         return size
     upper = size.node.shape_env.bound_sympy(size.node.expr).upper
-    return int(size.node.hint) if upper in (int_oo,) or upper > 2**31 else int(upper)
+    return int(size.node.hint) if upper > 2**31 else int(upper)

@@ -1,0 +1,202 @@
+"""The tool that makes mutants nobody chose: what it changes, what it calls a guard, and what kills a mutant."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mutants.guards import guards
+from benchmarks.mutants.lines import by_number, fingerprint, read
+from benchmarks.mutants.sites import Site, changed, sites
+from benchmarks.mutants.trials import TYPES, in_a_process
+from benchmarks.mutants.types_checked import Checked, spliced
+
+ROOT = Path(__file__).parent.parent
+MODULE = '''"""A module."""
+
+
+def area(width: int, height: int) -> int:
+    """A docstring with 3 in it."""
+    if width < 0:
+        raise ValueError(f"width {width - 1}")
+    total: int = width * height
+    return total
+'''
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    file = tmp_path / "module.py"
+    file.write_text(MODULE)
+    return file
+
+
+def texts(file: Path) -> dict[str, bool]:
+    return {site.text: site.guards for site in sites(file.parent, file)}
+
+
+def test_operators_constants_conditions_and_returns_are_changed_and_nothing_else_is(module: Path) -> None:
+    found = texts(module)
+    raised = "if width < 0: raise ValueError(f'width {width - 1}')"
+    assert set(found) == {
+        "width < 0 -> width <= 0",
+        f"{raised} -> {raised.replace('width < 0', 'not width < 0', 1)}",
+        "0 -> 1",
+        "0 -> -1",
+        "width - 1 -> width + 1",
+        "1 -> 2",
+        "1 -> 0",
+        "width * height -> width + height",
+        "return total -> return None",
+    }
+
+
+def test_what_refuses_or_words_a_message_is_a_guard(module: Path) -> None:
+    found = texts(module)
+    assert {text for text, guard in found.items() if guard} == {
+        "width < 0 -> width <= 0",
+        "0 -> 1",
+        "0 -> -1",
+        "width - 1 -> width + 1",
+        "1 -> 2",
+        "1 -> 0",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["site.require(a < 1, a + 1)", "def check_sizes(a):\n    return a + 1", "def f(a):\n    b = a + 1\n    require(b)"],
+)
+def test_calls_functions_and_values_that_only_check_are_guards(text: str) -> None:
+    tree = ast.parse(text)
+    computed = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp)]
+    assert computed and all(id(node) in guards(tree) for node in computed)
+
+
+def test_a_value_that_something_else_reads_too_is_none() -> None:
+    tree = ast.parse("def f(a):\n    b = a + 1\n    require(b)\n    return b")
+    assert not any(id(node) in guards(tree) for node in ast.walk(tree) if isinstance(node, ast.BinOp))
+
+
+def one(file: Path, text: str) -> Site:
+    return next(site for site in sites(file.parent, file) if site.text == text)
+
+
+def test_a_changed_module_computes_the_other_thing(module: Path) -> None:
+    names: dict[str, object] = {}
+    tree = changed(module.parent, one(module, "width * height -> width + height"))
+    exec(compile(tree, "module", "exec"), names)
+    area = names["area"]
+    assert callable(area) and area(3, 4) == 7
+
+
+def test_a_spliced_text_differs_in_the_change_alone(module: Path) -> None:
+    found = spliced(MODULE, one(module, "width * height -> width + height"))
+    assert found == MODULE.replace("width * height", "(width + height)")
+
+
+# ------------------------------------------------------------------------------------ processes
+
+
+def test_a_process_says_whether_it_killed_how_and_after_how_many() -> None:
+    verdict = in_a_process(lambda: "1 3 gate1 some/case", 10.0)
+    assert (verdict.killed, verdict.cases, verdict.how) == (True, 3, "gate1 some/case")
+    assert not in_a_process(lambda: "0 3 -", 10.0).killed
+
+
+def _spin() -> str:
+    while True:
+        pass
+
+
+def test_a_process_that_computes_for_ever_hangs() -> None:
+    verdict = in_a_process(_spin, 1.0)
+    assert (verdict.killed, verdict.how) == (True, "hang")
+
+
+def test_a_process_that_waits_while_others_compute_does_not() -> None:
+    def late() -> str:
+        time.sleep(2.0)
+        return "0 1 -"
+
+    assert not in_a_process(late, 1.0).killed
+
+
+def test_a_process_that_ends_without_a_word_crashed() -> None:
+    def leave() -> str:
+        os._exit(0)
+
+    verdict = in_a_process(leave, 10.0)
+    assert (verdict.killed, verdict.how) == (True, "crash")
+
+
+# ------------------------------------------------------------------------------------ caches
+
+
+def test_a_cache_is_read_only_where_it_was_written_of_the_same_files(module: Path) -> None:
+    cache, known = module.with_name("cache.json"), fingerprint([module], "cases")
+    assert read(cache, known) is None
+    cache.write_text(f'{{"of": "{known}", "lines": {{"a": {{"3": [1]}}}}}}')
+    stored = read(cache, known)
+    assert stored is not None and by_number(stored["lines"]) == {"a": {3: [1]}}
+    assert read(cache, fingerprint([module], "other cases")) is None
+    module.write_text(MODULE + "\n")
+    assert read(cache, fingerprint([module], "cases")) is None
+
+
+# ------------------------------------------------------------------------------------ the type checker
+
+
+def test_the_type_checker_refuses_a_return_of_nothing_and_takes_another_product(module: Path, tmp_path: Path) -> None:
+    (module.parent / "pyproject.toml").write_text('[tool.mypy]\nstrict = true\nfiles = ["module.py"]\n')
+    checked = Checked.of(module.parent, tmp_path.with_name(f"{tmp_path.name}_copy"))
+    refused = checked.judged(one(module, "return total -> return None"))
+    assert refused.killed and refused.how.startswith(TYPES)
+    assert not checked.judged(one(module, "width * height -> width + height")).killed
+    assert (checked.copy / "module.py").read_text() == MODULE
+
+
+def test_a_project_that_the_type_checker_refuses_as_it_is_judges_nothing(module: Path, tmp_path: Path) -> None:
+    (module.parent / "pyproject.toml").write_text('[tool.mypy]\nstrict = true\nfiles = ["module.py"]\n')
+    module.write_text(MODULE.replace("-> int", "-> str"))
+    with pytest.raises(RuntimeError, match="mypy on the unchanged project"):
+        Checked.of(module.parent, tmp_path.with_name(f"{tmp_path.name}_copy"))
+
+
+# ------------------------------------------------------------------------------------ unit tests
+
+PROBE = """
+import ast
+from pathlib import Path
+from benchmarks.mutants import unit_tests
+
+root, cache = Path.cwd(), Path({cache!r})
+file = root / "partitioners" / "common" / "stored.py"
+unit_tests.TESTS = {{"common": ("test_stored.py",)}}
+tests = unit_tests.traced(("common",), root, [file], cache)["partitioners/common/stored.py"]
+text = file.read_text().replace("return total", "return {returned}")
+unit_tests.time.process_time = lambda: {spent}
+verdict = unit_tests.judged(max(tests.values()), root, "partitioners/common/stored.py", ast.parse(text), 60.0)
+print(verdict.killed, verdict.cases)
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "spent", "expected"),
+    [("total", 0.0, "False 1"), ("None", 0.0, "True 1"), ("None", 31.0, "False 0")],
+)
+def test_unit_tests_that_execute_a_line_judge_its_mutants_in_time(
+    tmp_path: Path, returned: str, spent: float, expected: str
+) -> None:
+    """In a process that has not loaded the vendor's modules."""
+    script = PROBE.format(cache=str(tmp_path / "tests.json"), returned=returned, spent=spent)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{expected}\n"
