@@ -31,7 +31,7 @@ VENDORS = {
     "ethos-u55": ("ethos_u55@1.5", ("ethosu", "common")),
     "ethos-u85": ("ethos_u85@1.5", ("ethosu", "common")),
 }
-PARTS = {"support": "rules", "configs": "rules", "partitioner.py": "rules", "patterns.py": "rules"}
+PARTS = {"support": "rules", "tosa_rules": "rules", "configs": "rules", "partitioner.py": "rules", "patterns.py": "rules"}
 MOST = 1200
 """Cases that a mutant is tried on."""
 
@@ -131,7 +131,7 @@ class Work:
         verdict = self.judges.trial(ordered(self.lines[site.file][site.line], self.cases), site.file, tree)
         tests = self.tests.get(site.file, {}).get(site.line, [])
         if not verdict.killed and site.guards and tests:
-            verdict = judged(tests, ROOT, site.file, tree, 2 * self.judges.seconds)
+            verdict = judged(tests, ROOT, site.file, tree, 5 * self.judges.seconds)
         return verdict if verdict.killed else replace(checked.judged(site), cases=verdict.cases)
 
 

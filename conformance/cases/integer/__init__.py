@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 from types import MappingProxyType
 
+from npu_assay.conformance.cases import integer_windows
 from npu_assay.conformance.cases.integer import (
     binary,
     convolution,
@@ -69,7 +70,8 @@ def drafts(row: Row, precision: str, known: Limits) -> list[Draft]:
     if precision == INTEGERS and row.name in NO_INTEGERS:
         raise KeyError(row.name)
     found = [draft for draft in FAMILIES[row.name](precision, known) if precision != INTEGERS or not _is_mixed(draft)]
+    more = integer_windows.swept(row.name, precision, known)
     if precision == INT8 or (precision == INTEGERS and INT8 not in row.precisions):
-        return found
+        return [*found, *more]
     shown = {id(draft) for draft in thinned(found, FEW)}
-    return [draft for draft in found if id(draft) in shown or draft.side == "value"]
+    return [*(draft for draft in found if id(draft) in shown or draft.side == "value"), *more]
