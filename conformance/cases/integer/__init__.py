@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 from types import MappingProxyType
 
-from npu_assay.conformance.cases import integer_windows
+from npu_assay.conformance.cases import integer_dims, integer_operands, integer_windows
 from npu_assay.conformance.cases.integer import (
     binary,
     convolution,
@@ -70,7 +70,11 @@ def drafts(row: Row, precision: str, known: Limits) -> list[Draft]:
     if precision == INTEGERS and row.name in NO_INTEGERS:
         raise KeyError(row.name)
     found = [draft for draft in FAMILIES[row.name](precision, known) if precision != INTEGERS or not _is_mixed(draft)]
-    more = integer_windows.swept(row.name, precision, known)
+    more = [
+        *integer_windows.swept(row.name, precision, known),
+        *integer_operands.swept(row.name, precision),
+        *integer_dims.swept(row.name, precision, known),
+    ]
     if precision == INT8 or (precision == INTEGERS and INT8 not in row.precisions):
         return [*found, *more]
     shown = {id(draft) for draft in thinned(found, FEW)}
