@@ -91,7 +91,8 @@ def embedding_cases(precision: str, limits: Limits) -> list[Draft]:
     """aten.embedding.default: rows of a constant."""
     weights, at = constant("x", (6, 4), Q), indices("i", (2, 3), 6)
     u = Use("aten.embedding.default", (weights, at), (X, I), Q)
-    row = Choice(u, (("vector", replace(u, values=(weights, indices("i", (5,), 6)))),))
+    vector = replace(u, values=(weights, indices("i", (5,), 6)))
+    row = Choice(u, (("vector", vector), ("padding_index", replace(u, args=(X, I, 2)))))
     found = spelled(u, precision)
     computed = with_values(found, "x", constant=False)
     drafts = [draft for draft in cases(row, precision, limits) if draft.variant not in ("behind_linear", "used_twice")]
