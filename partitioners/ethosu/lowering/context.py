@@ -33,9 +33,10 @@ class Context:
         """What an operand of `user` is. Raises CompileError when the delegate does not compute it."""
         if isinstance(node, fx.Node) and node.op == "placeholder" and node not in self.values:
             self.values[node] = self._constant(node)
-        if not isinstance(node, fx.Node) or node not in self.values:
+        found = self.values.get(node) if isinstance(node, fx.Node) else None
+        if found is None:
             raise refusal(user, "operand", node, "a tensor that the delegate computes")
-        return self.values[node]
+        return found
 
     def _constant(self, node: fx.Node) -> Value:
         data = self._constants.get(node.name)
