@@ -161,6 +161,8 @@ def averages(precision: str, limits: Limits) -> Iterator[Draft]:
         name = f"{w.name}{'_ceil' * ceil}{'_counted' * counted}{'' if divisor is None else f'_by_{divisor}'}"
         graph = model(spelled(use(AVERAGE, _image(index, w, limits), *args), precision))
         yield drafted(precision, name, graph)
+    negative = use(AVERAGE, (1, 3, 9, 7), (3, 2), (2, 3), (0, 1), False, True, -5)
+    yield drafted(precision, "by_minus_5", model(spelled(negative, precision)))
 
 
 def maxima(op: str, precision: str, limits: Limits) -> Iterator[Draft]:
