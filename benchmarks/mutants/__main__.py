@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.mutants.lines import Executed, Lines, executed
 from benchmarks.mutants.sites import Site, changed, sites
-from benchmarks.mutants.trials import SNAPSHOT, TYPES, UNIT_TESTS, Judges, Verdict
+from benchmarks.mutants.trials import SLACK, SNAPSHOT, TYPES, UNIT_TESTS, Judges, Verdict
 from benchmarks.mutants.types_checked import Checked
 from benchmarks.mutants.unit_tests import Tests, judged, traced
 from npu_assay.conformance.graph import Case
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("vendor", choices=sorted(VENDORS))
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=60.0, help="that a mutant may take")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the processor that a mutant may take")
     parser.add_argument("--out", type=Path, default=None, help="records, a line each; read again where they stand")
     parser.add_argument("-n", type=int, default=2, help="processes")
     options = parser.parse_args()
@@ -138,7 +138,7 @@ class Work:
         verdict = self.judges.trial(ordered(self.lines[site.file][site.line], self.cases), site.file, tree)
         tests = self.tests.get(site.file, {}).get(site.line, [])
         if not verdict.killed and site.guards and tests:
-            verdict = judged(tests, ROOT, site.file, tree, 5 * self.judges.seconds)
+            verdict = judged(tests, ROOT, site.file, tree, SLACK * self.judges.seconds)
         return verdict if verdict.killed else replace(checked.judged(site), cases=verdict.cases)
 
 
