@@ -57,7 +57,6 @@ REFUSED = {
     "stride": unary("as_strided_copy", (4, 6), (2, 3), (6, 1)),
     "rank of the input": unary("sum.dim_IntList", (), ()),
     "scales of operands and result": unary("mul.Tensor", IMAGE, X, x=Quant(1e6), y=Quant(1e-6)),
-    "divisor_override": unary("avg_pool2d", IMAGE, (2, 2), (2, 2), (0, 0), False, True, -3),
 }
 
 

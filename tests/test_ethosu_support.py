@@ -29,7 +29,7 @@ RESCALED = {*SUMS, *COMPARED, *MOVING, *REDUCED, *products.PRODUCTS} | {
     "aten.mm.default",
     "aten.bmm.default",
 }
-IDLE = ALWAYS | KEEPS_SHAPE | {"aten.flip.default", "aten.permute_copy.default", "aten.as_strided_copy.default"}
+IDLE = ALWAYS | KEEPS_SHAPE | {"aten.flip.default", "aten.permute_copy.default"}
 ONLY_U55 = {
     "kernel_depth", "kernel_height", "kernel_area", "max_size", "stride_or_whole", "stride_or_window", "stride",
     "transposed_stride", "no_wide_transposed", "batch", "padded_kernel", "weight_sum", "reduced_size", "summed_size",

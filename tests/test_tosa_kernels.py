@@ -285,3 +285,16 @@ def test_parameters_broadcast() -> None:
     multipliers, shifts = torch.tensor([[1], [3]]) << 28, torch.tensor([[29], [30]])
     found = rounded(multipliers, shifts, codes("INT8"), 1000)(torch.tensor([[5, -5], [6, -6]]))
     assert found.tolist() == [[3, -2], [5, -4]]
+
+
+@pytest.mark.parametrize("size", [(2, 9), (9, 3)])
+def test_windows_that_do_not_fit_along_one_axis_are_refused(size: tuple[int, int]) -> None:
+    kernel = images.max_pool2d((3, 4), (1, 1), codes("INT8"))
+    assert kernel(torch.zeros(1, 3, 4, 1, dtype=torch.int8)).shape == (1, 1, 1, 1)
+    with pytest.raises(ValueError, match="expected at least the window"):
+        kernel(torch.zeros(1, *size, 1, dtype=torch.int8))
+
+
+@pytest.mark.parametrize(("zero_point", "reach"), [(0, 128), (3, 131), (-128, 255), (127, 255), (-7, 134)])
+def test_the_largest_magnitude_of_codes(zero_point: int, reach: int) -> None:
+    assert codes("INT8", zero_point).reach == reach

@@ -301,6 +301,8 @@ def _last(record: dict[str, Any]) -> dict[str, Any]:
             "constant is .*, expected one with data",
         ),
         (lambda r: _block(r)["operators"][0].update(outputs=("t0",)), "constant is"),
+        (lambda r: _block(r)["operators"][0].update(outputs=None), "constant is"),
+        (lambda r: _block(r)["operators"][0].update(outputs=_block(r)["operators"][0]["outputs"] * 2), "constant is"),
         (lambda r: _block(r)["operators"][0].update(inputs=("t0",)), "constant is"),
         (lambda r: _block(r)["operators"][0].update(attribute_type=75), "attributes is 75, expected 67"),
     ],
@@ -313,7 +315,7 @@ def test_flatbuffers_that_lie_are_refused(change: Callable[[dict[str, Any]], Any
         read(flatbuffer.write(schema.GRAPH, record, schema.IDENTIFIER))
 
 
-@pytest.mark.parametrize(("data", "refused"), [((0, 0, 0, 0), False), ((0, 0, 1, 0), True)])
+@pytest.mark.parametrize(("data", "refused"), [((0, 0, 0, 0), False), ((0, 0, 1, 0), True), ((0, 0, 0, 1), True)])
 def test_a_weight_zero_point_may_be_there_once_for_every_output(data: tuple[int, ...], refused: bool) -> None:
     record = flatbuffer.read(schema.GRAPH, write(CONV), schema.IDENTIFIER)
     zero = next(op["inputs"][4] for op in _block(record)["operators"] if op["op"] == schema.OPERATORS["CONV2D"].number)

@@ -7,7 +7,7 @@ import json
 import os
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,7 +31,7 @@ VENDORS = {
     "ethos-u55": ("ethos_u55@1.5", ("ethosu", "common")),
     "ethos-u85": ("ethos_u85@1.5", ("ethosu", "common")),
 }
-PARTS = {"support": "rules", "configs": "rules", "partitioner.py": "rules", "patterns.py": "rules"}
+PARTS = dict.fromkeys(("support", "tosa_rules", "configs", "partitioner.py", "patterns.py"), "rules")
 MOST = 1200
 """Cases that a mutant is tried on."""
 
@@ -56,14 +56,21 @@ def drawn(lines: Lines, vendor: str, count: int, seed: int) -> list[Site]:
 
 
 def ordered(numbers: Sequence[int], cases: Sequence[Case]) -> list[Case]:
-    """Some of the cases, of every row, constraint and side first one."""
-    groups: dict[tuple[str, str, str], list[Case]] = defaultdict(list)
-    for number in numbers:
-        case = cases[number]
-        groups[case.row, case.constraint, case.side].append(case)
+    """Some of the cases: in turn the next row, constraint and side, and the next variant of a number type."""
+    reached = [cases[number] for number in numbers]
+    by_row = _turns(reached, lambda case: (case.row, case.constraint, case.side))
+    by_variant = _turns(reached, lambda case: (case.precision, *case.id.split("/")[-3:]))
+    both = (case for pair in zip(by_row, by_variant, strict=True) for case in pair)
+    return list(dict.fromkeys(both))[:MOST]
+
+
+def _turns(cases: Sequence[Case], kind: Callable[[Case], Hashable]) -> list[Case]:
+    """The first of every kind, then the second of every kind, and so on."""
+    groups: dict[Hashable, list[Case]] = defaultdict(list)
+    for case in cases:
+        groups[kind(case)].append(case)
     rounds = max(map(len, groups.values()))
-    turns = (group[index] for index in range(rounds) for group in groups.values() if index < len(group))
-    return list(turns)[:MOST]
+    return [group[index] for index in range(rounds) for group in groups.values() if index < len(group)]
 
 
 def main() -> None:

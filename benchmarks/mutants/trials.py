@@ -32,6 +32,8 @@ RECORDED = "recorded results"
 UNIT_TESTS = "unit tests"
 TYPES = "types"
 """How mutants end that no case fails on."""
+SLACK = 20
+"""How much longer than its time of the processor a mutant may take, on a machine that has other things to do."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Judges:
             sys.meta_path.insert(0, Mutated(self.root, file, tree))
             return self._judged(cases)
 
-        return in_a_process(work, self.seconds)
+        return in_a_process(work, SLACK * self.seconds)
 
     def _judged(self, cases: Sequence[Case]) -> str:
         """Other tags or results alone are what snapshots show: of tags on which the table is silent, of programs that

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import isfinite
 
-from npu_assay.conformance.cases import homes
+from npu_assay.conformance.cases import homes, integer_dims, integer_operands, integer_windows
 from npu_assay.conformance.cases.borrowed import FROM, borrowed
 from npu_assay.conformance.cases.families import FAMILIES
 from npu_assay.conformance.cases.family import STATIC_INT8, Family
@@ -48,7 +48,7 @@ def _of_family(row: Row, precision: str, limits: Limits) -> list[CaseDraft] | No
     if precision == STATIC_INT8:
         return [*_plain(family, limits), *found]
     if precision in INTEGER_PRECISIONS:
-        return _integers(row, precision, found)
+        return _integers(row, precision, limits, found)
     return _floats(row, precision, limits, found)
 
 
@@ -108,13 +108,18 @@ FEW_INTEGERS = 4
 """16-bit codes have the rules of 8-bit ones, and per-channel weights those of one scale."""
 
 
-def _integers(row: Row, precision: str, found: list[CaseDraft]) -> list[CaseDraft]:
+def _integers(row: Row, precision: str, limits: Limits, found: list[CaseDraft]) -> list[CaseDraft]:
     """But for numbers, fewer where the row is the same in another number type."""
     found = [draft for draft in found if precision != INTEGERS or not _is_mixed(draft)]
+    more = [
+        *integer_windows.swept(row.name, precision, limits),
+        *integer_operands.swept(row.name, precision),
+        *integer_dims.swept(row.name, precision, limits),
+    ]
     if precision == INT8 or (precision == INTEGERS and INT8 not in row.precisions):
-        return found
+        return [*found, *more]
     shown = {id(draft) for draft in _thinned(found, FEW_INTEGERS)}
-    return [draft for draft in found if id(draft) in shown or draft.side == "value"]
+    return [*(draft for draft in found if id(draft) in shown or draft.side == "value"), *more]
 
 
 def _is_mixed(draft: CaseDraft) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import is_qdq
-from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, value
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape
 from npu_assay.partitioners.exir.ops import target_name
 
 ALWAYS = frozenset(
@@ -16,7 +16,7 @@ ALWAYS = frozenset(
         "dim_order_ops._clone_dim_order.default",
     }
 )
-KEEPS_SHAPE = frozenset({"aten.expand_copy.default", "aten.squeeze_copy.dims"})
+KEEPS_SHAPE = frozenset({"aten.as_strided_copy.default", "aten.expand_copy.default", "aten.squeeze_copy.dims"})
 
 
 def is_no_op(node: fx.Node) -> bool:
@@ -31,11 +31,4 @@ def is_no_op(node: fx.Node) -> bool:
     if name == "aten.permute_copy.default":
         dims = [non_negative(dim, rank(node)) for dim in argument(node, 1, "dims")]
         return dims == sorted(dims)
-    return name == "aten.as_strided_copy.default" and _same_layout(node)
-
-
-def _same_layout(node: fx.Node) -> bool:
-    before, after = value(operand(node)), value(node)
-    if before is None or after is None or before.shape != after.shape:
-        return False
-    return before.stride() == after.stride() and before.storage_offset() == after.storage_offset()
+    return False

@@ -156,7 +156,7 @@ def _check_result(operator: TOperator, operands: Mapping[str, TTensor | TShape],
     kinds = OPERANDS.get(operator.code, "t" * max(1, len(given)) if operator.code == "CONCAT" else "t")
     if [kind == "s" for kind in kinds] != [isinstance(each, TShape) for each in given]:
         raise FormatError("operands", "".join("ts"[isinstance(each, TShape)] for each in given), kinds, where)
-    result = operands[operator.outputs[0]]
+    (result,) = (operands[name] for name in operator.outputs)
     assert isinstance(result, TTensor)  # _check_order
     expected = RULES[operator.code](Use(completed(operator), given, where), result.dtype)
     if (result.dtype, result.shape) != expected:

@@ -134,7 +134,8 @@ def _only(records: list[Record] | None, what: str) -> Record:
     names = [each["name"] for each in records or ()]
     if records is None or names != [schema.MAIN]:
         raise FormatError(f"{what}s", names, f"one, named {schema.MAIN!r}", "TosaGraph")
-    return records[0]
+    (record,) = records
+    return record
 
 
 def _name(record: Record, where: str) -> str:

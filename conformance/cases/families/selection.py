@@ -77,7 +77,8 @@ def integer_embedding_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.embedding.default: rows of a constant."""
     weights, at = constant("x", (6, 4), Q), indices("i", (2, 3), 6)
     u = Call("aten.embedding.default", (weights, at), (X, I), Q)
-    row = Choice(u, (("vector", replace(u, values=(weights, indices("i", (5,), 6)))),))
+    vector = replace(u, values=(weights, indices("i", (5,), 6)))
+    row = Choice(u, (("vector", vector), ("padding_index", replace(u, args=(X, I, 2)))))
     found = spelled(u, precision)
     computed = found.with_value("x", constant=False)
     drafts = [draft for draft in choice(row, precision, limits) if draft.variant not in ("behind_linear", "used_twice")]

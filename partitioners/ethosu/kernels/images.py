@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +28,7 @@ def avg_pool2d(kernel: Pair, stride: Pair, x: Codes, y: Codes, padding: Padding 
     bound = kernel[0] * kernel[1] * x.reach
     dtype = exact_dtype(bound, 53)
 
-    @lru_cache(maxsize=8)
+    @cache
     def finish(h: int, w: int) -> Kernel:
         counts = _counts((h, w), kernel, stride, padding)
         pairs = {count: reciprocal(count) for count in set(counts.flatten().tolist())}
@@ -87,7 +87,7 @@ Scale = tuple[int, int]
 def resize_nearest(sizes: Pair, y: tuple[Scale, int], x: tuple[Scale, int]) -> Kernel:
     """y, x: (scale, offset) of each axis. The nearest code; the later one where both are as near."""
 
-    @lru_cache(maxsize=8)
+    @cache
     def places(h: int, w: int) -> tuple[Tensor, Tensor]:
         rows, columns = _positions(h, sizes[0], *y), _positions(w, sizes[1], *x)
         return _nearest(*rows, y[0][0]), _nearest(*columns, x[0][0])
@@ -102,7 +102,7 @@ def resize_nearest(sizes: Pair, y: tuple[Scale, int], x: tuple[Scale, int]) -> K
 def resize_bilinear(sizes: Pair, y: tuple[Scale, int], x: tuple[Scale, int], dtype: torch.dtype) -> Kernel:
     """Weighted sums of four codes, larger by both numerators: INT32 of INT8, INT48 of INT16. Zero points stay."""
 
-    @lru_cache(maxsize=8)
+    @cache
     def places(h: int, w: int) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]:
         return _positions(h, sizes[0], *y), _positions(w, sizes[1], *x)
 

@@ -17,7 +17,7 @@ def to_copy(operation: Operation) -> Value:
     """dim_order_ops._to_dim_order_copy between integers -> CAST; to numbers: codes of scale 1, zero point 0."""
     x, found = operation.first, value_of(operation.node)
     assert found is not None
-    if x.dtype == FLOAT or (x.quant is not None and found.is_floating_point()):
+    if x.dtype == FLOAT:
         return x
     operation.require(x.quant is None, "operand", "quantised numbers", "integers")
     if found.is_floating_point():

@@ -33,7 +33,7 @@ def _sizes(operation: Operation) -> Pair:
 def avg_pool2d(operation: Operation) -> Value:
     """aten.avg_pool2d -> AVG_POOL2D, which leaves padding out of the average: PAD where it counts.
 
-    With a divisor of its own it is a sum: a depthwise convolution with weights 1.
+    With a divisor of its own it is a sum: a depthwise convolution with weights of its sign.
     """
     bound, (kernel, stride, padding) = operation.arguments, _window(operation)
     image, outputs = as_image(operation.first), _sizes(operation)
@@ -71,10 +71,10 @@ def average(
 def _summed(operation: Operation, image: Value, window: tuple[Any, Any, Any], divisor: int) -> Value:
     kernel, stride, padding = window
     quant, outputs = operation.quant_of(image), _sizes(operation)
-    operation.require(divisor > 0, "divisor_override", divisor, "a positive number")
     tensor, pads = fitted(operation, operation.tensor(image, NHWC), outputs, kernel, stride, padding)
-    made = sum_windows(operation, tensor, outputs, kernel, stride, pads, quant)
-    codes = operation.narrowed(made, (quant.scale / (divisor * operation.y.scale),))
+    weight = 1 if divisor > 0 else -1
+    made = sum_windows(operation, tensor, outputs, kernel, stride, pads, quant, weight)
+    codes = operation.narrowed(made, (quant.scale / (abs(divisor) * operation.y.scale),))
     return operation.held((*image.shape[:2], *outputs), codes, NHWC, operation.y)
 
 
@@ -86,14 +86,15 @@ def sum_windows(
     stride: Sequence[int],
     pads: Sequence[int],
     quant: QParams,
+    weight: int = 1,
 ) -> str:
-    """The sum of each window and channel without zero points: a depthwise convolution with weights 1."""
+    """The sum of each window and channel without zero points: a depthwise convolution with equal weights, 1 or -1."""
     model = operation.model
     sizes, dtype = model.shape(tensor), model.dtype(tensor)
     wide = "INT32" if dtype == "INT8" else "INT48"
     operands = [
         tensor,
-        model.constant("ones", np.ones((*kernel, sizes[3], 1)), "INT8"),
+        model.constant("ones", np.full((*kernel, sizes[3], 1), weight), "INT8"),
         model.constant("zeros", np.zeros(sizes[3]), wide),
         model.number(quant.zero_point, dtype),
         model.number(0, "INT8"),

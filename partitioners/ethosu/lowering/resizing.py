@@ -43,7 +43,6 @@ class Axis:
 def nearest(operation: Operation) -> Value:
     """aten.upsample_nearest2d -> RESIZE: torch rounds the source position down."""
     x = operation.first
-    operation.require(x.rank == 4, "rank of the input", x.rank, 4)
     factors = operation.arguments.get("scale_factors")
     axes = []
     for i, (size, count) in enumerate(zip(x.shape[2:], operation.shape[2:], strict=True)):
@@ -63,7 +62,6 @@ def nearest(operation: Operation) -> Value:
 def bilinear(operation: Operation) -> Value:
     """aten.upsample_bilinear2d -> RESIZE, whose weights are taken off again by a RESCALE."""
     x, aligned = operation.first, operation.arguments["align_corners"]
-    operation.require(x.rank == 4, "rank of the input", x.rank, 4)
     pairs, quant = list(zip(x.shape[2:], operation.shape[2:], strict=True)), operation.quant_of(x)
     tensor = operation.tensor(x, NHWC)
     if not aligned and all(size == DOWNSCALE * count for size, count in pairs):

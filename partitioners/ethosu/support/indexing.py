@@ -92,8 +92,7 @@ def mask_alone(node: fx.Node, context: Context) -> str | None:
     if not any(map(_is_mask, given)):
         return None
     values = math.prod(shape(node.args[2]))
-    fine = len(given) == 1 and values == 1 and not argument(node, 3, "accumulate", False)
-    return None if fine else f"{len(given)} indices, {values} values"
+    return None if len(given) == 1 and values == 1 else f"{len(given)} indices, {values} values"
 
 
 @rule("distinct_inputs")

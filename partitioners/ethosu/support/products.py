@@ -143,7 +143,7 @@ def weight_axis(node: fx.Node, context: Context) -> str | None:
     weight = operand(node, 1)
     if weight is None or not is_named(weight, DEQUANTIZE_PER_CHANNEL):
         return None
-    axis = int(argument(weight, 3, "axis", 0)) % max(rank(weight), 1)
+    axis = int(argument(weight, 3, "axis")) % rank(weight)
     return None if axis == output_axis(node) else f"scales along axis {axis}"
 
 

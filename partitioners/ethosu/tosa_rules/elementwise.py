@@ -35,7 +35,7 @@ def comparison(use: Use, _: str) -> Result:
 
 def multiply(use: Use, _: str) -> Result:
     dtype, factors = use.same_type(use.tensors[:2], INTEGERS), use.tensors[:2]
-    shift = int(use.constant(2, "INT8", (1,))[0])
+    shift = int(use.constant(2, "INT8", (1,)).item())
     use.within("shift", shift, 0, 63 if dtype == "INT32" else 0)
     return "INT32", use.broadcast(factors)
 
@@ -107,8 +107,8 @@ def _unsigned(use: Use, source: str, target: str) -> None:
     small = {source, target} <= {"INT8", "INT16"}
     use.require(small or not any(flags), "unsigned types", [source, target], "INT8 and INT16")
     for dtype, unsigned, position in ((source, flags[0], 3), (target, flags[1], 4)):
-        zero_point = int(use.constant(position, dtype, (1,))[0])
-        zero_points = (0, -(2**15)) if dtype == "INT16" and unsigned else (0,)  # 32768 as 16 bits
+        zero_point = int(use.constant(position, dtype, (1,)).item())
+        zero_points = (0, -(2**15)) if unsigned else (0,)  # 32768 as 16 bits
         holds = dtype == "INT8" or zero_point in zero_points
         use.require(holds, f"zero point of {dtype}", zero_point, f"one of {list(zero_points)}")
 

@@ -37,7 +37,7 @@ def pad(use: Use, _: str) -> Result:
 
 def reshape(use: Use, _: str) -> Result:
     dtype, shape = use.same_type(use.tensors, DATA), use.shape(1)
-    holds = len(shape) <= RANK_LIMIT and min(shape, default=1) >= 1 and prod(shape) == prod(use.x.shape)
+    holds = len(shape) <= RANK_LIMIT and prod(shape) == prod(use.x.shape)
     use.require(holds, "shape", list(shape), f"{prod(use.x.shape)} elements in at most {RANK_LIMIT} axes")
     return dtype, shape
 

@@ -75,7 +75,7 @@ class Use:
     def zero_point(self, position: int, dtype: str) -> None:
         """Refuse a zero point other than 0 for types that have none."""
         data = self.constant(position, dtype, (1,))
-        self.require(dtype == "INT8" or not data.any(), f"zero point of {dtype}", int(data[0]), "0")
+        self.require(dtype == "INT8" or not data.any(), f"zero point of {dtype}", data.item(), "0")
 
     def types(self, *allowed: str) -> str:
         """The type that all tensors have, one of those allowed."""
@@ -83,8 +83,9 @@ class Use:
 
     def same_type(self, tensors: Sequence[TTensor], allowed: Collection[str]) -> str:
         found = [tensor.dtype for tensor in tensors]
-        self.require(len(set(found)) == 1 and found[0] in allowed, "types", found, f"one of {list(allowed)} for all")
-        return found[0]
+        kinds = set(found)
+        self.require(len(kinds) == 1 and kinds <= set(allowed), "types", found, f"one of {list(allowed)} for all")
+        return kinds.pop()
 
     def rank(self, tensor: TTensor, rank: int) -> None:
         self.require(len(tensor.shape) == rank, "rank", len(tensor.shape), str(rank))

@@ -33,9 +33,9 @@ def depthwise(use: Use, _: str) -> Result:
     x, weights = use.tensors[:2]
     use.rank(x, 4)
     use.rank(weights, 4)
-    kernel, (channels, multiplier) = weights.shape[:2], weights.shape[2:]
+    *kernel, channels, multiplier = weights.shape
     use.require(channels == x.shape[3], "input channels of the weights", channels, str(x.shape[3]))
-    sizes = _windows(use, x.shape[1:3], kernel, use.sides("pad", 4, 0), 2)
+    sizes = _windows(use, x.shape[1:-1], kernel, use.sides("pad", 4, 0), 2)
     return _accumulator(use, channels * multiplier), (x.shape[0], *sizes, channels * multiplier)
 
 
@@ -104,14 +104,13 @@ def pool(use: Use, _: str) -> Result:
     dtype = use.same_type([x], ACCUMULATORS)
     use.rank(x, 4)
     kernel, pad = use.sides("kernel", 2, 1), use.sides("pad", 4, 0)
-    for axis in range(2):
-        around = pad[2 * axis : 2 * axis + 2]
-        use.require(max(around) < kernel[axis], "pad", pad, f"less than the kernel {list(kernel)}")
+    for around, size in zip((pad[:2], pad[2:]), kernel, strict=True):
+        use.require(max(around) < size, "pad", pad, f"less than the kernel {list(kernel)}")
     if use.code == "AVG_POOL2D":
         use.require(use.attribute("acc_type") == "INT32", "acc_type", use.attribute("acc_type"), "INT32")
         use.zero_point(1, dtype)
         use.zero_point(2, dtype)
-    return dtype, (x.shape[0], *_windows(use, x.shape[1:3], kernel, pad, 2), x.shape[3])
+    return dtype, (x.shape[0], *_windows(use, x.shape[1:-1], kernel, pad, 2), x.shape[3])
 
 
 def resize(use: Use, _: str) -> Result:
@@ -134,7 +133,7 @@ def _side(use: Use, x: TTensor, axis: int, scale: Sequence[int], offset: int, bo
     """The result's height or width, by the rules for that axis."""
     (n, d), size = scale, x.shape[1 + axis]
     use.within("side", size, 1, IMAGE_LIMIT - 1)
-    use.require(0 < n <= SCALE_LIMIT and 0 < d < 16 * n, "scale", [n, d], f"n to {SCALE_LIMIT}, d under 16 n")
+    use.require(n <= SCALE_LIMIT and 0 < d < 16 * n, "scale", [n, d], f"n to {SCALE_LIMIT}, d under 16 n")
     use.require(n <= RATIO_LIMIT * d, "scale", [n, d], f"a ratio to {RATIO_LIMIT}")
     use.within("offset", offset, -n, 16 * n - 1)
     use.within("border", border, -16 * n, n - 1)
