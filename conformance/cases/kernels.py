@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from npu_assay.conformance.cases.drafts import CaseDraft
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import SUBJECT, CaseDraft
+from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.cases.ranks import lost_text
 from npu_assay.conformance.graph import Graph, Step
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, accepted, placed
 from npu_assay.conformance.cases.kernels import AREA, HEIGHT
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, CaseDraft, accepted, placed
+from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value, renamed
 
 ELEMENTS = 4096

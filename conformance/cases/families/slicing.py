@@ -7,29 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, silent
 from npu_assay.conformance.cases.families.layout.layout import Layout, layout, on, with_limits
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits, past
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    X,
-    accepted,
-    bare,
-    behind_abs,
-    behind_conv,
-    call,
-    label,
-    limit,
-    model,
-    outside,
-    placed,
-    quant,
-    silent,
-    sizes_of,
-    step,
-)
+from npu_assay.conformance.cases.make import SUBJECT, Call, X, bare, call, label, model, quant, sizes_of, step
 from npu_assay.conformance.cases.permitted import Shape, pieces, sliced_size
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

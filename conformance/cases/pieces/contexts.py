@@ -5,26 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from npu_assay.conformance.cases.around import behind_conv as channels_first
+from npu_assay.conformance.cases.around import then_abs, then_abs_and_returned, then_two
+from npu_assay.conformance.cases.drafts import CaseDraft, limit, outside, placed
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    Prefix,
-    Q,
-    X,
-    bare,
-    limit,
-    model,
-    outside,
-    placed,
-    quant,
-    step,
-    then_abs,
-    then_abs_and_returned,
-    then_two,
-)
-from npu_assay.conformance.cases.make import behind_conv as channels_first
+from npu_assay.conformance.cases.make import SUBJECT, Call, Prefix, Q, X, bare, model, quant, step
 from npu_assay.conformance.cases.pieces.neighbors import before_conv, behind_conv, behind_linear
 from npu_assay.conformance.cases.pieces.spelling import INTEGERS
 from npu_assay.conformance.cases.pieces.subject import Subject
