@@ -10,8 +10,6 @@ from npu_assay.conformance.cases.make import Call, Prefix, Suffix, bare, model, 
 from npu_assay.conformance.graph import Graph
 
 UNFUSED = "unfused"
-
-
 OPERATOR = "operator"  # stands for a constraint's code in cases that are about no single constraint
 
 

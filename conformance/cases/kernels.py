@@ -19,7 +19,6 @@ HEIGHT, AREA = "kernel_height", "kernel_area"
 WRITTEN = 8, 64  # height and area of the largest kernels in other cases
 CONVOLUTION = "aten.convolution.default"
 POOLS = ("aten.avg_pool2d.default", "aten.max_pool2d.default", "aten.max_pool2d_with_indices.default")
-
 Kernel = tuple[int, int]
 
 

@@ -1,8 +1,8 @@
-"""What case functions are written with: one call of an operator, and the contexts to put it into.
+"""What case functions are written with: one call of an operator, and the model around it.
 
-A `Use` is the operator with its operands; a context (`lone`, `after_abs`, `after_conv`, ...) makes the
-whole model around it. The operator under test is always the step `SUBJECT`, its first operand the
-value `X`, which contexts that put something in front replace by that step's output.
+A `Call` is the operator with its operands; `model` makes a whole model of it, with a prefix before it and a suffix
+after it (nothing). The operator under test is always the step `SUBJECT`, its first operand the value `X`, which a
+prefix replaces by the output of its last step.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def contexts(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
     return [*surroundings(u, prefix), *unquantized(u)]
 
 
-def around(u: Call, prefix: Prefix = bare) -> Iterator[CaseDraft]:
+def beside(u: Call, prefix: Prefix = bare) -> Iterator[CaseDraft]:
     """Consumers of the result, and others of the operand."""
     yield placed("before_abs", u, prefix, then_abs)
     yield placed("two_consumers", u, prefix, then_two)
@@ -32,7 +32,7 @@ def around(u: Call, prefix: Prefix = bare) -> Iterator[CaseDraft]:
 
 def surroundings(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
     """Contexts that leave the verdict alone."""
-    return [*around(u, prefix), placed("used_twice", used_twice(u, prefix)), *more_contexts(u, prefix)]
+    return [*beside(u, prefix), placed("used_twice", used_twice(u, prefix)), *more_contexts(u, prefix)]
 
 
 def input_shared(u: Call, prefix: Prefix = bare) -> Graph:
@@ -225,7 +225,7 @@ def integers_around(subject: Subject, precision: str, limits: Limits) -> Iterato
     """Where the operator stands; on plain integers not next to layers, which compute on codes."""
     u, prefix = subject.call(precision), subject.prefix
     if subject.reals:
-        yield from around(u, prefix)
+        yield from beside(u, prefix)
     elif u.x.dtype != "bool":
         yield placed("input_shared_with_abs", input_shared(u, prefix))
     yield placed("used_twice", used_twice(u, prefix))
