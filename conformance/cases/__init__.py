@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, outside
 from npu_assay.conformance.cases.families import FAMILIES
 from npu_assay.conformance.cases.family import STATIC_INT8
 from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, CaseDraft, outside
+from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.cases.ranks import within_rank
 from npu_assay.conformance.cases.ratios import ratios
 from npu_assay.conformance.cases.returned import operand_returned

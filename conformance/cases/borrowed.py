@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from npu_assay.conformance.cases.around import behind_abs
+from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft
 from npu_assay.conformance.cases.family import STATIC_INT8
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Call, CaseDraft, X, bare, behind_abs
+from npu_assay.conformance.cases.make import SUBJECT, Call, X, bare
 from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, in_int8
 from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.cases.plain import Plain, asked

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from npu_assay.conformance.cases.drafts import CaseDraft
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import CaseDraft
 from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.table import INTEGER_PRECISIONS
 

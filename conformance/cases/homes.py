@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from npu_assay.conformance.cases.drafts import CaseDraft
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import Call, CaseDraft, Q, quant, seeded, sizes_of
+from npu_assay.conformance.cases.make import Call, Q, quant, seeded, sizes_of
 from npu_assay.conformance.cases.permitted import Shape, fitting
 from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, INTEGERS, codes_quant, in_int8, integers
 from npu_assay.conformance.cases.pieces.subject import Subject

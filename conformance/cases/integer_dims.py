@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import Call, CaseDraft, Q, X, accepted, activation, call, label, model, quant
+from npu_assay.conformance.cases.make import Call, Q, X, activation, call, label, model, quant
 from npu_assay.conformance.cases.pieces.spelling import INT8, INTEGERS, flags
 from npu_assay.conformance.programs.graph import Fill, Ref
 

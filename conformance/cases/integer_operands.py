@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from npu_assay.conformance.cases.make import Call, CaseDraft, X, activation, call, limit, model, outside, quant
+from npu_assay.conformance.cases.drafts import CaseDraft, limit, outside
+from npu_assay.conformance.cases.make import Call, X, activation, call, model, quant
 from npu_assay.conformance.cases.pieces.spelling import INT8, INTEGERS, codes_quant, is_wide, spelled
 from npu_assay.conformance.programs.graph import Ref
 

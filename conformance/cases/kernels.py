@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from npu_assay.conformance.cases.drafts import CaseDraft
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import SUBJECT, CaseDraft
+from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.cases.ranks import lost_text
 from npu_assay.conformance.programs.graph import Graph, Step
 
@@ -18,7 +19,6 @@ HEIGHT, AREA = "kernel_height", "kernel_area"
 WRITTEN = 8, 64  # height and area of the largest kernels in other cases
 CONVOLUTION = "aten.convolution.default"
 POOLS = ("aten.avg_pool2d.default", "aten.max_pool2d.default", "aten.max_pool2d_with_indices.default")
-
 Kernel = tuple[int, int]
 
 

@@ -1,15 +1,15 @@
-"""What case functions are written with: one call of an operator, and the contexts to put it into.
+"""What case functions are written with: one call of an operator, and the model around it.
 
-A `Use` is the operator with its operands; a context (`lone`, `after_abs`, `after_conv`, ...) makes the
-whole model around it. The operator under test is always the step `SUBJECT`, its first operand the
-value `X`, which contexts that put something in front replace by that step's output.
+A `Call` is the operator with its operands; `model` makes a whole model of it, with a prefix before it and a suffix
+after it (nothing). The operator under test is always the step `SUBJECT`, its first operand the value `X`, which a
+prefix replaces by the output of its last step.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,26 +17,7 @@ from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, 
 
 SUBJECT = "subject"
 X = Ref("x")
-UNFUSED = "unfused"
-OPERATOR = "operator"  # stands for a constraint's code in cases that are about no single constraint
 DEVIATION = 73.9  # standard deviation of a code that is uniform in [-128, 127]
-
-
-@dataclass(frozen=True)
-class CaseDraft:
-    """A case without its row: see `npu_assay.conformance.programs.graph.Case` for the fields.
-
-    `reason` None: a rejected case is rejected for the constraint that it is about.
-    """
-
-    constraint: str
-    side: str
-    variant: str
-    graph: Graph
-    expect: str = "accept"
-    options: tuple[tuple[str, Any], ...] = ()
-    reason: str | None = None
-    delegates: int | None = None
 
 
 @dataclass(frozen=True)
@@ -212,115 +193,9 @@ def bare(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
     return u.values, (), X
 
 
-def behind_abs(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
-    """Behind an abs, which computes, and takes any layout."""
-    return u.values, (Step("before", "aten.abs.default", (X,), (), u.x.quant),), Ref("before")
-
-
-def behind_neg(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
-    """Behind a neg whose output takes every code: its input has the mirrored zero point."""
-    x, *rest = u.values
-    assert x.quant is not None
-    mirrored = replace(x, quant=replace(x.quant, zero_point=-1 - x.quant.zero_point))
-    return (mirrored, *rest), (Step("before", "aten.neg.default", (X,), (), x.quant),), Ref("before")
-
-
-def behind_conv(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
-    """Behind a 1x1 convolution from 4 channels, which makes `x`, of shape (1, C, ...), channels-first.
-
-    The image in front of the convolution is filled the way `x` was to be.
-    """
-    x, *rest = u.values
-    (image, *constants), convolution = pointwise((1, 4, *x.shape[2:]), x.shape[1], x.quant or Q)
-    if x.fill.kind != "random":
-        image = replace(image, fill=replace(x.fill, index=x.fill.index % math.prod(image.shape)))
-    return (image, *constants, *rest), (convolution,), Ref("before")
-
-
-def pointwise(shape: Sequence[int], channels: int, y: Quant) -> tuple[tuple[Value, ...], Step]:
-    """Values and step "before": a 1x1 convolution with per-channel weights and a bias."""
-    rank, x = len(shape) - 2, quant(0.04, -5)
-    w = weight_quant(spread(2 * fitting_weight_scale(x, y, shape[1]), channels), 0)
-    values = (
-        activation("image", shape, x),
-        constant("before_w", (channels, shape[1], *[1] * rank), w),
-        constant("before_b", (channels,), bias_quant(x, w)),
-    )
-    ones, zeros = (1,) * rank, (0,) * rank
-    args = (Ref("image"), Ref("before_w"), Ref("before_b"), ones, zeros, ones, False, zeros, 1)
-    return values, Step("before", "aten.convolution.default", args, (), y)
-
-
 def results(u: Call) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
     """The model returns what the operator returns."""
     return (), tuple(Ref(SUBJECT, index) for index in range(u.outputs))
 
 
-def then_abs(u: Call) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
-    """An abs takes the (first) result."""
-    return (_consumer("abs", u),), (Ref("abs"), *results(u)[1][1:])
-
-
-def then_two(u: Call) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
-    """An abs and a neg both take the (first) result."""
-    return (_consumer("abs", u), _consumer("neg", u)), (Ref("abs"), Ref("neg"), *results(u)[1][1:])
-
-
-def then_abs_and_returned(u: Call) -> tuple[tuple[Step, ...], tuple[Ref, ...]]:
-    """An abs takes the (first) result, which the model also returns."""
-    return (_consumer("abs", u),), (*results(u)[1], Ref("abs"))
-
-
-def _consumer(op: str, u: Call) -> Step:
-    return Step(op, f"aten.{op}.default", (Ref(SUBJECT),), (), u.y)
-
-
 # ------------------------------------------------------------------------------------ drafts
-
-Program = Call | Graph
-"""What a draft is about: a model, or a call that stands between a prefix and a suffix."""
-
-
-def _drafted(about: tuple[str, str, str], program: Program, prefix: Prefix, suffix: Suffix, expect: str) -> CaseDraft:
-    """A draft about a model, or about a call between what stands before and after it."""
-    return CaseDraft(*about, model(program, prefix, suffix) if isinstance(program, Call) else program, expect)
-
-
-def inside(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
-    """Accepted, some way inside the limit."""
-    return _drafted((code, "accept", variant), program, prefix, suffix, "accept")
-
-
-def limit(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
-    """Accepted, exactly at the limit."""
-    return _drafted((code, "at_limit", variant), program, prefix, suffix, "accept")
-
-
-def outside(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
-    """Rejected for this constraint alone: one step past its limit."""
-    return _drafted((code, "outside", variant), program, prefix, suffix, "reject")
-
-
-def silent(code: str, variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
-    """The table does not say: run and reported, but the tag cannot be wrong."""
-    return _drafted((code, "context", variant), program, prefix, suffix, "unspecified")
-
-
-def accepted(variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
-    """Accepted, and about no single constraint."""
-    return _drafted((OPERATOR, "accept", variant), program, prefix, suffix, "accept")
-
-
-def placed(variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
-    """Accepted in this context."""
-    return _drafted((OPERATOR, "context", variant), program, prefix, suffix, "accept")
-
-
-def fused_in(limits: Container[str], variant: str, program: Program) -> CaseDraft:
-    """With an activation between the operator and its quantization: accepted, unless the row promises no such thing."""
-    return outside(UNFUSED, variant, program) if UNFUSED in limits else placed(variant, program)
-
-
-def valued(variant: str, program: Program, prefix: Prefix = bare, suffix: Suffix = results) -> CaseDraft:
-    """Accepted; the numbers are the point."""
-    return _drafted((OPERATOR, "value", variant), program, prefix, suffix, "accept")

@@ -79,7 +79,7 @@ def divisor(number: int, most: int) -> int:
     return next(size for size in range(most, 0, -1) if number % size == 0)
 
 
-def pieces(length: int, size: int) -> Shape:
+def split_sizes(length: int, size: int) -> Shape:
     """Equal pieces of a length, and what remains."""
     return tuple(min(size, length - start) for start in range(0, length, size))
 

@@ -8,19 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, valued
 from npu_assay.conformance.cases.families.elementwise.functions import within_domain
 from npu_assay.conformance.cases.family import STATIC_INT8
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    accepted,
-    limit,
-    model,
-    outside,
-    placed,
-    valued,
-)
+from npu_assay.conformance.cases.make import Call, model
 from npu_assay.conformance.cases.pieces.contexts import TWO_SCALES, contexts, float_contexts, used_twice
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.quantization import RESCALED, rescaled

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import OPERATOR, CaseDraft
 from npu_assay.conformance.programs.graph import ChannelsLast, Graph, Step, Value, references
 
 CODE = "max_rank"

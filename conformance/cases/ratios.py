@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, CaseDraft, f32, valued
+from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, valued
+from npu_assay.conformance.cases.make import SUBJECT, f32
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.table import INTEGER_PRECISIONS
 

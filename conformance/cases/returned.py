@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, CaseDraft, X, placed
+from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, placed
+from npu_assay.conformance.cases.make import SUBJECT, X
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, renamed
 from npu_assay.conformance.table import INTEGER_PRECISIONS
 

@@ -9,10 +9,11 @@ from math import isfinite
 
 from npu_assay.conformance.cases import homes, integer_dims, integer_operands, integer_windows
 from npu_assay.conformance.cases.borrowed import FROM, borrowed
+from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, limit, outside
 from npu_assay.conformance.cases.families import FAMILIES
 from npu_assay.conformance.cases.family import STATIC_INT8, Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, CaseDraft, limit, model, outside
+from npu_assay.conformance.cases.make import SUBJECT, model
 from npu_assay.conformance.cases.pieces.sizes import static_sizes
 from npu_assay.conformance.cases.pieces.spelling import INT8, INTEGERS
 from npu_assay.conformance.table import INTEGER_PRECISIONS, Row

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, accepted, placed
 from npu_assay.conformance.cases.kernels import AREA, HEIGHT
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, CaseDraft, accepted, placed
+from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value, renamed
 
 ELEMENTS = 4096
@@ -27,10 +28,8 @@ LIMITED = ("max_size", "reduced_size", "summed_size")
 POSITIONS, CHANNEL_LIMIT = "positions", "max_channels"
 """Constraints on what channels are multiples of, on how large sizes may be, on how many places have channels, and on
 how many channels there are, which is less than the value."""
-
 Axes = tuple[tuple[str, int], ...]
 """Axes of values that have one size: the value's name and the axis."""
-
 LONG: Mapping[str, int] = MappingProxyType(
     {
         "aten._adaptive_avg_pool2d.default": 1,
@@ -45,7 +44,6 @@ LONG: Mapping[str, int] = MappingProxyType(
 """The axis along which an operator's input may be of any size, where that is not the last but one."""
 FIXED = frozenset({"aten.as_strided_copy.default"})
 """Operators whose arguments state every size of their input."""
-
 BY_CHANNEL = frozenset(
     f"aten.{name}"
     for name in (
@@ -66,8 +64,6 @@ WINDOWS: Mapping[str, tuple[int, ...]] = MappingProxyType(
     }
 )
 """Pools that sum, and a window of more elements than the threshold."""
-
-
 INTEGERS = ("", "int8", "static_int8")
 """The precisions of sums: those of float32 take a second in their golden and in the devices, and are short already."""
 

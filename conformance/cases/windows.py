@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted
 from npu_assay.conformance.cases.families.convolution.floats import Conv
 from npu_assay.conformance.cases.family import STATIC_INT8
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import Call, CaseDraft, accepted, model, quant
+from npu_assay.conformance.cases.make import Call, model, quant
 from npu_assay.conformance.cases.pieces.spelling import call_on, is_static, real
 from npu_assay.conformance.programs.graph import Fill
 from npu_assay.conformance.table import INTEGER_PRECISIONS

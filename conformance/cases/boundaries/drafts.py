@@ -9,8 +9,8 @@ from dataclasses import replace
 from npu_assay.conformance.cases.boundaries.combinations import together
 from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, Turns, seen
 from npu_assay.conformance.cases.boundaries.sides import Pair, Sides, asked_of
+from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, accepted, inside, limit, outside
 from npu_assay.conformance.cases.limits import LimitError, Limits
-from npu_assay.conformance.cases.make import OPERATOR, CaseDraft, accepted, inside, limit, outside
 from npu_assay.conformance.cases.ranks import lost_text
 from npu_assay.conformance.predicates.evaluation import feature_value
 from npu_assay.conformance.predicates.features import Operand, check_names

@@ -6,24 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs, then_abs
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, valued
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    X,
-    accepted,
-    bare,
-    behind_abs,
-    label,
-    limit,
-    model,
-    outside,
-    placed,
-    then_abs,
-    valued,
-)
+from npu_assay.conformance.cases.make import SUBJECT, Call, X, bare, label, model
 from npu_assay.conformance.cases.pieces.everywhere import alone
 from npu_assay.conformance.cases.pieces.options import with_options
 from npu_assay.conformance.cases.pieces.spelling import real

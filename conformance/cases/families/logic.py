@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, valued
 from npu_assay.conformance.cases.families.elementwise.binary import IntegerBinary, Y, integer_binary, integer_scaled
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import Call, CaseDraft, Q, X, accepted, call, limit, outside, valued
+from npu_assay.conformance.cases.make import Call, Q, X, call
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.quantization import ratio_limits
 from npu_assay.conformance.cases.pieces.spelling import (

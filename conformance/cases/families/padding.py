@@ -6,25 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, silent
 from npu_assay.conformance.cases.families.layout.layout import Layout, layout, on, with_limits
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    X,
-    accepted,
-    activation,
-    behind_abs,
-    behind_conv,
-    call,
-    label,
-    limit,
-    outside,
-    placed,
-    quant,
-    silent,
-)
+from npu_assay.conformance.cases.make import Call, X, activation, call, label, quant
 from npu_assay.conformance.cases.permitted import Shape, deep, deepest
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

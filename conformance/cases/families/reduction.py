@@ -7,26 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, valued
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits, past
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    Q,
-    X,
-    accepted,
-    bare,
-    behind_conv,
-    call,
-    label,
-    limit,
-    model,
-    outside,
-    placed,
-    quant,
-    valued,
-)
+from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, bare, call, label, model, quant
 from npu_assay.conformance.cases.pieces.contexts import CAST, surroundings, unquantized
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.options import checked

@@ -6,24 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, valued
 from npu_assay.conformance.cases.families.pooling.windows import WINDOWED, Window, integer_window, window_sizes
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits, past
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    accepted,
-    bare,
-    behind_abs,
-    behind_conv,
-    call,
-    label,
-    limit,
-    model,
-    outside,
-    placed,
-    valued,
-)
+from npu_assay.conformance.cases.make import Call, bare, call, label, model
 from npu_assay.conformance.cases.permitted import growth
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

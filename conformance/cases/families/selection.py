@@ -7,25 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, valued
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    Q,
-    X,
-    accepted,
-    activation,
-    call,
-    constant,
-    limit,
-    model,
-    outside,
-    placed,
-    quant,
-    valued,
-)
+from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, activation, call, constant, model, quant
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.options import checked
 from npu_assay.conformance.cases.pieces.quantization import OTHER, moved_ratios, rescaled, scales_of, with_scales

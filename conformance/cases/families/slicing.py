@@ -7,30 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, silent
 from npu_assay.conformance.cases.families.layout.layout import Layout, layout, on, with_limits
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits, past
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    X,
-    accepted,
-    bare,
-    behind_abs,
-    behind_conv,
-    call,
-    label,
-    limit,
-    model,
-    outside,
-    placed,
-    quant,
-    silent,
-    sizes_of,
-    step,
-)
-from npu_assay.conformance.cases.permitted import Shape, pieces, sliced_size
+from npu_assay.conformance.cases.make import SUBJECT, Call, X, bare, call, label, model, quant, sizes_of, step
+from npu_assay.conformance.cases.permitted import Shape, sliced_size, split_sizes
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import Placed
@@ -53,7 +36,7 @@ def _plain_split(op: str) -> Callable[[Limits], Placed]:
 
     def place(limits: Limits) -> Placed:
         length = sliced_size(limits)
-        sizes = pieces(length, 3) if op == "aten.split.Tensor" else (3, length - 3)
+        sizes = split_sizes(length, 3) if op == "aten.split.Tensor" else (3, length - 3)
         return call(op, (1, 5, length), 3 if op == "aten.split.Tensor" else sizes, 2, outputs=len(sizes)), bare
 
     return place
@@ -181,7 +164,7 @@ def halves(size: int) -> Shape:
 def static_split_cases(op: str, precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.split.Tensor, aten.split.default, aten.split_with_sizes.default: one slice per chunk."""
     n = sliced_size(limits)
-    even = [pieces(n, size) for size in (halves(n)[0], 3, n - 1, 1)]
+    even = [split_sizes(n, size) for size in (halves(n)[0], 3, n - 1, 1)]
     uneven = [halves(n), (3, n - 3), (1, n - 1), (2, 3, n - 5)]
     chunks = even if op == "aten.split.Tensor" else uneven
     u = split_call(op, (1, 5, n), chunks[1], 2)

@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import isqrt
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, valued
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits, past
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    accepted,
-    bare,
-    behind_abs,
-    behind_conv,
-    call,
-    label,
-    limit,
-    outside,
-    placed,
-    quant,
-    sizes_of,
-    valued,
-)
+from npu_assay.conformance.cases.make import Call, bare, call, label, quant, sizes_of
 from npu_assay.conformance.cases.permitted import Shape, deep, divisor, fixed_quant, least_rank, most_positions
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

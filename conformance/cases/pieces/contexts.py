@@ -5,26 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from npu_assay.conformance.cases.around import behind_conv as channels_first
+from npu_assay.conformance.cases.around import then_abs, then_abs_and_returned, then_two
+from npu_assay.conformance.cases.drafts import CaseDraft, limit, outside, placed
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    Prefix,
-    Q,
-    X,
-    bare,
-    limit,
-    model,
-    outside,
-    placed,
-    quant,
-    step,
-    then_abs,
-    then_abs_and_returned,
-    then_two,
-)
-from npu_assay.conformance.cases.make import behind_conv as channels_first
+from npu_assay.conformance.cases.make import SUBJECT, Call, Prefix, Q, X, bare, model, quant, step
 from npu_assay.conformance.cases.pieces.neighbors import before_conv, behind_conv, behind_linear
 from npu_assay.conformance.cases.pieces.spelling import INTEGERS
 from npu_assay.conformance.cases.pieces.subject import Subject
@@ -37,7 +22,7 @@ def contexts(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
     return [*surroundings(u, prefix), *unquantized(u)]
 
 
-def around(u: Call, prefix: Prefix = bare) -> Iterator[CaseDraft]:
+def beside(u: Call, prefix: Prefix = bare) -> Iterator[CaseDraft]:
     """Consumers of the result, and others of the operand."""
     yield placed("before_abs", u, prefix, then_abs)
     yield placed("two_consumers", u, prefix, then_two)
@@ -47,7 +32,7 @@ def around(u: Call, prefix: Prefix = bare) -> Iterator[CaseDraft]:
 
 def surroundings(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
     """Contexts that leave the verdict alone."""
-    return [*around(u, prefix), placed("used_twice", used_twice(u, prefix)), *more_contexts(u, prefix)]
+    return [*beside(u, prefix), placed("used_twice", used_twice(u, prefix)), *more_contexts(u, prefix)]
 
 
 def input_shared(u: Call, prefix: Prefix = bare) -> Graph:
@@ -240,7 +225,7 @@ def integers_around(subject: Subject, precision: str, limits: Limits) -> Iterato
     """Where the operator stands; on plain integers not next to layers, which compute on codes."""
     u, prefix = subject.call(precision), subject.prefix
     if subject.reals:
-        yield from around(u, prefix)
+        yield from beside(u, prefix)
     elif u.x.dtype != "bool":
         yield placed("input_shared_with_abs", input_shared(u, prefix))
     yield placed("used_twice", used_twice(u, prefix))

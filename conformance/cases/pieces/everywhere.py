@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from npu_assay.conformance.cases.drafts import CaseDraft, limit, outside, placed
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import Call, CaseDraft, f32, limit, outside, placed
+from npu_assay.conformance.cases.make import Call, f32
 from npu_assay.conformance.cases.pieces.contexts import (
     CAST,
     between_codes,

@@ -6,18 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    Q,
-    X,
-    activation,
-    behind_conv,
-    limit,
-    model,
-    outside,
-)
+from npu_assay.conformance.cases.around import behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, limit, outside
+from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, activation, model
 from npu_assay.conformance.cases.pieces.neighbors import matrix_weights
 from npu_assay.conformance.cases.pieces.quantization import PROBABILITY, TANH, UP_TO_6
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value

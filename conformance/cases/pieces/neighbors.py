@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from npu_assay.conformance.cases.around import pointwise
 from npu_assay.conformance.cases.make import (
     SUBJECT,
     Call,
@@ -15,7 +16,6 @@ from npu_assay.conformance.cases.make import (
     constant,
     fitting_weight_scale,
     model,
-    pointwise,
     step,
     weight_quant,
 )

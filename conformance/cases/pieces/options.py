@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from npu_assay.conformance.cases.drafts import CaseDraft, inside, limit, outside, placed
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import SUBJECT, Call, CaseDraft, X, inside, limit, model, outside, placed, step
+from npu_assay.conformance.cases.make import SUBJECT, Call, X, model, step
 from npu_assay.conformance.cases.pieces.spelling import FLOATS, activations, is_static
 from npu_assay.conformance.cases.pieces.subject import FLOAT, PRECISIONS, Subject
 from npu_assay.conformance.programs.checks import Refuses

@@ -19,4 +19,5 @@ def on_image(op: str, *rest: Any, prefix: Prefix = bare, **kwargs: Any) -> Calla
 
 
 def on_shape(op: str, shape: Shape, *rest: Any, prefix: Prefix = bare, **kwargs: Any) -> Callable[[Limits], Placed]:
+    """A shape of its own, whatever the limits."""
     return lambda limits: (call(op, shape, *rest, **kwargs), prefix)

@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from npu_assay.conformance.cases.around import then_abs
+from npu_assay.conformance.cases.drafts import CaseDraft, limit, outside, valued
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    Prefix,
-    Q,
-    bare,
-    f32,
-    limit,
-    outside,
-    quant,
-    then_abs,
-    valued,
-)
+from npu_assay.conformance.cases.make import Call, Prefix, Q, bare, f32, quant
 from npu_assay.conformance.cases.pieces.contexts import float_neighbors
 from npu_assay.conformance.cases.pieces.spelling import INT16, codes_quant, is_wide, other_type
 from npu_assay.conformance.cases.pieces.subject import Subject

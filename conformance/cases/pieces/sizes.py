@@ -6,18 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, inside, limit, outside
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    Prefix,
-    accepted,
-    bare,
-    inside,
-    limit,
-    outside,
-    sizes_of,
-)
+from npu_assay.conformance.cases.make import Call, Prefix, bare, sizes_of
 from npu_assay.conformance.cases.permitted import Shape, deepest, inner_ranks, of_rank, sizes_of_rank
 from npu_assay.conformance.cases.pieces.spelling import opened
 from npu_assay.conformance.cases.pieces.subject import Subject

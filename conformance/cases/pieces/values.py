@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from npu_assay.conformance.cases.drafts import CaseDraft, valued
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import Call, CaseDraft, Prefix, bare, quant, valued
+from npu_assay.conformance.cases.make import Call, Prefix, bare, quant
 from npu_assay.conformance.cases.permitted import wide
 from npu_assay.conformance.cases.pieces.spelling import INTEGERS
 from npu_assay.conformance.cases.pieces.subject import Subject

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from npu_assay.conformance.cases.drafts import CaseDraft
 from npu_assay.conformance.cases.families.convolution.floats import float_convolution
 from npu_assay.conformance.cases.families.convolution.integers import integer_convolution_cases
 from npu_assay.conformance.cases.families.convolution.static import convolution, static_convolution_cases
 from npu_assay.conformance.cases.families.convolution.transposed import static_transposed_cases
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import CaseDraft, bare
+from npu_assay.conformance.cases.make import bare
 from npu_assay.conformance.cases.pieces.spelling import CONVOLUTION
 
 

@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, inside, limit, outside, placed, valued
 from npu_assay.conformance.cases.families.linear.weights import B, W, float_weighted
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    X,
-    accepted,
-    inside,
-    limit,
-    model,
-    outside,
-    placed,
-    step,
-    valued,
-    weight_quant,
-)
+from npu_assay.conformance.cases.make import Call, X, model, step, weight_quant
 from npu_assay.conformance.cases.pieces.spelling import (
     CONVOLUTION,
     FLOATS,

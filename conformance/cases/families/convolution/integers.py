@@ -7,21 +7,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside
 from npu_assay.conformance.cases.families.linear.weights import B, W, integer_weighted, ratios, single
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
     Call,
-    CaseDraft,
     Q,
     X,
-    accepted,
     activation,
     bias_quant,
     constant,
     fitting_weight_scale,
-    limit,
     model,
-    outside,
     weight_quant,
 )
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

@@ -5,31 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import (
     UNFUSED,
-    Call,
     CaseDraft,
-    Q,
-    X,
     accepted,
-    activation,
-    behind_abs,
-    behind_conv,
-    bias_quant,
-    constant,
-    fitting_weight_scale,
     fused_in,
     inside,
     limit,
-    model,
     outside,
     placed,
+    valued,
+)
+from npu_assay.conformance.cases.limits import Limits
+from npu_assay.conformance.cases.make import (
+    SUBJECT,
+    Call,
+    Q,
+    X,
+    activation,
+    bias_quant,
+    constant,
+    fitting_weight_scale,
+    model,
     quant,
     spread,
     step,
-    valued,
     weight_quant,
 )
 from npu_assay.conformance.cases.pieces.contexts import contexts

@@ -5,22 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from npu_assay.conformance.cases.drafts import CaseDraft, inside, limit, outside, silent
 from npu_assay.conformance.cases.families.convolution.static import operand_quant, shifted, with_operand
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
     Call,
-    CaseDraft,
     Q,
     X,
     activation,
     bias_quant,
     constant,
     fitting_weight_scale,
-    inside,
-    limit,
-    outside,
     quant,
-    silent,
     spread,
     weight_quant,
 )

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, inside, limit, outside, placed, silent, valued
 from npu_assay.conformance.cases.families.elementwise.binary import (
     FloatBinary,
     IntegerBinary,
@@ -27,25 +29,15 @@ from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
     Call,
-    CaseDraft,
     Q,
     X,
-    accepted,
     activation,
     bare,
-    behind_abs,
-    behind_conv,
     call,
     constant,
     f32,
-    inside,
-    limit,
-    outside,
-    placed,
     quant,
-    silent,
     sizes_of,
-    valued,
     weight_quant,
 )
 from npu_assay.conformance.cases.permitted import deepest, image

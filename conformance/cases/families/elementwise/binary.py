@@ -7,27 +7,11 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, valued
 from npu_assay.conformance.cases.families.elementwise.unary import INTEGER_SHAPES
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    Q,
-    X,
-    accepted,
-    activation,
-    behind_abs,
-    behind_conv,
-    call,
-    limit,
-    model,
-    outside,
-    placed,
-    quant,
-    seeded,
-    sizes_of,
-    valued,
-)
+from npu_assay.conformance.cases.make import Call, Q, X, activation, call, model, quant, seeded, sizes_of
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.neighbors import then_hardtanh, then_relu, with_activation
 from npu_assay.conformance.cases.pieces.placed import FULL_IMAGE
@@ -162,6 +146,32 @@ def dims(m: int) -> list[tuple[tuple[int, ...], bool]]:
     return [*((s, True) for s in dict.fromkeys(fits)), *((s, False) for s in refused)]
 
 
+# ------------------------------------------------------------------------------------ both
+
+FULL = (1, 8, 4, 8)
+TRIPLES = (
+    (quant(0.05), quant(0.05), quant(0.1)),
+    (quant(0.05, -128), quant(0.05, 127), quant(0.1, 0)),
+    (quant(0.0625, 3), quant(0.03125, -4), quant(0.125, 5)),
+    (quant(0.05, 9), quant(0.07, -20), quant(0.013, -128)),
+    (quant(0.05, 1), quant(0.0007, 2), quant(0.06, 127)),
+    (quant(3.0), quant(2.0, -3), quant(4.0, 1)),
+)
+"""Equal scales, zero points at the ends, ties, saturation, scales far apart."""
+
+
+def codes(u: Call, precision: str) -> Iterator[CaseDraft]:
+    """Every code against codes far from it, for quantizations that tell roundings apart."""
+    for triple in TRIPLES:
+        first, second, after = (codes_quant(precision, q) for q in triple)
+        x = replace(u.x, quant=first, fill=seeded("x") if is_wide(precision) else SCATTERED)
+        other = replace(u.values[1], quant=second, fill=seeded("other"))
+        a, b, y = map(named, triple)
+        yield valued(f"codes_{a}_{b}_to_{y}", replace(u, values=(x, other), y=None if u.y is None else after))
+    for name in ("min", "max", "alternating"):
+        yield valued(f"both_{name}", u.with_each(fill=Fill(name)))
+
+
 # ------------------------------------------------------------------------------------ floats
 
 
@@ -197,18 +207,16 @@ def float_binary(binary: FloatBinary, precision: str, limits: Limits) -> list[Ca
         *operands(binary, precision),
         *(mixed_types(binary) if precision == "fp32" else ()),
         *(then_activation(binary, precision) if precision != "fp16" else ()),
-        *(float_codes(binary) if is_static(precision) else float_pairs_of_numbers(binary, precision)),
+        *(
+            codes(binary.at(precision, FULL), precision)
+            if is_static(precision)
+            else float_pairs_of_numbers(binary, precision)
+        ),
     ]
 
 
-FLOAT_BROADCAST = (
-    (IMAGE, (1, 3, 1, 1)),
-    (IMAGE, (5,)),
-    (IMAGE, ()),
-    ((3, 1), (1, 4)),
-    ((1, 3, 1, 5), (2, 1, 4, 1)),
-    ((4, 5), (1, 3, 4, 5)),
-)
+BROADCAST = (((3, 1), (1, 4)), ((1, 3, 1, 5), (2, 1, 4, 1)), ((4, 5), (1, 3, 4, 5)))
+FLOAT_BROADCAST = ((IMAGE, (1, 3, 1, 1)), (IMAGE, (5,)), (IMAGE, ()), *BROADCAST)
 
 
 def operands(binary: FloatBinary, precision: str) -> Iterator[CaseDraft]:
@@ -256,53 +264,12 @@ def float_pairs_of_numbers(binary: FloatBinary, precision: str) -> Iterator[Case
     yield valued("telling", replace(u, values=(replace(x, fill=telling), replace(y, fill=turned))))
 
 
-def float_codes(binary: FloatBinary) -> Iterator[CaseDraft]:
-    """Every code against codes far from it, for quantizations that tell roundings apart."""
-    u = binary.at("static_int8", (1, 8, 4, 8))
-    for a, b, y in float_triples():
-        x = replace(u.x, quant=a, fill=SCATTERED)
-        other = replace(u.values[1], quant=b, fill=seeded("other"))
-        graph = model(replace(u, values=(x, other), y=y))
-        yield valued(f"codes_{named(a)}_{named(b)}_to_{named(y)}", graph)
-    for name in ("min", "max", "alternating"):
-        filled = tuple(replace(value, fill=Fill(name)) for value in u.values)
-        yield valued(f"both_{name}", replace(u, values=filled))
-
-
-def float_triples() -> list[tuple[Quant, Quant, Quant]]:
-    """Equal scales, zero points at the ends, ties, saturation, scales far apart."""
-    q = quant(0.05)
-    return [
-        (q, q, quant(0.1)),
-        (quant(0.05, -128), quant(0.05, 127), quant(0.1, 0)),
-        (quant(0.0625, 3), quant(0.03125, -4), quant(0.125, 5)),
-        (quant(0.05, 9), quant(0.07, -20), quant(0.013, -128)),
-        (quant(0.05, 1), quant(0.0007, 2), quant(0.06, 127)),
-        (quant(3.0), quant(2.0, -3), quant(4.0, 1)),
-    ]
-
-
 # ------------------------------------------------------------------------------------ integers
 
 
 Y = Ref("y")
 INTEGER_SUM = quant(0.08, 1)
-INTEGER_BROADCAST = (
-    (IMAGE, (1, 3, 1, 1)),
-    (IMAGE, (5,)),
-    (IMAGE, (3, 4, 5)),
-    ((3, 1), (1, 4)),
-    ((1, 3, 1, 5), (2, 1, 4, 1)),
-    ((4, 5), (1, 3, 4, 5)),
-)
-TRIPLES = (
-    (quant(0.05), quant(0.05), quant(0.1)),
-    (quant(0.05, -128), quant(0.05, 127), quant(0.1, 0)),
-    (quant(0.0625, 3), quant(0.03125, -4), quant(0.125, 5)),
-    (quant(0.05, 9), quant(0.07, -20), quant(0.013, -128)),
-    (quant(0.05, 1), quant(0.0007, 2), quant(0.06, 127)),
-    (quant(3.0), quant(2.0, -3), quant(4.0, 1)),
-)
+INTEGER_BROADCAST = ((IMAGE, (1, 3, 1, 1)), (IMAGE, (5,)), (IMAGE, (3, 4, 5)), *BROADCAST)
 
 
 @dataclass(frozen=True)
@@ -352,21 +319,7 @@ def integer_binary(binary: IntegerBinary, precision: str, limits: Limits) -> lis
             drafts.append(limit("mixed_dtype", "all_the_same", u))
         strange = replace(y, quant=other_type(precision), fill=seeded("y"))
         drafts.append(outside("mixed_dtype", "second_operand", replace(u, values=(x, strange))))
-    return [*drafts, *integer_codes(binary, precision)]
-
-
-def integer_codes(binary: IntegerBinary, precision: str) -> Iterator[CaseDraft]:
-    """Every code against codes far from it, for quantizations that tell roundings apart."""
-    u = binary.of(precision, (1, 8, 4, 8), (1, 8, 4, 8))
-    for a, b, y in TRIPLES:
-        first, second, after = (codes_quant(precision, q) for q in (a, b, y))
-        x = replace(u.x, quant=first, fill=seeded("x") if is_wide(precision) else SCATTERED)
-        other = replace(u.values[1], quant=second, fill=seeded("other"))
-        graph = model(replace(u, values=(x, other), y=None if binary.plain else after))
-        yield valued(f"codes_{named(a)}_{named(b)}_to_{named(y)}", graph)
-    for name in ("min", "max", "alternating"):
-        filled = tuple(replace(value, fill=Fill(name)) for value in u.values)
-        yield valued(f"both_{name}", replace(u, values=filled))
+    return [*drafts, *codes(binary.of(precision, FULL, FULL), precision)]
 
 
 def integer_scaled(u: Call, precision: str, left: float, right: float, after: float) -> Call:

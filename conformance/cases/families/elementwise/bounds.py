@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv, then_abs
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, inside, limit, outside, placed
 from npu_assay.conformance.cases.families.elementwise.unary import (
     INTEGER_SHAPES,
     FloatUnary,
@@ -17,26 +19,7 @@ from npu_assay.conformance.cases.families.elementwise.unary import (
 )
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    Q,
-    X,
-    accepted,
-    activation,
-    bare,
-    behind_abs,
-    behind_conv,
-    call,
-    constant,
-    inside,
-    limit,
-    outside,
-    placed,
-    quant,
-    sizes_of,
-    then_abs,
-)
+from npu_assay.conformance.cases.make import Call, Q, X, activation, bare, call, constant, quant, sizes_of
 from npu_assay.conformance.cases.permitted import INFINITY, Bounds, fitting, image, permitted_bounds, plain_bounds
 from npu_assay.conformance.cases.pieces.contexts import behind_convolution, contexts, twice_in_a_row
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

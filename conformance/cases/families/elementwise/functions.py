@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside
 from npu_assay.conformance.cases.families.elementwise.unary import (
     INTEGER_SHAPES,
     FloatUnary,
@@ -21,21 +23,7 @@ from npu_assay.conformance.cases.families.elementwise.unary import (
 )
 from npu_assay.conformance.cases.family import Family, Maker
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    UNIT,
-    Call,
-    CaseDraft,
-    Q,
-    accepted,
-    activation,
-    bare,
-    behind_abs,
-    call,
-    constant,
-    limit,
-    outside,
-    quant,
-)
+from npu_assay.conformance.cases.make import UNIT, Call, Q, activation, bare, call, constant, quant
 from npu_assay.conformance.cases.permitted import INFINITY, fixed_quant
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import FULL_IMAGE, Placed, on_image

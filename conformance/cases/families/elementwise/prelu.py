@@ -6,24 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import isqrt
 
+from npu_assay.conformance.cases.around import behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, inside, limit, outside, valued
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits, past
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    activation,
-    bare,
-    behind_conv,
-    call,
-    constant,
-    inside,
-    limit,
-    model,
-    outside,
-    quant,
-    valued,
-    weight_quant,
-)
+from npu_assay.conformance.cases.make import Call, activation, bare, call, constant, model, quant, weight_quant
 from npu_assay.conformance.cases.permitted import divisor, image, most_positions, wide
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.quantization import BELOW, rescale_limit, unary_rescale

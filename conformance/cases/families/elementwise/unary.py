@@ -6,21 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, placed, valued
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    Q,
-    X,
-    accepted,
-    behind_abs,
-    call,
-    model,
-    placed,
-    quant,
-    sizes_of,
-    valued,
-)
+from npu_assay.conformance.cases.make import Call, Q, X, call, quant, sizes_of
 from npu_assay.conformance.cases.permitted import deepest
 from npu_assay.conformance.cases.pieces.contexts import behind_convolution, contexts, twice_in_a_row
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
@@ -50,7 +39,7 @@ from npu_assay.conformance.cases.pieces.values import (
     named,
     rescaling_pairs,
 )
-from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Step
+from npu_assay.conformance.programs.graph import Fill, Quant
 
 # ------------------------------------------------------------------------------------ static int8
 
@@ -144,11 +133,11 @@ def float_unary(unary: FloatUnary, precision: str, limits: Limits) -> list[CaseD
     u = unary.subject.call(precision)
     drafts = everywhere(unary.subject, precision, limits)
     if is_static(precision):
-        return [*drafts, *float_all_codes(u)]
+        return [*drafts, *all_codes(u, pairs())]
     if precision == "fp32":
         drafts += float_shapes(unary, precision)
     if precision == "fp32" and unary.fill is None:
-        drafts.append(float_twice_in_a_row(u))
+        drafts.append(placed("twice_in_a_row", twice_in_a_row(u)))
     return [*drafts, *float_values(unary, u)]
 
 
@@ -165,24 +154,6 @@ def float_values(unary: FloatUnary, u: Call) -> list[CaseDraft]:
         for name, numbers in listed.items()
         if numbers
     ]
-
-
-def float_twice_in_a_row(u: Call) -> CaseDraft:
-    """The operator on its own output."""
-    graph = model(u)
-    again = Step("again", u.op, (Ref("subject"), *u.args[1:]), u.kwargs, u.y)
-    return placed("twice_in_a_row", type(graph)(graph.values, (*graph.steps, again), (Ref("again"),)))
-
-
-def float_all_codes(u: Call, label: str = "") -> list[CaseDraft]:
-    """Every one of the 256 codes, for input and output quantizations that tell roundings apart."""
-    drafts = []
-    for x, y in pairs():
-        codes = u.with_x(shape=(1, 8, 4, 8), fill=SCATTERED, quant=x)
-        drafts.append(
-            valued(f"all_codes{label}_{named(x)}_to_{named(y)}", Call(u.op, codes.values, u.args, y, u.kwargs))
-        )
-    return drafts
 
 
 def pairs() -> list[tuple[Quant, Quant]]:

@@ -5,30 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from npu_assay.conformance.cases.around import behind_abs, pointwise
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, inside, limit, outside, placed, valued
 from npu_assay.conformance.cases.families.layout.layout import Layout, layout
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    Q,
-    X,
-    accepted,
-    activation,
-    bare,
-    behind_abs,
-    f32,
-    inside,
-    label,
-    limit,
-    outside,
-    placed,
-    pointwise,
-    quant,
-    sizes_of,
-    valued,
-)
+from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, activation, bare, f32, label, quant, sizes_of
 from npu_assay.conformance.cases.permitted import Shape
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

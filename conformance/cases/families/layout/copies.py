@@ -6,27 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, inside, limit, outside, placed, silent
 from npu_assay.conformance.cases.families.layout.layout import Layout, in_place, layout, on, with_limits
 from npu_assay.conformance.cases.families.logic import SHAPES, plain_numbers
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    X,
-    accepted,
-    activation,
-    behind_abs,
-    behind_conv,
-    call,
-    inside,
-    limit,
-    model,
-    outside,
-    placed,
-    silent,
-    sizes_of,
-)
+from npu_assay.conformance.cases.make import Call, X, activation, call, model, sizes_of
 from npu_assay.conformance.cases.permitted import Shape, deepest
 from npu_assay.conformance.cases.pieces.contexts import CAST
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

@@ -6,27 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv, behind_neg, then_abs
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, inside, limit, outside
 from npu_assay.conformance.cases.family import Maker
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    Q,
-    X,
-    accepted,
-    bare,
-    behind_abs,
-    behind_conv,
-    behind_neg,
-    call,
-    inside,
-    limit,
-    outside,
-    sizes_of,
-    step,
-    then_abs,
-)
+from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, bare, call, sizes_of, step
 from npu_assay.conformance.cases.permitted import Shape
 from npu_assay.conformance.cases.pieces.contexts import surroundings, unquantized
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

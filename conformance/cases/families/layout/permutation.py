@@ -5,24 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed
 from npu_assay.conformance.cases.families.layout.layout import Layout, layout, on, with_limits
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    X,
-    accepted,
-    bare,
-    behind_abs,
-    behind_conv,
-    call,
-    label,
-    limit,
-    outside,
-    placed,
-    sizes_of,
-)
+from npu_assay.conformance.cases.make import Call, X, bare, call, label, sizes_of
 from npu_assay.conformance.cases.permitted import Shape, transposable
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside
 from npu_assay.conformance.cases.families.layout.layout import (
     Crossing,
     Layout,
@@ -24,22 +26,7 @@ from npu_assay.conformance.cases.families.layout.layout import (
 )
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    Q,
-    X,
-    accepted,
-    behind_abs,
-    behind_conv,
-    call,
-    label,
-    limit,
-    model,
-    outside,
-    sizes_of,
-)
+from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, call, label, model, sizes_of
 from npu_assay.conformance.cases.permitted import Shape, deepest, transposable
 from npu_assay.conformance.cases.pieces.fusion import VIEW
 from npu_assay.conformance.cases.pieces.neighbors import matrix_weights

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, valued
 from npu_assay.conformance.cases.families.linear.weights import (
     B,
     W,
@@ -18,19 +19,14 @@ from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
     Call,
-    CaseDraft,
     Q,
     X,
-    accepted,
     activation,
     bias_quant,
     constant,
     fitting_weight_scale,
-    limit,
     model,
-    outside,
     sizes_of,
-    valued,
     weight_quant,
 )
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

@@ -7,32 +7,24 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, inside, limit, outside, placed, silent, valued
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits, around
 from npu_assay.conformance.cases.make import (
     SUBJECT,
     Call,
-    CaseDraft,
     Q,
     X,
-    accepted,
     activation,
     bare,
-    behind_abs,
-    behind_conv,
     bias_quant,
     call,
     constant,
     fitting_weight_scale,
-    inside,
-    limit,
     model,
-    outside,
-    placed,
     quant,
-    silent,
     step,
-    valued,
     weight_quant,
 )
 from npu_assay.conformance.cases.pieces.contexts import contexts

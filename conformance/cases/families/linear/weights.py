@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from npu_assay.conformance.cases.drafts import UNFUSED, CaseDraft, fused_in, limit, outside, placed, valued
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
     SUBJECT,
-    UNFUSED,
     Call,
-    CaseDraft,
     X,
     activation,
     constant,
     f32,
-    fused_in,
-    limit,
     model,
-    outside,
-    placed,
     quant,
     spread,
-    valued,
     weight_quant,
 )
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

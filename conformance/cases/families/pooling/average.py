@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, inside, limit, outside, placed, silent, valued
 from npu_assay.conformance.cases.families.pooling.windows import (
     ADAPTIVE,
     EMPTY,
@@ -30,22 +32,7 @@ from npu_assay.conformance.cases.families.pooling.windows import (
 )
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    accepted,
-    behind_abs,
-    behind_conv,
-    call,
-    inside,
-    limit,
-    model,
-    outside,
-    placed,
-    quant,
-    silent,
-    valued,
-)
+from npu_assay.conformance.cases.make import Call, call, model, quant
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import on_image

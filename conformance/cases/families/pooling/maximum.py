@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, silent, valued
 from npu_assay.conformance.cases.families.pooling.windows import (
     EMPTY,
     OPEN_PICTURE,
@@ -31,22 +33,7 @@ from npu_assay.conformance.cases.families.pooling.windows import (
 )
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits, around, past
-from npu_assay.conformance.cases.make import (
-    SUBJECT,
-    Call,
-    CaseDraft,
-    accepted,
-    behind_abs,
-    behind_conv,
-    call,
-    label,
-    limit,
-    model,
-    outside,
-    placed,
-    silent,
-    valued,
-)
+from npu_assay.conformance.cases.make import SUBJECT, Call, call, label, model
 from npu_assay.conformance.cases.permitted import vertical_strides
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere

@@ -6,21 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import (
-    Call,
-    CaseDraft,
-    X,
-    accepted,
-    bare,
-    behind_abs,
-    behind_conv,
-    call,
-    limit,
-    model,
-    outside,
-    placed,
-)
+from npu_assay.conformance.cases.make import Call, X, bare, call, model
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import Placed
