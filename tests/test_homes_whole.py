@@ -56,7 +56,7 @@ def named(own: Operator) -> Iterator[tuple[str, str]]:
     """Every function that a home names, and its package."""
     floats = [own.golden, own.rounding, own.terms, *(each.slack for each in on_codes(own))]
     yield from ((name, GOLDENS) for name in floats if isinstance(name, str) and name not in ("", "all"))
-    integers = [own.ieee, own.dynamic, *(each.golden for each in on_codes(own))]
+    integers = [own.exact_on_reals, own.dynamic, *(each.golden for each in on_codes(own))]
     yield from ((name, INTEGERS) for name in integers if name)
     if ":" in own.onnx:
         yield own.onnx, FORMS

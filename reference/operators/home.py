@@ -85,6 +85,7 @@ def behind(*rest: Any, **kwargs: Any) -> Callable[[Shape], Call]:
     return lambda shape: call(X, *rest, **kwargs)
 
 
+ONE_OPERATION = "reals:itself"
 Range = tuple[float, float]
 
 
@@ -186,12 +187,13 @@ class Operator:
     terms: how many numbers an element of the result adds up, "all" for those of the first operand, "module:function" of
         the goldens for what depends on operands; 0: IEEE floats compute it in one operation, correctly rounded.
     rounding: "module:function" of the goldens where `terms` do not tell how far float arithmetic may be off.
-    ieee: "module:function" of `npu_assay.reference.integer` where floats have one result, to the last bit.
+    ieee: "module:function" of `npu_assay.reference.integer` where floats have one result, to the last bit, for other
+        reasons than that.
     dynamic: the same where XNNPACK quantises the first operand at run time.
     kernels: how far XNNPACK's kernels may be off besides.
     integers, half, empty: whether torch computes it on whole numbers, on float16, on no elements along axis 0.
     onnx: the ONNX operator that computes it, of its first argument or as "Kind(argument, argument)" of those; or
-        "module:function" of `npu_assay.reference`, which makes it of several. without_onnx: why there is none.
+        "module:function" of `npu_assay.reference.onnx_forms`. without_onnx: why there is none.
     onnx_in_part: where ONNX computes something else, and why.
     large: a shape of more than 4096 elements; (): the plain one, with the last axis but one as long as that takes.
     """
@@ -236,6 +238,11 @@ class Operator:
         """How the arithmetic of a rescale scheme computes it on codes; None where it does not."""
         found = None if self.schemes is None or scheme not in SCHEMES else getattr(self.schemes, SCHEMES[scheme])
         return found if isinstance(found, Codes) else None
+
+    @property
+    def exact_on_reals(self) -> str:
+        """What computes floats to the last bit, where they have one result: as `ieee` says, or in one operation."""
+        return self.ieee or (ONE_OPERATION if self.terms == 0 else "")
 
     @cached_property
     def whole(self) -> frozenset[int]:
