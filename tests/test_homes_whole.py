@@ -54,7 +54,7 @@ def lacking(own: Operator) -> list[str]:
 
 def named(own: Operator) -> Iterator[tuple[str, str]]:
     """Every function that a home names, and its package."""
-    floats = [own.golden, own.rounding, own.terms, *(each.slack for each in on_codes(own))]
+    floats = [own.golden, own.rounding, own.terms, *(each.error_bound for each in on_codes(own))]
     yield from ((name, GOLDENS) for name in floats if isinstance(name, str) and name not in ("", "all"))
     integers = [own.exact_on_reals, own.dynamic, *(each.golden for each in on_codes(own))]
     yield from ((name, INTEGERS) for name in integers if name)
@@ -109,7 +109,7 @@ def test_what_stands_before_is_an_operator_with_codes() -> None:
     for own in HOMES.values():
         for scheme in SCHEMES:
             codes = own.codes(scheme)
-            for before in codes.behind if codes is not None else ():
+            for before in codes.after if codes is not None else ():
                 assert before == "any operator" or HOMES[before].codes(scheme) is not None, (own.name, before)
 
 

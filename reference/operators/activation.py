@@ -33,9 +33,9 @@ ACTIVATION = (
         "aten.relu.default",
         "elementwise:relu",
         schemes=Schemes(
-            tflite("arithmetic:relu", behind=(ANY,)),
-            tosa("tosa:relu", behind=PRODUCTS),
-            xnnpack("xnnpack:relu", CLAMPED, behind=(*PRODUCTS, "aten.add.Tensor")),
+            tflite("arithmetic:relu", after=(ANY,)),
+            tosa("tosa:relu", after=PRODUCTS),
+            xnnpack("xnnpack:relu", CLAMPED, after=(*PRODUCTS, "aten.add.Tensor")),
         ),
         on_grid=True,
         terms=0,
@@ -44,7 +44,7 @@ ACTIVATION = (
     written(
         "aten.relu6.default",
         "elementwise:relu6",
-        schemes=Schemes(tflite("arithmetic:relu6", behind=(ANY,)), UNNAMED, xnnpack("xnnpack:relu6", CLAMPED)),
+        schemes=Schemes(tflite("arithmetic:relu6", after=(ANY,)), UNNAMED, xnnpack("xnnpack:relu6", CLAMPED)),
         terms=0,
         onnx="elementwise:relu6",
     ),
@@ -52,9 +52,9 @@ ACTIVATION = (
         "aten.hardtanh.default",
         "elementwise:hardtanh",
         schemes=Schemes(
-            tflite("arithmetic:hardtanh", behind=(ANY,)),
-            tosa("tosa:hardtanh", behind=PRODUCTS),
-            xnnpack("xnnpack:hardtanh", CLAMPED, behind=PRODUCTS),
+            tflite("arithmetic:hardtanh", after=(ANY,)),
+            tosa("tosa:hardtanh", after=PRODUCTS),
+            xnnpack("xnnpack:hardtanh", CLAMPED, after=PRODUCTS),
         ),
         dtype=KEPT,
         terms=0,
@@ -64,7 +64,7 @@ ACTIVATION = (
         "aten.clamp.default",
         "elementwise:clamp",
         schemes=Schemes(
-            tflite("arithmetic:clamp", behind=(ANY,)), tosa("tosa:clamp"), xnnpack("xnnpack:clamp", CLAMPED)
+            tflite("arithmetic:clamp", after=(ANY,)), tosa("tosa:clamp"), xnnpack("xnnpack:clamp", CLAMPED)
         ),
         terms=0,
         onnx="elementwise:clamp",
@@ -91,14 +91,14 @@ ACTIVATION = (
     written(
         "aten.sigmoid.default",
         "elementwise:sigmoid",
-        schemes=Schemes(tflite("arithmetic:sigmoid", "slack:table", behind=(ANY,)), LOOKED_UP, REAL),
+        schemes=Schemes(tflite("arithmetic:sigmoid", "slack:table", after=(ANY,)), LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(2.2), Accuracy(2, 6.1e-5)),  # 0 below -9.7
         onnx="Sigmoid",
     ),
     written(
         "aten.tanh.default",
         "elementwise:tanh",
-        schemes=Schemes(tflite("arithmetic:tanh", "slack:table", behind=(ANY,)), LOOKED_UP, REAL),
+        schemes=Schemes(tflite("arithmetic:tanh", "slack:table", after=(ANY,)), LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(2.2), Accuracy(3)),
         onnx="Tanh",
     ),

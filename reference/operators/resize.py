@@ -41,7 +41,7 @@ RESIZE = (
     written(
         "aten.upsample_nearest2d.vec",
         None,
-        schemes=Schemes(tflite("images:nearest", behind=(ANY,)), tosa("tosa_images:nearest"), UNNAMED),
+        schemes=Schemes(tflite("images:nearest", after=(ANY,)), tosa("tosa_images:nearest"), UNNAMED),
         moves=True,
         ieee="reals:itself",
         onnx="pooling:nearest",
