@@ -52,7 +52,7 @@ def operands(step: Step, scheme: str = TFLITE) -> tuple[Ref, ...]:
 def _fuses(step: Step, behind: Step, scheme: str) -> bool:
     """Whether the device computes both at once, with the quantisation of the second."""
     codes = integer.codes_of(behind.op, scheme)
-    return codes is not None and (ANY in codes.behind or step.op in codes.behind)
+    return codes is not None and (ANY in codes.after or step.op in codes.after)
 
 
 def step_quants(graph: Graph, scheme: str = TFLITE) -> dict[str, Quant | None]:

@@ -95,7 +95,7 @@ def renamed(argument: Any, names: Mapping[str, str]) -> Any:
 
 @dataclass(frozen=True)
 class Step:
-    """One operator application, spelled as in ATen (`op` is a table name, e.g. aten.relu.default).
+    """One operator application, spelled as in ATen (`op` is a name as tables have it).
 
     Arguments are constants, tuples (for lists) and `Ref`; a memory format is its name in torch
     ("contiguous_format"). `quant` is the output's quantisation;

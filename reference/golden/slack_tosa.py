@@ -37,7 +37,7 @@ def rule_of(op: str, scheme: str) -> Rule | None:
     """The slack of an operator in a scheme's arithmetic, as its home names it; None for an operator without codes."""
     own = home(op)
     codes = None if own is None else own.codes(scheme)
-    return None if codes is None else loaded(codes.slack, GOLDENS, op)
+    return None if codes is None else loaded(codes.error_bound, GOLDENS, op)
 
 
 def slack(op: str, given: Given, result: Bounded, step: float, *, wide: bool) -> Slack:
@@ -185,13 +185,13 @@ def is_looked_up(op: str) -> bool:
     """Whether Arm's devices take an operator's result from a table, whose entries are computed in float32."""
     own = home(op)
     codes = None if own is None else own.codes("tosa_single_round")
-    return codes is not None and codes.slack == LOOKED_UP
+    return codes is not None and codes.error_bound == LOOKED_UP
 
 
 def _at_smaller_scale(op: str) -> bool:
     own = home(op)
     codes = None if own is None else own.codes("tosa_single_round")
-    return own is not None and (own.compares or (codes is not None and codes.slack == SMALLER_SCALE))
+    return own is not None and (own.compares or (codes is not None and codes.error_bound == SMALLER_SCALE))
 
 
 LOOKED_UP, SMALLER_SCALE = "slack_tosa:looked_up", "slack_tosa:smaller_scale"

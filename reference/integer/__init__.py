@@ -21,17 +21,7 @@ from npu_assay.reference.integer.reals import reals, run_dynamic, run_reals
 from npu_assay.reference.operators.home import INTEGERS, SCHEMES, Codes, loaded
 from npu_assay.reference.operators.lookup import home
 
-__all__ = [
-    "SCHEMES",
-    "IntegerError",
-    "QTensor",
-    "codes_of",
-    "quantize",
-    "reals",
-    "run",
-    "run_dynamic",
-    "run_reals",
-]
+__all__ = ["SCHEMES", "IntegerError", "QTensor", "codes_of", "quantize", "reals", "run", "run_dynamic", "run_reals"]
 
 
 def codes_of(op: str, scheme: str) -> Codes | None:

@@ -30,9 +30,9 @@ def reals(x: QTensor) -> Tensor:
 def run_reals(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
     """The outputs of an operator of which floats of one type have one result; none for any other operator."""
     own = home(canonical(op))
-    if own is None or not own.ieee:
+    if own is None or not own.exact_on_reals:
         return ()
-    found: tuple[Tensor, ...] = loaded(own.ieee, INTEGERS, own.name)(args, kwargs)
+    found: tuple[Tensor, ...] = loaded(own.exact_on_reals, INTEGERS, own.name)(args, kwargs)
     return found
 
 

@@ -14,16 +14,7 @@ from torch import Tensor
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic.xnnpack import static
 from npu_assay.reference.golden.aten import aten
-from npu_assay.reference.integer.operand import (
-    Given,
-    QTensor,
-    Rule,
-    on_images,
-    operand,
-    pair,
-    require,
-    symmetric,
-)
+from npu_assay.reference.integer.operand import Given, QTensor, Rule, on_images, operand, pair, require, symmetric
 from npu_assay.reference.operators.home import ByName
 
 NEARLY = 1e-9

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from npu_assay.reference.operators.home import (
     ANY,
     KEPT,
@@ -13,10 +10,8 @@ from npu_assay.reference.operators.home import (
     REAL,
     UNNAMED,
     Accuracy,
-    Call,
     Kernels,
     Schemes,
-    Shape,
     behind,
     function,
     over,
@@ -33,54 +28,46 @@ LOOKED_UP = tosa("tosa_tables:function", "slack_tosa:looked_up")
 CLAMPED = "slack_xnnpack:clamped"
 
 
-def _with(*rest: Any, **kwargs: Any) -> Callable[[Shape], Call]:
-    return behind(*rest, **kwargs)
-
-
 ACTIVATION = (
     written(
         "aten.relu.default",
         "elementwise:relu",
         schemes=Schemes(
-            tflite("arithmetic:relu", behind=(ANY,)),
-            tosa("tosa:relu", behind=PRODUCTS),
-            xnnpack("xnnpack:relu", CLAMPED, behind=(*PRODUCTS, "aten.add.Tensor")),
+            tflite("arithmetic:relu", after=(ANY,)),
+            tosa("tosa:relu", after=PRODUCTS),
+            xnnpack("xnnpack:relu", CLAMPED, after=(*PRODUCTS, "aten.add.Tensor")),
         ),
         on_grid=True,
         terms=0,
-        ieee="reals:itself",
         onnx="Relu",
     ),
     written(
         "aten.relu6.default",
         "elementwise:relu6",
-        schemes=Schemes(tflite("arithmetic:relu6", behind=(ANY,)), UNNAMED, xnnpack("xnnpack:relu6", CLAMPED)),
+        schemes=Schemes(tflite("arithmetic:relu6", after=(ANY,)), UNNAMED, xnnpack("xnnpack:relu6", CLAMPED)),
         terms=0,
-        ieee="reals:itself",
-        onnx="onnx_golden:relu6",
+        onnx="elementwise:relu6",
     ),
     written(
         "aten.hardtanh.default",
         "elementwise:hardtanh",
         schemes=Schemes(
-            tflite("arithmetic:hardtanh", behind=(ANY,)),
-            tosa("tosa:hardtanh", behind=PRODUCTS),
-            xnnpack("xnnpack:hardtanh", CLAMPED, behind=PRODUCTS),
+            tflite("arithmetic:hardtanh", after=(ANY,)),
+            tosa("tosa:hardtanh", after=PRODUCTS),
+            xnnpack("xnnpack:hardtanh", CLAMPED, after=PRODUCTS),
         ),
         dtype=KEPT,
         terms=0,
-        ieee="reals:itself",
-        onnx="onnx_golden:hardtanh",
+        onnx="elementwise:hardtanh",
     ),
     written(
         "aten.clamp.default",
         "elementwise:clamp",
         schemes=Schemes(
-            tflite("arithmetic:clamp", behind=(ANY,)), tosa("tosa:clamp"), xnnpack("xnnpack:clamp", CLAMPED)
+            tflite("arithmetic:clamp", after=(ANY,)), tosa("tosa:clamp"), xnnpack("xnnpack:clamp", CLAMPED)
         ),
         terms=0,
-        ieee="reals:itself",
-        onnx="onnx_golden:clamp",
+        onnx="elementwise:clamp",
     ),
     written(
         "aten.clamp.Tensor",
@@ -93,25 +80,25 @@ ACTIVATION = (
         "elementwise:leaky_relu",
         schemes=Schemes(tflite("arithmetic:leaky_relu", "slack:leaky"), LOOKED_UP, REAL),
         kernels=Kernels(fp16=Accuracy(1)),
-        onnx="onnx_golden:leaky_relu",
+        onnx="elementwise:leaky_relu",
     ),
     written(
         "aten.prelu.default",
         "elementwise:prelu",
         schemes=Schemes(tflite("arithmetic:prelu", "slack:prelu"), UNNAMED, UNNAMED),
-        onnx="onnx_golden:prelu",
+        onnx="elementwise:prelu",
     ),
     written(
         "aten.sigmoid.default",
         "elementwise:sigmoid",
-        schemes=Schemes(tflite("arithmetic:sigmoid", "slack:table", behind=(ANY,)), LOOKED_UP, REAL),
+        schemes=Schemes(tflite("arithmetic:sigmoid", "slack:table", after=(ANY,)), LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(2.2), Accuracy(2, 6.1e-5)),  # 0 below -9.7
         onnx="Sigmoid",
     ),
     written(
         "aten.tanh.default",
         "elementwise:tanh",
-        schemes=Schemes(tflite("arithmetic:tanh", "slack:table", behind=(ANY,)), LOOKED_UP, REAL),
+        schemes=Schemes(tflite("arithmetic:tanh", "slack:table", after=(ANY,)), LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(2.2), Accuracy(3)),
         onnx="Tanh",
     ),
@@ -120,7 +107,7 @@ ACTIVATION = (
         "functions:elu",
         schemes=Schemes(UNNAMED, LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(1), Accuracy(1)),
-        onnx="onnx_golden:elu",
+        onnx="elementwise:elu",
         onnx_in_part="Elu keeps alpha in float32 and has no other scales; compared where that is no difference",
     ),
     written(
@@ -128,7 +115,7 @@ ACTIVATION = (
         "functions:gelu",
         schemes=Schemes(UNNAMED, LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(2, 7.0e-7), Accuracy(2, 3.0e-3)),  # 0 below -5.16
-        onnx="onnx_golden:gelu",
+        onnx="elementwise:gelu",
         onnx_in_part="onnx.reference computes erf in float32; compared in the form with tanh",
     ),
     written(
@@ -136,7 +123,7 @@ ACTIVATION = (
         "functions:hardswish",
         schemes=Schemes(UNNAMED, LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(1, 4.5e-8), Accuracy(3, 9.0e-8)),  # near -3
-        onnx="onnx_golden:hardswish",
+        onnx="elementwise:hardswish",
     ),
     written(
         "aten.hardsigmoid.default",
@@ -160,7 +147,7 @@ ACTIVATION = (
         "aten.silu.default",
         "transcendental:silu",
         schemes=Schemes(UNNAMED, LOOKED_UP, UNNAMED),
-        onnx="onnx_golden:silu",
+        onnx="elementwise:silu",
     ),
     written(
         "aten._softmax.default",
@@ -168,28 +155,28 @@ ACTIVATION = (
         schemes=Schemes(tflite("arithmetic:softmax", "slack:softmax"), UNNAMED, REAL),
         terms="float32:per_first",
         kernels=Kernels(Accuracy(18), Accuracy(5, 6.2e-5)),
-        onnx="onnx_golden:softmax",
+        onnx="elementwise:softmax",
     ),
-    written("aten.softmax.int", "elementwise:softmax_int", schemes=NO_CODES, onnx="onnx_golden:softmax"),
+    written("aten.softmax.int", "elementwise:softmax_int", schemes=NO_CODES, onnx="elementwise:softmax"),
     function(
         "aten.hardshrink.default",
         "bends:hardshrink",
-        spellings=(("lambd_1.25", _with(1.25)),),
-        onnx="onnx_forms:hardshrink",
+        spellings=(("lambd_1.25", behind(1.25)),),
+        onnx="elementwise:hardshrink",
     ),
-    function("aten.mish.default", "bends:mish", onnx="onnx_forms:mish"),
+    function("aten.mish.default", "bends:mish", onnx="elementwise:mish"),
     function(
         "aten.softplus.default",
         "bends:softplus",
-        spellings=(("beta_2", _with(2.0)),),
+        spellings=(("beta_2", behind(2.0)),),
         gives=(0.0, 6.5),
-        onnx="onnx_forms:softplus",
+        onnx="elementwise:softplus",
     ),
     function(
         "aten.softshrink.default",
         "bends:softshrink",
-        spellings=(("lambd_1.25", _with(1.25)),),
-        onnx="onnx_forms:softshrink",
+        spellings=(("lambd_1.25", behind(1.25)),),
+        onnx="elementwise:softshrink",
     ),
     over(
         "aten._log_softmax.default",
@@ -199,7 +186,7 @@ ACTIVATION = (
         gives=(-12.75, 0.0),
         shapes=((5, 8), (2, 3, 4)),
         spellings=(("channels", behind(1, False)),),
-        onnx="onnx_forms:log_softmax",
+        onnx="elementwise:log_softmax",
     ),
 )
 """Softmax stands here, too: devices have one table of exponentials for both."""

@@ -18,7 +18,7 @@ CONVOLUTION = (
         ),
         terms="float32:of_weights",
         dynamic="reals:convolution",
-        onnx="onnx_golden:convolution",
+        onnx="linear:convolution",
         onnx_in_part=NO_GROUPS,
     ),
     written(
@@ -26,14 +26,14 @@ CONVOLUTION = (
         "linear:conv",
         schemes=Schemes(ON_IMAGES, UNNAMED, UNNAMED),
         terms="float32:of_weights",
-        onnx="onnx_golden:convolution",
+        onnx="linear:convolution",
     ),
     written(
         "aten.conv2d.default",
         "linear:conv",
         schemes=Schemes(ON_IMAGES, UNNAMED, UNNAMED),
         terms="float32:of_weights",
-        onnx="onnx_golden:convolution",
+        onnx="linear:convolution",
     ),
 )
 """conv1d and conv2d are never transposed."""

@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from npu_assay.reference.operators.home import (
-    NO_CODES,
-    UNNAMED,
-    Call,
-    Operator,
-    Schemes,
-    Shape,
-    behind,
-    function,
-    tosa,
-    written,
-)
+from npu_assay.reference.operators.home import NO_CODES, UNNAMED, Operator, Schemes, behind, function, tosa, written
 
 
 def _made(name: str) -> Operator:
@@ -26,10 +12,6 @@ def _made(name: str) -> Operator:
 
 
 QUANTIZING = "it stands between reals and codes; each scheme's own quantize says what its codes are"
-
-
-def _with(*rest: Any, **kwargs: Any) -> Callable[[Shape], Call]:
-    return behind(*rest, **kwargs)
 
 
 CREATION = (
@@ -52,7 +34,11 @@ CREATION = (
         without_onnx="DequantizeLinear computes in float32",
     ),
     function(
-        "aten.fill.Scalar", "placing:filled", 1.5, spellings=(("zero", _with(0.0)),), without_onnx="nothing is computed"
+        "aten.fill.Scalar",
+        "placing:filled",
+        1.5,
+        spellings=(("zero", behind(0.0)),),
+        without_onnx="nothing is computed",
     ),
     Operator(
         "aten.ones_like.default",

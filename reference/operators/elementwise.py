@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from npu_assay.reference.operators.home import (
@@ -42,10 +41,6 @@ POSITIVE = (0.05, 5.95)
 SMALL = (-2.0, 2.0)
 
 
-def _with(*rest: Any, **kwargs: Any) -> Callable[[Shape], Call]:
-    return behind(*rest, **kwargs)
-
-
 def _two(name: str, golden: str, *rest: Any, other: tuple[float, float] | None = None, **more: Any) -> Operator:
     """A function of two tensors of one shape."""
 
@@ -77,8 +72,7 @@ ARITHMETIC = (
             xnnpack("xnnpack:add", "slack_xnnpack:sum_"),
         ),
         terms=0,
-        ieee="reals:itself",
-        onnx="onnx_forms:plus",
+        onnx="elementwise:plus",
     ),
     written(
         "aten.sub.Tensor",
@@ -89,15 +83,13 @@ ARITHMETIC = (
             xnnpack("xnnpack:sub", "slack_xnnpack:sum_"),
         ),
         terms=0,
-        ieee="reals:itself",
-        onnx="onnx_forms:less",
+        onnx="elementwise:less",
     ),
     written(
         "aten.mul.Tensor",
         "linear:mul",
         schemes=Schemes(tflite("arithmetic:mul", "slack:product"), tosa("tosa:mul"), xnnpack("xnnpack:mul")),
         terms=0,
-        ieee="reals:itself",
         onnx="Mul(self, other)",
     ),
     written(
@@ -105,7 +97,6 @@ ARITHMETIC = (
         "linear:div",
         schemes=Schemes(tflite("arithmetic:div", "slack:quotient", operands=(True, False)), UNNAMED, REAL),
         terms=0,
-        ieee="reals:itself",
         onnx="Div(self, other)",
     ),
     written(
@@ -119,7 +110,6 @@ ARITHMETIC = (
         "functions:maximum",
         schemes=Schemes(UNNAMED, tosa("tosa:maximum", SMALLER), REAL),
         terms=0,
-        ieee="reals:itself",
         onnx="Max(self, other)",
     ),
     written(
@@ -127,7 +117,6 @@ ARITHMETIC = (
         "functions:minimum",
         schemes=Schemes(UNNAMED, tosa("tosa:minimum", SMALLER), REAL),
         terms=0,
-        ieee="reals:itself",
         onnx="Min(self, other)",
     ),
     written(
@@ -163,7 +152,6 @@ FUNCTIONS = (
         schemes=Schemes(tflite("arithmetic:abs_"), tosa("tosa:abs_"), REAL),
         on_grid=True,
         terms=0,
-        ieee="reals:itself",
         onnx="Abs",
     ),
     written(
@@ -172,7 +160,6 @@ FUNCTIONS = (
         schemes=Schemes(tflite("arithmetic:neg", "slack:negation"), tosa("tosa:neg"), REAL),
         on_grid=True,
         terms=0,
-        ieee="reals:itself",
         onnx="Neg",
     ),
     _looked_up("acos", "transcendental:acos", onnx="Acos"),
@@ -181,7 +168,7 @@ FUNCTIONS = (
     _looked_up("asinh", "transcendental:asinh", onnx="Asinh"),
     _looked_up("atan", "transcendental:atan", onnx="Atan"),
     _looked_up("atanh", "transcendental:atanh", onnx="Atanh"),
-    _looked_up("ceil", "functions:ceil", REAL, terms=0, ieee="reals:itself", onnx="Ceil"),
+    _looked_up("ceil", "functions:ceil", REAL, terms=0, onnx="Ceil"),
     _looked_up(  # the zeros of a reduced argument
         "cos", "functions:cos", REAL, kernels=Kernels(Accuracy(3, 1.7e-7), Accuracy(3)), onnx="Cos"
     ),
@@ -192,15 +179,15 @@ FUNCTIONS = (
         "exp", "elementwise:exp", REAL, kernels=Kernels(Accuracy(29), Accuracy(3, 3.1e-5)), onnx="Exp"
     ),
     _looked_up("expm1", "transcendental:expm1", without_onnx="exp(x) - 1 loses what expm1 is there for"),
-    _looked_up("floor", "functions:floor", REAL, terms=0, ieee="reals:itself", onnx="Floor"),
+    _looked_up("floor", "functions:floor", REAL, terms=0, onnx="Floor"),
     _looked_up(  # near 1
         "log", "functions:log", REAL, kernels=Kernels(Accuracy(2, 1.2e-7), Accuracy(4, 2.0**-10)), onnx="Log"
     ),
-    _looked_up("log10", "transcendental:log10", onnx="onnx_golden:log10"),
+    _looked_up("log10", "transcendental:log10", onnx="elementwise:log10"),
     _looked_up("log1p", "transcendental:log1p", without_onnx="log(1 + x) loses what log1p is there for"),
     _looked_up("reciprocal", "transcendental:reciprocal", onnx="Reciprocal"),
     _looked_up("round", "transcendental:round_", onnx="Round"),
-    _looked_up("rsqrt", "functions:rsqrt", REAL, kernels=Kernels(Accuracy(1), Accuracy(1)), onnx="onnx_golden:rsqrt"),
+    _looked_up("rsqrt", "functions:rsqrt", REAL, kernels=Kernels(Accuracy(1), Accuracy(1)), onnx="elementwise:rsqrt"),
     _looked_up("sign", "transcendental:sign", onnx="Sign"),
     _looked_up(  # the zeros of a reduced argument
         "sin", "functions:sin", REAL, kernels=Kernels(Accuracy(3, 2.0e-7), Accuracy(3)), onnx="Sin"
@@ -213,9 +200,9 @@ ELEMENTWISE = (
     *ARITHMETIC,
     *FUNCTIONS,
     function(
-        "aten.log2.default", "bends:log2", takes=POSITIVE, gives=(-4.5, 3.0), bounded=True, onnx="onnx_forms:log2"
+        "aten.log2.default", "bends:log2", takes=POSITIVE, gives=(-4.5, 3.0), bounded=True, onnx="elementwise:log2"
     ),
-    function("aten.logit.default", "bends:logit", 0.01, takes=(0.0, 1.0), gives=(-4.6, 4.6), onnx="onnx_forms:logit"),
+    function("aten.logit.default", "bends:logit", 0.01, takes=(0.0, 1.0), gives=(-4.6, 4.6), onnx="elementwise:logit"),
     function(
         "aten.sqrt.default",
         "functions:sqrt",
@@ -225,29 +212,31 @@ ELEMENTWISE = (
         kernels=Kernels(Accuracy(1.2), Accuracy(1)),
         onnx="Sqrt",
     ),
-    function("aten.trunc.default", "bends:trunc", onnx="onnx_forms:trunc"),
-    function("aten.add.Scalar", "linear:add", 1.5, spellings=(("alpha_2", _with(1.5, 2)),), onnx="onnx_forms:plus"),
-    function("aten.sub.Scalar", "linear:sub", 1.5, spellings=(("alpha_2", _with(1.5, 2)),), onnx="onnx_forms:less"),
+    function("aten.trunc.default", "bends:trunc", onnx="elementwise:trunc"),
+    function("aten.add.Scalar", "linear:add", 1.5, spellings=(("alpha_2", behind(1.5, 2)),), onnx="elementwise:plus"),
+    function("aten.sub.Scalar", "linear:sub", 1.5, spellings=(("alpha_2", behind(1.5, 2)),), onnx="elementwise:less"),
     function(
         "aten.rsub.Scalar",
         "bends:taken_from",
         1.5,
-        spellings=(("alpha_2", _with(1.5, 2)),),
-        onnx="onnx_forms:taken_from",
+        spellings=(("alpha_2", behind(1.5, 2)),),
+        onnx="elementwise:taken_from",
     ),
-    function("aten.mul.Scalar", "linear:mul", 0.75, spellings=(("minus_2", _with(-2)),), onnx="onnx_forms:times"),
-    function("aten.div.Scalar", "linear:div", 1.5, spellings=(("minus_2", _with(-2)),), onnx="onnx_forms:over"),
+    function("aten.mul.Scalar", "linear:mul", 0.75, spellings=(("minus_2", behind(-2)),), onnx="elementwise:times"),
+    function("aten.div.Scalar", "linear:div", 1.5, spellings=(("minus_2", behind(-2)),), onnx="elementwise:over"),
     Operator(
         "aten.div.Scalar_mode",
         "selection:quotient",
-        _with(0.75, rounding_mode="floor"),
+        behind(0.75, rounding_mode="floor"),
         shapes=LINES,
         elementwise=True,
-        spellings=(("trunc", _with(0.75, rounding_mode="trunc")), ("by_minus_2", _with(-2.0, rounding_mode="floor"))),
+        spellings=(("trunc", behind(0.75, rounding_mode="trunc")), ("by_minus_2", behind(-2.0, rounding_mode="floor"))),
         without_onnx="a quotient that is rounded twice is one less where the first rounding is upwards",
         schemes=NO_CODES,
     ),
-    function("aten.fmod.Scalar", "bends:fmod", 1.75, spellings=(("minus_1.25", _with(-1.25)),), onnx="onnx_forms:fmod"),
+    function(
+        "aten.fmod.Scalar", "bends:fmod", 1.75, spellings=(("minus_1.25", behind(-1.25)),), onnx="elementwise:fmod"
+    ),
     Operator(
         "aten.pow.Scalar",
         "bends:power_of",
@@ -257,11 +246,11 @@ ELEMENTWISE = (
         takes=SMALL,
         gives=(0.0, 4.0),
         spellings=(("half", lambda shape: call(0.5, X)),),
-        onnx="onnx_forms:power_of",
+        onnx="elementwise:power_of",
         schemes=NO_CODES,
     ),
     _two("aten.atan2.default", "bends:atan2", gives=(-3.2, 3.2), without_onnx="ONNX has no angle of two numbers"),
-    _two("aten.fmod.Tensor", "bends:fmod", other=(0.75, 3.0), onnx="onnx_forms:fmod"),
+    _two("aten.fmod.Tensor", "bends:fmod", other=(0.75, 3.0), onnx="elementwise:fmod"),
     _two(
         "aten.floor_divide.default",
         "bends:floor_divide",

@@ -85,6 +85,7 @@ def behind(*rest: Any, **kwargs: Any) -> Callable[[Shape], Call]:
     return lambda shape: call(X, *rest, **kwargs)
 
 
+ONE_OPERATION = "reals:itself"
 Range = tuple[float, float]
 
 
@@ -115,15 +116,16 @@ class Codes:
     """How the arithmetic of one rescale scheme computes an operator on codes.
 
     golden: "module:function" of `npu_assay.reference.integer`.
-    slack: "module:function" of `npu_assay.reference.golden`: how far that is from the real result before it rounds.
+    error_bound: "module:function" of `npu_assay.reference.golden`: how far that is off before it rounds.
     operands: whether each tensor must be codes, in order, and no further one; (): all must.
-    behind: the operators that it is computed together with, by the quantisation of its own result; (ANY,) for all.
+    after: the operators that it is computed together with when it follows them, by the quantization of its own result;
+        (ANY,) for all.
     """
 
     golden: str
-    slack: str
+    error_bound: str
     operands: tuple[bool, ...] = ()
-    behind: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -186,12 +188,13 @@ class Operator:
     terms: how many numbers an element of the result adds up, "all" for those of the first operand, "module:function" of
         the goldens for what depends on operands; 0: IEEE floats compute it in one operation, correctly rounded.
     rounding: "module:function" of the goldens where `terms` do not tell how far float arithmetic may be off.
-    ieee: "module:function" of `npu_assay.reference.integer` where floats have one result, to the last bit.
-    dynamic: the same where XNNPACK quantises the first operand at run time.
+    ieee: "module:function" of `npu_assay.reference.integer` where floats have one result to the last bit though
+        they are not computed in one operation.
+    dynamic: the same where XNNPACK quantizes the first operand at run time.
     kernels: how far XNNPACK's kernels may be off besides.
     integers, half, empty: whether torch computes it on whole numbers, on float16, on no elements along axis 0.
     onnx: the ONNX operator that computes it, of its first argument or as "Kind(argument, argument)" of those; or
-        "module:function" of `npu_assay.reference`, which makes it of several. without_onnx: why there is none.
+        "module:function" of `npu_assay.reference.onnx_forms`. without_onnx: why there is none.
     onnx_in_part: where ONNX computes something else, and why.
     large: a shape of more than 4096 elements; (): the plain one, with the last axis but one as long as that takes.
     """
@@ -237,6 +240,11 @@ class Operator:
         found = None if self.schemes is None or scheme not in SCHEMES else getattr(self.schemes, SCHEMES[scheme])
         return found if isinstance(found, Codes) else None
 
+    @property
+    def exact_on_reals(self) -> str:
+        """What computes floats to the last bit, where they have one result: as `ieee` says, or in one operation."""
+        return self.ieee or (ONE_OPERATION if self.terms == 0 else "")
+
     @cached_property
     def whole(self) -> frozenset[int]:
         """The positions of arguments that are indices."""
@@ -260,19 +268,19 @@ def written(name: str, golden: str | None, **more: Any) -> Operator:
     return Operator(name, golden, None, **more)
 
 
-def tflite(golden: str, slack: str = "slack:one_ratio", **more: Any) -> Codes:
+def tflite(golden: str, error_bound: str = "slack:one_ratio", **more: Any) -> Codes:
     """TensorFlow Lite's arithmetic; each operand's code is rescaled by a ratio of its own, unless told otherwise."""
-    return Codes(golden, slack, **more)
+    return Codes(golden, error_bound, **more)
 
 
-def tosa(golden: str, slack: str = "slack_tosa:rescaled", **more: Any) -> Codes:
+def tosa(golden: str, error_bound: str = "slack_tosa:rescaled", **more: Any) -> Codes:
     """TOSA's arithmetic; one rescale, unless told otherwise."""
-    return Codes(golden, slack, **more)
+    return Codes(golden, error_bound, **more)
 
 
-def xnnpack(golden: str, slack: str = "slack_xnnpack:unchanged", **more: Any) -> Codes:
+def xnnpack(golden: str, error_bound: str = "slack_xnnpack:unchanged", **more: Any) -> Codes:
     """XNNPACK's static int8; nothing is rounded but the result, unless told otherwise."""
-    return Codes(golden, slack, **more)
+    return Codes(golden, error_bound, **more)
 
 
 LINES: tuple[Shape, ...] = ((7,), (3, 5), (2, 3, 4), (2, 3, 2, 3, 2))
@@ -293,7 +301,7 @@ def moving(name: str, *rest: Any, integers: bool = True, schemes: Schemes = NO_C
     return Operator(name, None, behind(*rest), moves=True, integers=integers, schemes=schemes, **more)
 
 
-MOVED = Codes("movement:moved", "slack:one_ratio", behind=(ANY,))
+MOVED = Codes("movement:moved", "slack:one_ratio", after=(ANY,))
 """TFLite's own operator on the codes, with the quantisation of its result for what stands before."""
 MOVED_CODES = Schemes(MOVED, Codes("tosa:moved", "slack_tosa:rescaled"), UNNAMED)
 

@@ -65,7 +65,7 @@ LINEAR = (
         "linear:addmm",
         schemes=Schemes(tflite("arithmetic:addmm", "slack:addmm"), UNNAMED, UNNAMED),
         terms="float32:of_matrices",
-        onnx="onnx_golden:addmm",
+        onnx="linear:addmm",
     ),
     written(
         "aten.linear.default",
@@ -77,7 +77,7 @@ LINEAR = (
         ),
         terms="float32:of_linear",
         dynamic="reals:linear",
-        onnx="onnx_golden:linear",
+        onnx="linear:linear",
         onnx_in_part="Gemm takes matrices; compared where the operand is one",
     ),
     Operator(
@@ -93,7 +93,7 @@ LINEAR = (
         ),
         takes=(-2.0, 2.0),
         terms="all",
-        onnx="onnx_forms:attention",
+        onnx="linear:attention",
         schemes=NO_CODES,
     ),
 )

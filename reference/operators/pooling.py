@@ -36,20 +36,20 @@ POOLING = (
         "aten.max_pool1d.default",
         None,
         Schemes(tflite("images:max_pool1d"), UNNAMED, UNNAMED),
-        onnx="onnx_forms:max_pool1d",
+        onnx="pooling:max_pool1d",
         onnx_in_part=PADDED,
     ),
     _max_pool(
         "aten.max_pool2d.default",
         None,
         Schemes(tflite("images:max_pool2d"), tosa("tosa_images:max_pool"), xnnpack("xnnpack:max_pool")),
-        onnx="onnx_forms:max_pool2d",
+        onnx="pooling:max_pool2d",
     ),
     _max_pool(
         "aten.max_pool2d_with_indices.default",
         "weighted:max_pool_with_indices",
         Schemes(tflite("images:max_pool2d"), tosa("tosa_images:max_pool"), UNNAMED),
-        onnx="onnx_forms:max_pool2d",
+        onnx="pooling:max_pool2d",
         onnx_in_part="MaxPool counts indices over the whole tensor; values are compared",
     ),
     written(
@@ -57,7 +57,7 @@ POOLING = (
         None,
         schemes=Schemes(tflite("images:avg_pool1d", "slack:average"), UNNAMED, UNNAMED),
         terms="float32:per_first",
-        onnx="onnx_forms:avg_pool1d",
+        onnx="pooling:avg_pool1d",
     ),
     written(
         "aten.avg_pool2d.default",
@@ -69,7 +69,7 @@ POOLING = (
         ),
         terms="float32:per_first",
         rounding="float32:wide",
-        onnx="onnx_forms:avg_pool2d",
+        onnx="pooling:avg_pool2d",
         onnx_in_part="AveragePool has no divisor_override; compared without one",
     ),
     written(
@@ -80,14 +80,14 @@ POOLING = (
             tosa("tosa_images:adaptive", "slack_tosa:own_steps"),
             UNNAMED,
         ),
-        onnx="onnx_forms:adaptive_avg_pool2d",
+        onnx="pooling:adaptive_avg_pool2d",
         onnx_in_part=WHERE_IT_DIVIDES,
     ),
     written(
         "aten.adaptive_avg_pool2d.default",
         None,
         schemes=Schemes(tflite("images:adaptive_avg_pool", "slack:average"), UNNAMED, UNNAMED),
-        onnx="onnx_forms:adaptive_avg_pool2d",
+        onnx="pooling:adaptive_avg_pool2d",
         onnx_in_part=WHERE_IT_DIVIDES,
     ),
     Operator(
@@ -99,7 +99,7 @@ POOLING = (
         (("padded", behind((2, 2, 2), (1, 1, 1), (1, 1, 0))), ("rounded_up", behind((3,), (2,), (0,), True))),
         terms="all",
         half=False,
-        onnx="onnx_forms:avg_pool3d",
+        onnx="pooling:avg_pool3d",
         schemes=NO_CODES,
     ),
     Operator(
@@ -110,7 +110,7 @@ POOLING = (
         ((2, 4, 5, 6),),
         (("padded", behind((2, 2, 2), (1, 1, 1), (1, 1, 0))), ("dilated", behind((2,), (1,), (0,), (2,)))),
         moves=True,
-        onnx="onnx_forms:max_pool3d",
+        onnx="pooling:max_pool3d",
         schemes=NO_CODES,
     ),
     Operator(
@@ -123,7 +123,7 @@ POOLING = (
         terms="all",
         half=False,
         large=(1, 3, 1371),
-        onnx="onnx_forms:adaptive_avg_pool1d",
+        onnx="pooling:adaptive_avg_pool1d",
         schemes=NO_CODES,
     ),
     Operator(
@@ -134,7 +134,7 @@ POOLING = (
         ((2, 4, 5, 6),),
         (("one", behind((1, 1, 1))),),
         terms="all",
-        onnx="onnx_forms:adaptive_avg_pool3d",
+        onnx="pooling:adaptive_avg_pool3d",
         schemes=NO_CODES,
     ),
 )

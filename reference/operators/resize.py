@@ -36,15 +36,15 @@ RESIZE = (
             tflite("images:bilinear", "slack:bilinear"), tosa("tosa_images:bilinear", "slack_tosa:window"), REAL
         ),
         rounding="float32:resized",
-        onnx="onnx_golden:bilinear",
+        onnx="pooling:bilinear",
     ),
     written(
         "aten.upsample_nearest2d.vec",
         None,
-        schemes=Schemes(tflite("images:nearest", behind=(ANY,)), tosa("tosa_images:nearest"), UNNAMED),
+        schemes=Schemes(tflite("images:nearest", after=(ANY,)), tosa("tosa_images:nearest"), UNNAMED),
         moves=True,
         ieee="reals:itself",
-        onnx="onnx_golden:nearest",
+        onnx="pooling:nearest",
     ),
     Operator(
         "aten.col2im.default",
@@ -59,7 +59,7 @@ RESIZE = (
         gives=(-20.0, 20.0),
         terms="all",
         large=(1, 344, 12),
-        onnx="onnx_forms:col2im",
+        onnx="pooling:col2im",
         schemes=NO_CODES,
     ),
     Operator(

@@ -33,7 +33,7 @@ from npu_assay.partitioners.exir import Backend, CompileSpec, run_program, to_ba
 from npu_assay.partitioners.exir.compiling import CompileError
 from npu_assay.reference.arithmetic.tosa import rescale
 from npu_assay.reference.golden.bounded import GoldenError
-from npu_assay.reference.integer import SCHEMES, IntegerError
+from npu_assay.reference.integer import IntegerError, codes_of
 
 COUNT = 20
 """Programs of a row and number type at ordinary scales; at extreme ones half as many."""
@@ -57,7 +57,7 @@ def groups(backend: Backend) -> list[Group]:
     for case in cases_for(table):
         steps = {step.name: step for step in case.graph.steps}
         of_codes = any(quantisations(case.graph).values())
-        if case.expect == "accept" and of_codes and steps[case.subject].op in SCHEMES[TOSA] and not case.options:
+        if case.expect == "accept" and of_codes and codes_of(steps[case.subject].op, TOSA) and not case.options:
             found.setdefault(f"{backend.name}-{case.row}-{case.precision}", []).append(case)
     return [Group(backend, table, name, tuple(cases)) for name, cases in found.items()]
 
