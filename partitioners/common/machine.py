@@ -173,10 +173,10 @@ class Program(Generic[CallT, PortT]):
         if len(inputs) != len(self.inputs):
             raise InputError(f"device inputs: found {len(inputs)}, expected {len(self.inputs)}")
         values: Values = list(self.constants)
-        for port, tensor in zip(self.inputs, inputs, strict=True):
-            values[port.value] = port.accepted(tensor)
-        self.check(values)
         with torch.inference_mode():  # spares every call the bookkeeping for gradients
+            for port, tensor in zip(self.inputs, inputs, strict=True):
+                values[port.value] = port.accepted(tensor)
+            self.check(values)
             for call, dead in zip(self.calls, self.last_use, strict=True):
                 try:
                     values[call.result] = call.kernel(*[values[index] for index in call.arguments])
