@@ -198,21 +198,21 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
         first = precision == row.precisions[0]
         drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
         larger = past_thresholds(precision, first, limits, drafts)
-        apart = (*windows(row.name, precision, limits), *_beside(precision, first, drafts))
+        apart = () if precision in INTEGER_PRECISIONS else _apart(row, precision, first, limits, drafts)
         for draft in _bounded(limits, [*drafts, *larger, *apart]):
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
         drafts = with_new_ranks(True, _known(limits, within(limits, _drafts(row, "", limits))))
-        more = (*past_thresholds("", True, limits, drafts), *_beside("", True, drafts))
+        more = (*past_thresholds("", True, limits, drafts), *_apart(row, "", True, limits, drafts))
         for draft in _bounded(limits, [*drafts, *more]):
             yield _case(row, draft)
 
 
-def _beside(precision: str, first: bool, drafts: list[Draft]) -> Iterator[Draft]:
-    """What is made of the row's plain case alone."""
-    yield from operand_returned(precision, first, drafts)
-    yield from ratios(precision, drafts)
+def _apart(row: Row, precision: str, first: bool, limits: Limits, drafts: list[Draft]) -> tuple[Draft, ...]:
+    """What families do not make: arguments that all differ, and what is made of the row's plain case alone."""
+    apart = windows(row.name, precision, limits) if precision else ()
+    return (*apart, *operand_returned(precision, first, drafts), *ratios(drafts))
 
 
 def _offered(table: Table, row: Row) -> Iterator[Case]:

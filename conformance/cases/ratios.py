@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, f32, valued
 from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.table import INTEGER_PRECISIONS
 
 FACTORS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
@@ -29,10 +28,8 @@ FEW = Fill("list", values=(1, -1, 0, 2, 0, -2, 1))
 RATIOS = ((1.5, FEW), (0.75, FEW), (0.375, FEW), (0.75 * 2.0**-11, None), (0.75 * 2.0**-12, None))
 
 
-def ratios(precision: str, drafts: Sequence[Draft]) -> Iterator[Draft]:
-    """The row's plain case at each of the ratios; none where it does not multiply codes, or on integers alone."""
-    if precision in INTEGER_PRECISIONS:
-        return
+def ratios(drafts: Sequence[Draft]) -> Iterator[Draft]:
+    """The row's plain case at each of the ratios; none where it does not multiply codes."""
     for draft in drafts:
         if (draft.constraint, draft.side, draft.variant) == (OPERATOR, "accept", "baseline"):
             yield from _rescaled(draft.graph)

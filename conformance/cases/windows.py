@@ -16,7 +16,6 @@ from npu_assay.conformance.cases.make import Draft, Use, accepted, filled, model
 from npu_assay.conformance.cases.typed.convolution import Conv
 from npu_assay.conformance.cases.typed.spelling import is_static, real, use, with_x
 from npu_assay.conformance.graph import Fill
-from npu_assay.conformance.table import INTEGER_PRECISIONS
 
 AVERAGE, MAXIMUM = "aten.avg_pool2d.default", "aten.max_pool2d.default"
 CONV1, CONV2 = "aten.conv1d.default", "aten.conv2d.default"
@@ -55,9 +54,7 @@ def label(shape: tuple[int, ...], window: Window) -> str:
 
 
 def windows(row: str, precision: str, limits: Limits) -> Iterator[Draft]:
-    """The cases of a row in a precision; none for rows without windows, and for those on integers alone."""
-    if precision in INTEGER_PRECISIONS:
-        return
+    """The cases of a row in a precision; none for rows without windows."""
     if row == AVERAGE:
         yield from averages(precision, limits)
     elif row == MAXIMUM:
