@@ -84,6 +84,11 @@ class Judges:
     root: Path
     seconds: float
 
+    @property
+    def pinned(self) -> bool:
+        """Whether results are recorded, which floats of another processor would change."""
+        return (self.root / "golden" / f"{self.table.name}@{self.table.version}" / "results.sha256").exists()
+
     def trial(self, cases: Sequence[Case], file: str, tree: ast.Module) -> Verdict:
         """Run the cases on the vendor with one module changed, until one fails or the seconds are over."""
 
@@ -115,7 +120,8 @@ class Judges:
 
     def _moved(self, case: Case, result: CaseResult) -> str:
         """Which snapshot is another one now, and of which case; nothing where all are as they were."""
-        found = zip((SNAPSHOT, RECORDED), (tags(result), recorded(result)), self.snapshots[case.id], strict=True)
+        kinds = (SNAPSHOT, RECORDED) if self.pinned else (SNAPSHOT,)
+        found = zip(kinds, (tags(result), recorded(result)), self.snapshots[case.id], strict=False)
         return next((f"{name} {case.id}" for name, now, before in found if now != before), "")
 
 

@@ -21,7 +21,7 @@ from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
 from npu_assay.conformance.predicates.own import Definition
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.table import Row, Table
+from npu_assay.conformance.table import INTEGER_PRECISIONS, Row, Table
 from npu_assay.conformance.table.constraints import Constraint
 from npu_assay.reference.operators import VIEWS, WITH_CASES
 from npu_assay.reference.operators.lookup import outside_operators
@@ -118,9 +118,12 @@ def _further(
 ) -> Iterator[CaseDraft]:
     """What every row is asked beside what its family knows; `first`: in the first of its number types."""
     yield from past_thresholds(precision, first, limits, drafts)
-    yield from windows(operator, precision, limits)
+    if precision in INTEGER_PRECISIONS:
+        return
+    if precision != STATIC_INT8:
+        yield from windows(operator, precision, limits)
     yield from operand_returned(precision, first, drafts)
-    yield from ratios(precision, drafts)
+    yield from ratios(drafts)
 
 
 def _offered(table: Table, row: Row) -> Iterator[Case]:

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, valued
 from npu_assay.conformance.cases.make import SUBJECT, f32
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.table import INTEGER_PRECISIONS
 
 FACTORS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
@@ -30,10 +29,8 @@ FEW = Fill("list", values=(1, -1, 0, 2, 0, -2, 1))
 RATIOS = ((1.5, FEW), (0.75, FEW), (0.375, FEW), (0.75 * 2.0**-11, None), (0.75 * 2.0**-12, None))
 
 
-def ratios(precision: str, drafts: Sequence[CaseDraft]) -> Iterator[CaseDraft]:
-    """The row's plain case at each of the ratios; none where it does not multiply codes, or on integers alone."""
-    if precision in INTEGER_PRECISIONS:
-        return
+def ratios(drafts: Sequence[CaseDraft]) -> Iterator[CaseDraft]:
+    """The row's plain case at each of the ratios; none where it does not multiply codes."""
     for draft in drafts:
         if (draft.constraint, draft.side, draft.variant) == (OPERATOR, "accept", "baseline"):
             yield from _rescaled(draft.graph)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, placed
 from npu_assay.conformance.cases.make import SUBJECT, X
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, renamed
-from npu_assay.conformance.table import INTEGER_PRECISIONS
 
 PRECISIONS = ("static_int8",)
 """Precisions that are tried beside a row's first one."""
@@ -16,8 +15,8 @@ BEFORE = "before_and_returned"
 
 
 def operand_returned(precision: str, first: bool, drafts: Sequence[CaseDraft]) -> Iterator[CaseDraft]:
-    """The plain case behind an abs whose result the model returns, too; none for hardware on integers alone."""
-    if precision in INTEGER_PRECISIONS or not (first or precision in PRECISIONS):
+    """The plain case behind an abs whose result the model returns, too."""
+    if not (first or precision in PRECISIONS):
         return
     for draft in drafts:
         if (draft.constraint, draft.side, draft.variant) == (OPERATOR, "accept", "baseline"):

@@ -13,12 +13,10 @@ from typing import Any
 
 from npu_assay.conformance.cases.drafts import CaseDraft, accepted
 from npu_assay.conformance.cases.families.convolution.floats import Conv
-from npu_assay.conformance.cases.family import STATIC_INT8
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import Call, model, quant
 from npu_assay.conformance.cases.pieces.spelling import call_on, is_static, real
 from npu_assay.conformance.programs.graph import Fill
-from npu_assay.conformance.table import INTEGER_PRECISIONS
 
 AVERAGE, MAXIMUM = "aten.avg_pool2d.default", "aten.max_pool2d.default"
 CONV1, CONV2 = "aten.conv1d.default", "aten.conv2d.default"
@@ -57,9 +55,7 @@ def label(shape: tuple[int, ...], window: Window) -> str:
 
 
 def windows(row: str, precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """The cases of a row in a precision; none for rows without windows, and for those on integers alone."""
-    if precision in (STATIC_INT8, *INTEGER_PRECISIONS):
-        return
+    """The cases of a row in a precision; none for rows without windows."""
     if row == AVERAGE:
         yield from averages(precision, limits)
     elif row == MAXIMUM:
