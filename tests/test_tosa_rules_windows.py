@@ -71,7 +71,7 @@ refused(conv(pad=(1, 0, 0, 0), stride=(2, 1)), "padded side less the window is 3
 refused(conv(pad=(0, 0, 0, 1), stride=(1, 2)), "padded side less the window is 5, expected a multiple of the stride 2")
 refused(conv(x=t("INT8", 5, 6, 3)), "rank is 3, expected 4")
 refused(conv(w=t("INT8", 4, 3, 3)), "rank is 3, expected 4")
-refused(conv(w=t("INT8", 4, 3, 2, 2)), "input channels of the weights is 2, expected 3")
+refused(conv(w=t("INT8", 4, 3, 2, 5)), "input channels of the weights is 5, expected 3")
 refused(conv(w=t("INT16", 4, 3, 2, 3)), "type of the weights is INT16, expected INT8")
 refused(conv(x=t("INT32", 1, 5, 6, 3)), r"types is .'INT32'., expected one of .'INT8', 'INT16'. for all")
 refused(conv(acc_type="INT48"), "acc_type is INT48, expected INT32")

@@ -78,8 +78,8 @@ def transpose_convolution(use: Use, _: str) -> Result:
     pads, strides = use.attribute("out_pad"), use.sides("stride", 2, 1)
     use.require(len(pads) == 4 and max(pads) <= SIDE_LIMIT, "out_pad", pads, f"4 numbers to {SIDE_LIMIT}")
     sizes = []
-    for axis in range(2):
-        kernel, around = weights.shape[1 + axis], pads[2 * axis : 2 * axis + 2]
+    for axis, around in enumerate((pads[:2], pads[2:])):
+        kernel = weights.shape[1 + axis]
         use.within("kernel", kernel, 1, SIDE_LIMIT)
         use.require(min(around) > -kernel, "out_pad", pads, f"more than {-kernel} on axis {axis}")
         sizes.append((x.shape[1 + axis] - 1) * strides[axis] + sum(around) + kernel)
@@ -118,7 +118,8 @@ def resize(use: Use, _: str) -> Result:
     offset, border = _counted(use, 2, "offset", 2), _counted(use, 3, "border", 2)
     dtype = use.same_type([x], ACCUMULATORS)
     use.rank(x, 4)
-    sizes = [_side(use, x, axis, scale[2 * axis : 2 * axis + 2], offset[axis], border[axis]) for axis in range(2)]
+    axes = enumerate((scale[:2], scale[2:]))
+    sizes = [_side(use, x, axis, ratio, offset[axis], border[axis]) for axis, ratio in axes]
     result = dtype if use.attribute("mode") == "NEAREST" else ACCUMULATORS[dtype]
     return result, (x.shape[0], *sizes, x.shape[3])
 
