@@ -87,4 +87,5 @@ def allowed(op: str, result: Bounded, dtype: torch.dtype) -> Bounded:
     if accuracy is None:
         return result
     more = result.value.abs() * (accuracy.ulps * distance) + accuracy.absolute
+    more = more.masked_fill_(~result.value.isfinite(), 0.0)
     return Bounded(result.value, result.error + more, result.scale, result.axis)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from npu_assay.reference.golden.aten import CLONE, aten
 from npu_assay.reference.golden.bounded import Bounded, GoldenError, errors, operands, values
+from npu_assay.reference.golden.special import anything, between_infinities
 
 MOVEMENT = frozenset(
     {
@@ -59,6 +60,7 @@ MOVEMENT = frozenset(
 
 POOLS = frozenset({"aten.max_pool1d.default", "aten.max_pool2d.default", "aten.max_pool2d_with_indices.default"})
 
+BILINEAR = "aten.upsample_bilinear2d.vec"
 AVERAGES = frozenset(
     {
         "aten._adaptive_avg_pool2d.default",
@@ -66,7 +68,7 @@ AVERAGES = frozenset(
         "aten.avg_pool1d.default",
         "aten.avg_pool2d.default",
         "aten.mean.dim",
-        "aten.upsample_bilinear2d.vec",
+        BILINEAR,
     }
 )
 
@@ -91,7 +93,7 @@ def weighted(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bo
     outputs = _tuple(op, function(*values(args), **values(options)))
     found = operands(args)
     if all(x.exact for x in found):
-        return tuple(Bounded(y) for y in outputs)
+        return tuple(_resized(op, function, args, options, y) for y in outputs)
     if op == PAD:
         args = (*args[:2], 0.0)  # the constant itself is exact
         options.pop("value", None)
@@ -99,6 +101,14 @@ def weighted(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bo
     if op == "aten.max_pool2d_with_indices.default":
         bounds = (bounds[0], torch.full_like(bounds[0], torch.inf))
     return tuple(Bounded(y, bound) for y, bound in zip(outputs, bounds, strict=True))
+
+
+def _resized(op: str, function: Any, args: tuple[Any, ...], options: dict[str, Any], result: Tensor) -> Bounded:
+    """A result, which a bilinear resize leaves open where it is made of infinities."""
+    if op != BILINEAR or bool(result.isfinite().all()):
+        return Bounded(result)
+    nan = function(args[0].value.isnan().to(torch.float64), *args[1:], **options)
+    return anything(Bounded(result), between_infinities(nan, result))
 
 
 def _dense(x: Bounded) -> Bounded:

@@ -35,13 +35,16 @@ def reals(x: QTensor) -> Tensor:
 def run_reals(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
     """The outputs of an operator of `EXACT` on floats of one type; none for any other operator.
 
-    float32 results below the normal range are flushed to zero.
+    float32 results below the normal range are flushed to zero, and so are operands that are calculated with: a device
+    may also keep such results.
     """
     name = canonical(op)
     if name not in EXACT:
         return ()
     if name in COPIES:
         return (args[0],)
+    if name in ONE_ROUNDING:
+        args = [flushed(x) if isinstance(x, Tensor) else x for x in args]
     result = aten(name)(*(list(item) if isinstance(item, tuple) else item for item in args), **kwargs)
     outputs = (result,) if isinstance(result, Tensor) else tuple(result)
     return tuple(flushed(y) if y.dtype == torch.float32 else y for y in outputs)
