@@ -33,6 +33,7 @@ from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model, outside
 from npu_assay.conformance.cases.ranks import within_rank
 from npu_assay.conformance.cases.shared import sizes
+from npu_assay.conformance.cases.special_values import special_values
 from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
 from npu_assay.conformance.constraints import Constraint
 from npu_assay.conformance.graph import Case
@@ -142,11 +143,14 @@ def every_operator() -> frozenset[str]:
 def has_cases(operator: str, precision: str) -> bool:
     """Whether there are cases for an operator in a number type; "" is static int8, of which a row says nothing."""
     try:
-        return bool(
-            _drafts(Row(operator, "", operator, None, (), (precision,) if precision else ()), precision, Limits())
-        )
+        return bool(drafts_of(operator, precision))
     except KeyError:
         return False
+
+
+def drafts_of(operator: str, precision: str) -> list[Draft]:
+    """The drafts of an operator without limits, in a number type as in `has_cases`. Raises KeyError without any."""
+    return _drafts(Row(operator, "", operator, None, (), (precision,) if precision else ()), precision, Limits())
 
 
 def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
@@ -194,13 +198,14 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
         limits = limits_of(table, row, precision)
         first = precision == row.precisions[0]
         drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
-        larger = past_thresholds(precision, first, limits, drafts)
-        for draft in _bounded(limits, [*drafts, *larger]):
+        further = (*past_thresholds(precision, first, limits, drafts), *special_values(precision, drafts))
+        for draft in _bounded(limits, [*drafts, *further]):
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
         drafts = with_new_ranks(True, _known(limits, within(limits, _drafts(row, "", limits))))
-        for draft in _bounded(limits, [*drafts, *past_thresholds("", True, limits, drafts)]):
+        further = (*past_thresholds("", True, limits, drafts), *special_values("", drafts))
+        for draft in _bounded(limits, [*drafts, *further]):
             yield _case(row, draft)
 
 
