@@ -27,6 +27,7 @@ from npu_assay.conformance.cases import (
     typed,
 )
 from npu_assay.conformance.cases.baseline import plain
+from npu_assay.conformance.cases.batch_norm import batch_norms
 from npu_assay.conformance.cases.borrowed import FROM, borrowed
 from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
@@ -198,13 +199,17 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
         limits = limits_of(table, row, precision)
         first = precision == row.precisions[0]
         drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
-        further = (*past_thresholds(precision, first, limits, drafts), *special_values(precision, drafts))
+        further = (
+            *past_thresholds(precision, first, limits, drafts),
+            *special_values(precision, drafts),
+            *batch_norms(drafts),
+        )
         for draft in _bounded(limits, [*drafts, *further]):
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
         drafts = with_new_ranks(True, _known(limits, within(limits, _drafts(row, "", limits))))
-        further = (*past_thresholds("", True, limits, drafts), *special_values("", drafts))
+        further = (*past_thresholds("", True, limits, drafts), *special_values("", drafts), *batch_norms(drafts))
         for draft in _bounded(limits, [*drafts, *further]):
             yield _case(row, draft)
 
