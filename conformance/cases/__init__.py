@@ -36,6 +36,7 @@ from npu_assay.conformance.cases.ranks import within_rank
 from npu_assay.conformance.cases.shared import sizes
 from npu_assay.conformance.cases.special_values import special_values
 from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
+from npu_assay.conformance.cases.tied import tied_constants
 from npu_assay.conformance.constraints import Constraint
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.memory import many_records
@@ -199,19 +200,22 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
         limits = limits_of(table, row, precision)
         first = precision == row.precisions[0]
         drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
-        further = (
-            *past_thresholds(precision, first, limits, drafts),
-            *special_values(precision, drafts),
-            *batch_norms(drafts),
-        )
+        further = (*past_thresholds(precision, first, limits, drafts), *_everywhere(precision, drafts))
         for draft in _bounded(limits, [*drafts, *further]):
             yield typed.typed_case(row, precision, draft)
     if not row.precisions:
         limits = limits_of(table, row)
         drafts = with_new_ranks(True, _known(limits, within(limits, _drafts(row, "", limits))))
-        further = (*past_thresholds("", True, limits, drafts), *special_values("", drafts), *batch_norms(drafts))
+        further = (*past_thresholds("", True, limits, drafts), *_everywhere("", drafts))
         for draft in _bounded(limits, [*drafts, *further]):
             yield _case(row, draft)
+
+
+def _everywhere(precision: str, drafts: Sequence[Draft]) -> Iterator[Draft]:
+    """Values and contexts of every row that can have them, from its plain program."""
+    yield from special_values(precision, drafts)
+    yield from batch_norms(drafts)
+    yield from tied_constants(precision, drafts)
 
 
 def _offered(table: Table, row: Row) -> Iterator[Case]:

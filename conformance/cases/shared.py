@@ -134,10 +134,9 @@ OTHER = quant(0.1, 5)
 
 def constant_shared(u: Use, front: Front = bare) -> Graph | None:
     """A constant is also added to an input of its own; None where none is of floats, or of int8 with one scale."""
-    known = (v for v in u.values if v.constant and v.shape and not _is_bias(v) and v.dtype.startswith("float"))
-    shared = next(known, None)
-    q = None if shared is None else shared.quant
-    if shared is None or (q is not None and (q.dtype != "int8" or q.axis is not None)):
+    known = (v for v in u.values if v.constant and v.shape and v.dtype.startswith("float"))
+    shared = next((v for v in known if v.quant is None or (v.quant.dtype == "int8" and v.quant.axis is None)), None)
+    if shared is None:
         return None
     graph, quantised = model(u, front), shared.quant is not None
     x = Value("other_x", shared.shape, Q if quantised else None, Fill(seed=7), dtype=shared.dtype)
