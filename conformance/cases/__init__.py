@@ -31,14 +31,14 @@ from npu_assay.conformance.cases.batch_norm import batch_norms
 from npu_assay.conformance.cases.borrowed import FROM, borrowed
 from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model, outside
+from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, model, outside, placed
 from npu_assay.conformance.cases.ranks import within_rank
-from npu_assay.conformance.cases.shared import sizes
+from npu_assay.conformance.cases.shared import VIEWED, in_the_other_layout, sizes
 from npu_assay.conformance.cases.special_values import special_values
 from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
 from npu_assay.conformance.cases.tied import tied_constants
 from npu_assay.conformance.constraints import Constraint
-from npu_assay.conformance.graph import Case
+from npu_assay.conformance.graph import Case, references
 from npu_assay.conformance.memory import many_records
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
 from npu_assay.conformance.predicates.own import Definition
@@ -47,6 +47,8 @@ from npu_assay.reference.operators import HOMES, VIEWS
 from npu_assay.reference.operators.lookup import outside_operators
 
 Family = Callable[[Limits], list[Draft]]
+IN_EITHER_LAYOUT = ("", "fp32", "int8")
+"""The number types that are tried on images whose channels lie next to each other; others share their layouts."""
 
 
 def _convolutions(limits: Limits) -> list[Draft]:
@@ -216,6 +218,19 @@ def _everywhere(precision: str, drafts: Sequence[Draft]) -> Iterator[Draft]:
     yield from special_values(precision, drafts)
     yield from batch_norms(drafts)
     yield from tied_constants(precision, drafts)
+    yield from _channels_last(precision, drafts)
+
+
+def _channels_last(precision: str, drafts: Sequence[Draft]) -> Iterator[Draft]:
+    """A row's plain program on images in the other layout, where its family has no such context of its own."""
+    plain = next((d.graph for d in drafts if (d.side, d.variant, d.expect) == ("accept", "baseline", "accept")), None)
+    if precision not in IN_EITHER_LAYOUT or plain is None or any(d.variant == "channels_last" for d in drafts):
+        return
+    subject = next(step for step in plain.steps if step.name == SUBJECT)
+    if subject.op in VIEWED or not references(subject.args):
+        return
+    if (graph := in_the_other_layout(plain, plain.values[0])) is not None:
+        yield placed("channels_last", graph)
 
 
 def _offered(table: Table, row: Row) -> Iterator[Case]:

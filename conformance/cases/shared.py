@@ -150,11 +150,14 @@ VIEWED = frozenset({"aten.as_strided_copy.default", "aten.view_copy.default"})
 
 def channels_last(u: Use, front: Front = bare) -> Graph | None:
     """The model's images in the other layout; None where `x` is none, or another size of it is open."""
-    x = u.values[0]
-    if len(x.shape) != 4 or x.constant or x.dynamic or u.op in VIEWED:
+    return None if u.op in VIEWED else in_the_other_layout(model(u, front), u.values[0])
+
+
+def in_the_other_layout(graph: Graph, x: Value) -> Graph | None:
+    """The graph with channels that lie next to each other in its operand; None where that is no image."""
+    if len(x.shape) != 4 or x.constant or x.dynamic:
         return None
-    graph = model(u, front)
-    images = (ChannelsLast(**vars(v)) if v.name == X.name else v for v in graph.values)
+    images = (ChannelsLast(**vars(v)) if v.name == x.name else v for v in graph.values)
     return replace(graph, values=tuple(images))
 
 
