@@ -123,7 +123,7 @@ REASONS: Mapping[str, Reasons] = {
     "two scales": NO_SCALES,
     "channels last": NO_IMAGE,
     "shared constant": NO_CONSTANT,
-    "nan": NOT_OF_FLOATS | UNDEFINED,
+    "nan": {**NOT_OF_FLOATS, **UNDEFINED},
     "infinities": NOT_OF_FLOATS,
     "zeros": NOT_OF_FLOATS,
     "constant nan": NO_FLOAT_CONSTANT,

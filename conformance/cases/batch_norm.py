@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, placed, quant
+from npu_assay.conformance.cases.make import OPERATOR, SUBJECT, Draft, f32, placed
 from npu_assay.conformance.graph import Fill, Graph, Quant, Ref, Step, Value, renamed
 
 NORM = "aten._native_batch_norm_legit_no_training.default"
 CONVOLUTIONS = ("aten.conv1d.default", "aten.conv2d.default", "aten.convolution.default")
 MATRICES = ("aten.addmm.default", "aten.linear.default", "aten.mm.default")
-NORMALISED = quant(0.08, 5)
-"""The quantisation of a normalised result."""
+NORMALISED = f32(0.08)
+"""The scale of a normalised result, in 8 bits."""
 RELU, ABS = "aten.relu.default", "aten.abs.default"
 FACTORS = (0.75, -1.25, 1.5, 0.5, 2.0, -0.625, 1.125)
 SHIFTS = (0.5, -0.25, 1.0, -1.5, 0.125)
@@ -128,7 +128,7 @@ def _turned(numbers: tuple[float, ...], shift: int) -> tuple[float, ...]:
 
 def _result(product: Quant | None) -> Quant | None:
     """The quantisation of a normalised result: codes as the product's, at a scale of their own."""
-    return None if product is None else replace(product, scale=NORMALISED.scale * _steps(product))
+    return None if product is None else replace(product, scale=NORMALISED * _steps(product))
 
 
 def _steps(product: Quant) -> float:
