@@ -160,9 +160,11 @@ def avg_pool(rank: int) -> Rule:
 
 
 def max_pool(rank: int) -> Rule:
-    """MaxPool: the values."""
+    """MaxPool: the values. ONNX does not say what becomes of NaN, which onnx.reference passes over."""
 
     def rule(given: Given) -> Node | None:
+        if np.isnan(array(given["self"])).any():
+            return None
         dilations = {"dilations": one_per_axis(given["dilation"], rank)}
         return pool("MaxPool", array(given["self"]), window(given, rank) | dilations)
 

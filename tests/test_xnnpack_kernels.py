@@ -341,11 +341,14 @@ def test_masked_terms_of_a_softmax_are_zeros(masked: float) -> None:
 
 
 def test_numbers_at_the_ends_of_the_range() -> None:
-    """What the kernels give there that formulas for moderate numbers do not."""
+    """The largest numbers have logarithms, and NaN stays NaN: XNNPACK's own kernels make infinity and 0 of them."""
     most = torch.finfo(torch.float32).max
     assert rational.sigmoid(torch.tensor([-most, most])).tolist() == [0.0, 1.0]
-    assert rational.log(torch.tensor([most])).tolist() == [math.inf]
-    assert rational.exp(torch.tensor([math.nan, -most, most])).tolist() == [0.0, 0.0, math.inf]
+    found = rational.log(torch.tensor([most, most / 2, math.inf, 2.0**126])).double()
+    real = torch.tensor([most, most / 2, math.inf, 2.0**126], dtype=torch.float64).log()
+    assert bool(((found == real) | ((found - real).abs() <= 2.0**-16)).all())
+    assert rational.exp(torch.tensor([-most, most])).tolist() == [0.0, math.inf]
+    assert bool(rational.exp(torch.tensor([math.nan])).isnan().all())
 
 
 def test_products_add_one_term_after_the_other() -> None:

@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, outside
+from npu_assay.conformance.cases.batch_norm import batch_norms
+from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, outside, placed
 from npu_assay.conformance.cases.families import FAMILIES
 from npu_assay.conformance.cases.family import STATIC_INT8
 from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.cases.pieces.contexts import VIEWED, in_the_other_layout
 from npu_assay.conformance.cases.ranks import within_rank
 from npu_assay.conformance.cases.ratios import ratios
 from npu_assay.conformance.cases.returned import operand_returned
-from npu_assay.conformance.cases.rows import drafts as drafts_of
+from npu_assay.conformance.cases.rows import drafts as row_drafts
+from npu_assay.conformance.cases.special_values import special_values
 from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
+from npu_assay.conformance.cases.tied import tied_constants
 from npu_assay.conformance.cases.windows import windows
 from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
 from npu_assay.conformance.predicates.own import Definition
-from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.graph import Case, references
 from npu_assay.conformance.table import INTEGER_PRECISIONS, Row, Table
 from npu_assay.conformance.table.constraints import Constraint
 from npu_assay.reference.operators import VIEWS, WITH_CASES
 from npu_assay.reference.operators.lookup import outside_operators
+
+IN_EITHER_LAYOUT = (STATIC_INT8, "fp32", "int8")
+"""The number types that are tried on images whose channels lie next to each other; others share their layouts."""
 
 
 @many_records()
@@ -59,8 +66,13 @@ def every_operator() -> frozenset[str]:
 
 def has_cases(operator: str, precision: str) -> bool:
     """Whether there are cases for an operator in a number type; "" is static int8, of which a row says nothing."""
+    return bool(drafts_of(operator, precision))
+
+
+def drafts_of(operator: str, precision: str) -> list[CaseDraft]:
+    """The drafts of an operator without limits, in a number type as in `has_cases`; empty where there are none."""
     row = Row(operator, "", operator, None, (), (precision,) if precision else ())
-    return bool(drafts_of(row, precision, Limits()))
+    return row_drafts(row, precision, Limits()) or []
 
 
 def limits_of(table: Table, row: Row, precision: str | None = None) -> Limits:
@@ -118,12 +130,28 @@ def _further(
 ) -> Iterator[CaseDraft]:
     """What every row is asked beside what its family knows; `first`: in the first of its number types."""
     yield from past_thresholds(precision, first, limits, drafts)
+    yield from special_values(precision, drafts)
+    yield from batch_norms(drafts)
+    yield from tied_constants(precision, drafts)
+    yield from _channels_last(precision, drafts)
     if precision in INTEGER_PRECISIONS:
         return
     if precision != STATIC_INT8:
         yield from windows(operator, precision, limits)
     yield from operand_returned(precision, first, drafts)
     yield from ratios(drafts)
+
+
+def _channels_last(precision: str, drafts: Sequence[CaseDraft]) -> Iterator[CaseDraft]:
+    """A row's plain program on images in the other layout, where its family has no such context of its own."""
+    plain = next((d.graph for d in drafts if (d.side, d.variant, d.expect) == ("accept", "baseline", "accept")), None)
+    if precision not in IN_EITHER_LAYOUT or plain is None or any(d.variant == "channels_last" for d in drafts):
+        return
+    subject = next(step for step in plain.steps if step.name == SUBJECT)
+    if subject.op in VIEWED or not references(subject.args):
+        return
+    if (graph := in_the_other_layout(plain, plain.values[0])) is not None:
+        yield placed("channels_last", graph)
 
 
 def _offered(table: Table, row: Row) -> Iterator[Case]:
@@ -158,7 +186,7 @@ def _refusals(table: Table, row: Row) -> Iterator[Case]:
 
 def _drafts(row: Row, precision: str, limits: Limits) -> list[CaseDraft]:
     """A row's drafts in one of its number types. Raises KeyError for a row that there are none for."""
-    found = drafts_of(row, precision, limits)
+    found = row_drafts(row, precision, limits)
     if found is None:
         raise KeyError(row.name)
     return found

@@ -37,6 +37,7 @@ from npu_assay.reference import golden, integer
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic.xnnpack import is_matrix_product
 from npu_assay.reference.golden import Bounded, Codes, accuracy_xnnpack
+from npu_assay.reference.golden.special import other_class
 from npu_assay.reference.integer import QTensor
 from npu_assay.reference.operators.home import FIRST, KEPT, TOTAL
 
@@ -268,10 +269,10 @@ def _real_node(ref: Ref, chain: _Result, code: _Result, exact: Tensor | None, dt
         return _Node(chain.real, code.real, dtype=dtype)
     found = exact.to(torch.float64)
     distance = (found - code.real.value).abs()
-    wrong = distance > code.real.error + code.real.magnitude * NOISE
+    wrong = (distance > code.real.error + code.real.magnitude * NOISE) | other_class(found, code.real)
     contradiction = ""
     if bool(wrong.any()):
-        at = int(torch.where(wrong, distance, -1.0).argmax())
+        at = int(torch.where(wrong, distance.nan_to_num(nan=torch.inf), -1.0).argmax())
         legal = f"{float(code.real.value.flatten()[at]):.9g} +- {float(code.real.spread().flatten()[at]):.3g}"
         contradiction = _contradicts(ref, at, float(found.flatten()[at]), legal, wrong)
     return _Node(chain.real, Bounded(found), dtype=dtype, contradiction=contradiction)

@@ -15,6 +15,7 @@ from npu_assay.conformance.judge.integer_golden import affine
 from npu_assay.conformance.programs.graph import Quant
 from npu_assay.conformance.record.results import NOISE
 from npu_assay.reference.golden import Bounded, Codes
+from npu_assay.reference.golden.special import other_class
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,16 @@ def dtype(run: Walk, index: int, output: Tensor) -> str:
 
 
 def finite(run: Walk, index: int, output: Tensor) -> str:
-    """Guard: neither NaN nor infinite."""
-    wrong = ~torch.isfinite(output)
+    """Guard: NaN, and infinite, exactly where the golden is; for the other gates these elements are 0 then."""
+    golden, real = run.bounded[index], output.to(torch.float64)
+    ordinary = bool(golden.value.isfinite().all())
+    wrong = other_class(real, golden) if not ordinary or run.quants[index] is None else ~torch.isfinite(real)
     if not bool(wrong.any()):
         return ""
     at = _first(wrong)
-    return f"{_subscript(wrong, at)} = {_at(output, at)}, expected a finite number{_count(wrong)}"
+    expected = _at(golden.value, at)
+    what = "a finite number" if math.isfinite(expected) else f"{expected}"
+    return f"{_subscript(wrong, at)} = {_at(output, at)}, expected {what}{_count(wrong)}"
 
 
 def on_grid(run: Walk, index: int, output: Tensor) -> str:
@@ -273,7 +278,8 @@ def _own_noise(output: Output) -> float:
     """
     codes = output.codes
     if codes is None:
-        return _norm((output.own.value - output.bounded.value).abs_().add_(output.own.error))
+        noise = (output.own.value - output.bounded.value).abs_().add_(output.own.error)
+        return _norm(noise.masked_fill_(~noise.isfinite(), 0.0))  # of what has no bound, nothing counts
     nearest = (codes.legal.nearest - codes.quant.zero_point) * output.unit
     return _norm((nearest - output.bounded.value).abs_().add_(codes.ambiguous, alpha=output.unit))
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import torch
@@ -30,8 +30,10 @@ from npu_assay.conformance.judge.float_golden import NOTHING, Walk, walk
 from npu_assay.conformance.judge.gates import CHECKS, FORM, Check, Coded, Output
 from npu_assay.conformance.judge.integer_golden import TFLITE, Exact, affine, exact_values
 from npu_assay.conformance.programs.graph import Graph
+from npu_assay.reference.golden.special import finite_part, other_class
 from npu_assay.reference.integer import SCHEMES
 
+SMALLEST_NORMAL = torch.finfo(torch.float32).tiny
 EXACT_SCHEMES = frozenset(SCHEMES)
 """The rescale schemes that `npu_assay.reference.integer` computes."""
 
@@ -173,8 +175,11 @@ def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None, real_ex
     )
     real = output.to(torch.float64)
     if quant is None or legal is None:
-        distance, own, last = (real - bounded.value).abs(), run.own[index], run.last[index]
-        return Output(name, real, bounded, distance, None, 1.0, own, real_exact, last)
+        if (
+            real_exact is not None and output.dtype == torch.float32
+        ):  # 0 there stands for what is below the normal range
+            real_exact = torch.where((real_exact == 0) & (real.abs() < SMALLEST_NORMAL), real, real_exact)
+        return _beside_floats(Output(name, real, bounded, real, None, 1.0, run.own[index], real_exact, run.last[index]))
     unit = affine(quant).scale32
     steps = (real / unit).round()
     real, ambiguous = steps * unit, legal.ambiguous()
@@ -184,6 +189,25 @@ def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None, real_ex
         coded = Coded(quant, steps + quant.zero_point, legal.nearest, ambiguous.clamp(min=1), legal, ambiguous)
     distance, own, last = (real - bounded.value).abs(), run.own[index], run.last[index]
     return Output(name, real, bounded, distance, coded, unit, own, last=last)
+
+
+def _beside_floats(output: Output) -> Output:
+    """A float output with its distances; where the golden is not finite, an exact 0 stands for it and what equals it.
+
+    That the class is right was asked before, of what has an exact golden here: NaN is NaN and an infinity itself.
+    """
+    special = ~output.bounded.value.isfinite()
+    real, exact = output.real, output.exact
+    if bool(special.any()):
+        if exact is not None:
+            alike = (real == exact) | (real.isnan() & exact.isnan())
+            exact = torch.where(special, torch.where(alike, 0.0, exact), exact)
+        matched = special & ~other_class(real, output.bounded)
+        real = real.masked_fill(matched, 0.0)
+    bounded, own = finite_part(output.bounded), finite_part(output.own)
+    last = None if output.last is None else finite_part(output.last)
+    distance = (real - bounded.value).abs()
+    return replace(output, real=real, bounded=bounded, distance=distance, own=own, exact=exact, last=last)
 
 
 _NONE = torch.zeros((), dtype=torch.float64)

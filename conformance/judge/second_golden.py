@@ -15,6 +15,7 @@ from npu_assay.conformance.programs.graph import Graph, Ref
 from npu_assay.conformance.record.results import GOLDEN, Failure
 from npu_assay.reference import golden, onnx_golden
 from npu_assay.reference.golden import Bounded, GoldenError
+from npu_assay.reference.golden.special import unknown
 
 Compare = Callable[..., str | None]
 
@@ -43,7 +44,8 @@ def disagreements(graph: Graph, compare: Compare = onnx_golden.disagreement) -> 
         args, kwargs = substitute(step.args, reals), dict(step.kwargs)
         results = golden.run(step.op, args, kwargs)
         reals.update({Ref(step.name, index): result for index, result in enumerate(results)})
-        message = compare(step.op, golden.values(args), [result.value for result in results], kwargs)
+        found_numbers, open_ = [result.value for result in results], [unknown(result) for result in results]
+        message = compare(step.op, golden.values(args), found_numbers, kwargs, open_)
         found += [f"{step.name}: {message}"] if message else []
     return tuple(found)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -103,6 +103,9 @@ def _codes(shape: tuple[int, ...], fill: Fill, quant: Quant) -> Tensor:
         return codes.reshape(shape)
     if fill.kind == "list":
         return _repeated(torch.tensor(fill.values).to(torch.int64).clamp(low, high), shape)
+    if fill.kind == "reals" and not isinstance(quant.scale, tuple):
+        steps = torch.tensor(fill.values, dtype=torch.float64) / quant.scale
+        return _repeated(steps.round().add_(zero).clamp_(low, high).to(torch.int64), shape)
     if fill.kind in ("all_codes", "ramp"):
         return torch.arange(_count(shape)).remainder(high - low + 1).add(low).reshape(shape)
     constants = {"min": (low,), "max": (high,), "zero": (zero,), "alternating": (low, high)}
@@ -132,7 +135,7 @@ def _floats(shape: tuple[int, ...], fill: Fill) -> Tensor:
 
 
 def model_inputs(graph: Graph) -> tuple[Tensor, ...]:
-    """The model's inputs. A quantised one is scale * (code - zero point): quantising it gives the codes back."""
+    """The model's inputs. A quantised one is scale * (code - zero point), or reals: quantising it gives the codes."""
     return tuple(_real(value) for value in graph.values if not value.constant)
 
 
@@ -150,6 +153,8 @@ def _reals(value: Value) -> Tensor:
     codes, quant = materialise(value), value.quant
     if quant is None:
         return codes
+    if value.fill.kind == "reals":
+        return _floats(value.shape, replace(value.fill, kind="list"))
     scale = quant.scale
     if isinstance(scale, tuple):
         sizes = [-1 if axis == quant.axis else 1 for axis in range(codes.dim())]

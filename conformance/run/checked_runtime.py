@@ -15,7 +15,10 @@ from npu_assay.partitioners.exir import CompileSpec, Runtime
 
 def same(a: Tensor, b: Tensor) -> bool:
     """Equal, where NaN equals NaN."""
-    return torch.equal(a, b) or (a.is_floating_point() and torch.equal(a.nan_to_num(), b.nan_to_num()))
+    if torch.equal(a, b) or not a.is_floating_point():
+        return torch.equal(a, b)
+    nan = a.isnan()
+    return torch.equal(nan, b.isnan()) and torch.equal(a.masked_fill(nan, 0.0), b.masked_fill(nan, 0.0))
 
 
 @dataclass(frozen=True)

@@ -22,4 +22,5 @@ def allowed(op: str, result: Bounded, dtype: torch.dtype) -> Bounded:
     single = dtype == torch.float32
     accuracy, distance = (own.kernels.fp32, 2.0**-23) if single else (own.kernels.fp16, 2.0**-10)
     more = result.value.abs() * (accuracy.ulps * distance) + accuracy.absolute
+    more = more.masked_fill_(~result.value.isfinite(), 0.0)
     return Bounded(result.value, result.error + more, result.scale, result.axis)

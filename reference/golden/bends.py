@@ -11,12 +11,13 @@ from torch import Tensor
 from npu_assay.reference.golden.bounded import Bounded, GoldenError, as_bounded, monotone
 from npu_assay.reference.golden.linear import sub
 from npu_assay.reference.golden.selection import quotient
+from npu_assay.reference.golden.special import anything, at_minus_infinity
 from npu_assay.reference.golden.transcendental import rising
 
 MISH_SLOPE = 1.09
 """The steepest slope of x * tanh(log(1 + exp(x))) is 1.0885, at x = 1.4906."""
 
-log2 = rising("aten.log2.default", torch.log2, math.ulp(0.0))
+log2 = rising(torch.log2, math.ulp(0.0))
 
 
 def trunc(x: Bounded) -> Bounded:
@@ -49,16 +50,14 @@ def softplus(x: Bounded, beta: float = 1, threshold: float = 20) -> Bounded:
 def mish(x: Bounded) -> Bounded:
     """aten.mish.default: x * tanh(log(1 + exp(x)))."""
     value = x.value * torch.tanh(torch.log1p(torch.exp(x.value.clamp_max(700.0))))
-    return Bounded(value) if x.exact else Bounded(value, x.error * MISH_SLOPE)
+    made = Bounded(value) if x.exact else Bounded(value, x.error * MISH_SLOPE)
+    return anything(made, at_minus_infinity(x.value))
 
 
 def logit(x: Bounded, eps: float | None = None) -> Bounded:
-    """aten.logit.default: log(x / (1 - x)) of numbers between 0 and 1, cut off at eps and 1 - eps.
-
-    Raises GoldenError for numbers outside, where there is no eps.
-    """
+    """aten.logit.default: log(x / (1 - x)) of numbers between 0 and 1, cut off at eps and 1 - eps."""
     low, high = (math.ulp(0.0), 1 - 2.0**-53) if eps is None else (-math.inf, math.inf)
-    return rising("aten.logit.default", lambda t: torch.logit(t, eps), low, high)(x)
+    return rising(lambda t: torch.logit(t, eps), low, high)(x)
 
 
 def power_of(base: float, x: Bounded) -> Bounded:

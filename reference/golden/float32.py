@@ -16,9 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from npu_assay.reference.golden import special
 from npu_assay.reference.golden.aten import canonical
 from npu_assay.reference.golden.bounded import ZERO, Bounded, operands
 from npu_assay.reference.golden.operators import run
+from npu_assay.reference.golden.special import either, has_subnormal, is_ordinary, settled
 from npu_assay.reference.operators import Operator
 from npu_assay.reference.operators.home import GOLDENS, loaded
 from npu_assay.reference.operators.lookup import home
@@ -29,19 +31,24 @@ UNIT = 2.0**-24
 
 @dataclass(frozen=True)
 class Format:
-    """A float type. unit: the relative error of one rounding. tiny: the absolute one, where it is larger."""
+    """A float type. unit: the relative error of one rounding. tiny: the absolute one, where it is larger.
+
+    overflow: the smallest number that is rounded to infinity. smallest: operands below may be flushed to zero; 0: none.
+    """
 
     unit: float
     tiny: float
+    overflow: float
+    smallest: float
 
 
 FORMATS: Mapping[torch.dtype, Format] = MappingProxyType(
     {
         # Processors and kernels may flush what is below the normal range to zero.
-        torch.float32: Format(UNIT, 2.0**-126),
-        torch.float16: Format(2.0**-11, 2.0**-24),
-        torch.bfloat16: Format(2.0**-8, 2.0**-126),
-        torch.float64: Format(2.0**-53, 2.0**-1022),
+        torch.float32: Format(UNIT, 2.0**-126, 2.0**128 - 2.0**103, 2.0**-126),
+        torch.float16: Format(2.0**-11, 2.0**-24, 65520.0, 0.0),
+        torch.bfloat16: Format(2.0**-8, 2.0**-126, 2.0**128 - 2.0**119, 2.0**-126),
+        torch.float64: Format(2.0**-53, 2.0**-1022, math.inf, 2.0**-1022),
     }
 )
 
@@ -58,8 +65,23 @@ def run_float32(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
 def run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
     """`run`, with bounds that also hold the roundings of arithmetic in `dtype`. Errors as `run`.
 
-    Operators that only move numbers do not round; the values still are numbers of that type.
+    Operators that only move numbers do not round; the values still are numbers of that type. Numbers that are not
+    finite, or too large for the type, are as `special` says.
     """
+    form, results = FORMATS[dtype], _run_float(op, args, kwargs, dtype)
+    exact = all(x.exact for x in operands((*args, *kwargs.values())))
+    subnormal = exact and form.smallest > 0 and has_subnormal(args, form.smallest)
+    if not subnormal and all(is_ordinary(result, form.overflow) for result in results):
+        return results
+    plain = run(op, args, kwargs) if exact else (None,) * len(results)
+    results = tuple(settled(y, p, form.overflow) for y, p in zip(results, plain, strict=True))
+    if not subnormal:
+        return results
+    others = run_float(op, special.flushed(args, form.smallest), kwargs, dtype)
+    return tuple(either(y, other) for y, other in zip(results, others, strict=True))
+
+
+def _run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
     own = home(canonical(op))
     if own is None:
         return run(op, args, kwargs)  # which tells what is wrong
@@ -194,7 +216,7 @@ def _converted(argument: Any, dtype: torch.dtype) -> Any:
     """An argument whose operands are off by two roundings where they are not numbers of the type already."""
     if isinstance(argument, Bounded):
         off = _rounding(argument.value, 2 * FORMATS[dtype].unit)
-        held = argument.value.to(dtype).to(torch.float64) == argument.value
+        held = (argument.value.to(dtype).to(torch.float64) == argument.value) | argument.value.isnan()
         if argument.exact and bool(held.all()):
             return argument
         return Bounded(argument.value, argument.error + off.masked_fill_(held, 0.0), argument.scale, argument.axis)
@@ -204,8 +226,8 @@ def _converted(argument: Any, dtype: torch.dtype) -> Any:
 
 
 def _rounding(value: Tensor, relative: float) -> Tensor:
-    """How far numbers are off that are `relative` to their size; an infinity, as of a mask, is exact."""
-    return (value.abs() * relative).masked_fill_(value.isinf(), 0.0)
+    """How far numbers are off that are `relative` to their size; an infinity, as of a mask, and NaN are exact."""
+    return (value.abs() * relative).masked_fill_(~value.isfinite(), 0.0)
 
 
 def _rounded(result: Bounded, count: int, form: Format) -> Bounded:

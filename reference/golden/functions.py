@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from npu_assay.reference.affine import float32
 from npu_assay.reference.golden.bounded import Bounded, GoldenError, as_bounded, monotone
+from npu_assay.reference.golden.special import anything, at_minus_infinity
 
 GELU_SLOPE = 1.13
 """The steepest slope of x * Phi(x) is 1.1289, at x = sqrt(2)."""
@@ -30,26 +30,30 @@ def floor(x: Bounded) -> Bounded:
 
 
 def sqrt(x: Bounded) -> Bounded:
-    """aten.sqrt.default. Raises GoldenError for negative numbers."""
-    _require(x, "aten.sqrt.default", 0.0)
-    return monotone(lambda t: torch.sqrt(t.clamp_min(0)), x)
+    """aten.sqrt.default. NaN for negative numbers."""
+    return _not_negative(torch.sqrt, x)
 
 
 def rsqrt(x: Bounded) -> Bounded:
-    """aten.rsqrt.default. Raises GoldenError for numbers that are not positive; unbounded where zero is possible."""
-    _require(x, "aten.rsqrt.default", math.ulp(0.0))
-    return monotone(lambda t: torch.rsqrt(t.clamp_min(0)), x)
+    """aten.rsqrt.default. An infinity for zeros, of their sign, and NaN below; unbounded where zero is possible."""
+    return _not_negative(lambda t: torch.sqrt(t).reciprocal(), x)
 
 
 def log(x: Bounded) -> Bounded:
-    """aten.log.default. Raises GoldenError for numbers that are not positive; unbounded where zero is possible."""
-    _require(x, "aten.log.default", math.ulp(0.0))
-    return monotone(lambda t: torch.log(t.clamp_min(0)), x)
+    """aten.log.default. -inf for zeros and NaN below; unbounded where zero is possible."""
+    return _not_negative(torch.log, x)
 
 
-def _require(x: Bounded, op: str, least: float) -> None:
-    if x.value.numel() and not bool((x.value >= least).all()):
-        raise GoldenError(f"{op}: found {float(x.value.min())}, expected at least {least:g}")
+def _not_negative(function: Callable[[Tensor], Tensor], x: Bounded) -> Bounded:
+    """A monotone function of numbers from 0 on, where bounds are cut off; anything where a negative one may be none."""
+    value = function(x.value)
+    if x.exact:
+        return Bounded(value)
+    ends = (function((x.value + side * x.error).clamp_min(0)) - value for side in (-1, 1))
+    reach = torch.maximum(*(end.abs() for end in ends))
+    negative = x.value < 0
+    made = Bounded(value, torch.where(negative, 0.0, reach))
+    return anything(made, negative & (x.value + x.error >= 0))
 
 
 def elu(x: Bounded, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Bounded:
@@ -64,12 +68,14 @@ def elu(x: Bounded, alpha: float = 1, scale: float = 1, input_scale: float = 1) 
 
 def gelu(x: Bounded, approximate: str = "none") -> Bounded:
     """aten.gelu.default, with erf or with tanh."""
-    return _steep(lambda t: torch.nn.functional.gelu(t, approximate=approximate), x, GELU_SLOPE)
+    found = _steep(lambda t: torch.nn.functional.gelu(t, approximate=approximate), x, GELU_SLOPE)
+    return anything(found, at_minus_infinity(x.value))
 
 
 def hardswish(x: Bounded) -> Bounded:
     """aten.hardswish.default: x * clamp(x + 3, 0, 6) / 6."""
-    return _steep(lambda t: t * (t + 3).clamp(0, 6) / 6, x, HARDSWISH_SLOPE)
+    found = _steep(lambda t: t * (t + 3).clamp(0, 6) / 6, x, HARDSWISH_SLOPE)
+    return anything(found, at_minus_infinity(x.value))
 
 
 def sin(x: Bounded) -> Bounded:
@@ -88,9 +94,12 @@ def _steep(function: Callable[[Tensor], Tensor], x: Bounded, slope: float) -> Bo
 
 
 def pow_(x: Bounded, exponent: float) -> Bounded:
-    """aten.pow.Tensor_Scalar: steeper the larger |x|. Raises GoldenError for errors and an exponent below 1."""
+    """aten.pow.Tensor_Scalar: steeper the larger |x|; 1 of everything, NaN too, for the exponent 0.
+
+    Raises GoldenError for errors and another exponent below 1.
+    """
     value = torch.pow(x.value, exponent)
-    if x.exact:
+    if x.exact or exponent == 0:
         return Bounded(value)
     if exponent < 1:
         raise GoldenError(f"aten.pow.Tensor_Scalar: found exponent {exponent} for inexact numbers, expected 1 or more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -39,6 +40,8 @@ def groupwise(codes: Tensor, scales: tuple[float, ...], group: int) -> Bounded:
     return Bounded(numbers * steps.to(torch.float64).repeat_interleave(group, 1), error)
 
 
+BEYOND = 2.0**100
+"""Stands for infinity: beyond every range, and small enough to calculate with."""
 SMALLEST_STEP = 2.0**-12
 """The smallest step that a program chooses at run time: what PT2E's observers use."""
 
@@ -83,7 +86,7 @@ def quantised(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> 
     slack: in steps, as `slack.device` gives it. on_grid: the reals are multiples of the step already, so
     that nothing is rounded. Both ends of the range are on the grid, so saturation never adds an error.
     """
-    step = y.scale32
+    step, b = y.scale32, _numbers(b)
     low, high = (y.qmin - y.zero_point) * step, (y.qmax - y.zero_point) * step
     value = b.value.clamp(low, high)
     if on_grid and b.exact:
@@ -92,6 +95,18 @@ def quantised(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> 
     above = (b.value + reach).clamp_(low, high).sub_(value)
     below = value - (b.value - reach).clamp_(low, high)
     return Bounded(value, torch.maximum(above, below), scale=step)
+
+
+def _numbers(b: Bounded) -> Bounded:
+    """The reals with numbers beyond every range in the place of infinities, which saturate, and any in that of NaN.
+
+    IEEE 754 leaves open what a conversion to integers makes of NaN (5.8), and so does torch.
+    """
+    if bool(b.value.isfinite().all()):
+        return b
+    value = b.value.nan_to_num(0.0, BEYOND, -BEYOND)
+    error = torch.where(b.value.isnan(), math.inf, torch.where(b.value.isinf(), b.error.nan_to_num(0.0), b.error))
+    return Bounded(value, error, b.scale, b.axis)
 
 
 @dataclass(frozen=True)
@@ -123,14 +138,12 @@ class Codes:
 
 def legal_codes(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> Codes:
     """All codes that rounding anything within b's error and the slack can give. Nearest: ties to even."""
-    step = y.scale32
+    step, b = y.scale32, _numbers(b)
     steps = b.value / step + y.zero_point
     nearest = steps.round().clamp_(y.qmin, y.qmax).add_(0.0)  # a code has no -0.0, by which another operator may divide
     if on_grid and b.exact:
         return Codes(nearest, nearest, nearest)
     reach = b.error / step + (0.0 if on_grid else slack)
-    if bool(torch.as_tensor(reach).isnan().any()):  # an infinite result, as of a division by zero, saturates
-        reach = torch.where(reach.isnan(), 0.0, reach)
     low = (steps - reach).round_().clamp_(y.qmin, y.qmax)
     high = (steps + reach).round_().clamp_(y.qmin, y.qmax)
     return Codes(nearest, torch.minimum(low, nearest), torch.maximum(high, nearest))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.golden.bounded import ZERO, Bounded, GoldenError, as_bounded
+from npu_assay.reference.golden.special import anything
 
 
 def _product_error(product: Callable[[Tensor, Tensor], Tensor], a: Bounded, b: Bounded) -> Tensor:
@@ -97,22 +98,21 @@ def mul(a: Any, b: Any) -> Bounded:
     return Bounded(a.value * b.value, _product_error(torch.mul, a, b))
 
 
-HUGE = 2.0**100
-"""Stands for an infinite quotient: beyond every range, and small enough to calculate with."""
-
-
 def div(a: Any, b: Any) -> Bounded:
-    """aten.div.Tensor. What a zero divides is `HUGE`, of its sign; 0 / 0 is anything.
+    """aten.div.Tensor. An infinity where a zero divides a number; anything where it may divide a zero.
 
     The bound is infinite where the divisor's bounds include zero.
     """
     a, b = as_bounded(a), as_bounded(b)
-    value = (a.value / b.value).nan_to_num_(nan=0.0, posinf=HUGE, neginf=-HUGE)
+    value = a.value / b.value
+    if a.exact and b.exact:
+        return Bounded(value)
     zero = b.value == 0
     if b.exact and not bool(zero.any()):
-        return Bounded(value, a.error if a.exact else a.error / b.value.abs())
+        return Bounded(value, a.error / b.value.abs())
     least = (b.value.abs() - b.error).clamp_min_(0)
     numerator = a.error * b.value.abs() + a.value.abs() * b.error
     error = (numerator / (least * b.value.abs())).nan_to_num_(nan=torch.inf, posinf=torch.inf)
-    certain = zero & (b.error == 0) & (a.value.abs() > a.error)
-    return Bounded(value, torch.where(certain, 0.0, error))
+    known = zero & (b.error == 0) & (a.value.abs() > a.error)
+    open_ = (b.value.abs() <= b.error) & (a.value.abs() <= a.error)
+    return anything(Bounded(value, torch.where(known, 0.0, error)), open_)

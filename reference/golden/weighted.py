@@ -14,6 +14,7 @@ from torch import Tensor
 
 from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.golden.bounded import Bounded
+from npu_assay.reference.golden.special import anything, between_infinities
 
 
 def _on_both(function: Callable[..., Tensor], x: Bounded, *rest: Any) -> Bounded:
@@ -31,6 +32,18 @@ def strided(x: Bounded, size: Sequence[int], stride: Sequence[int], storage_offs
     """aten.as_strided_copy.default: strides are those of numbers that lie one behind the other."""
     dense = Bounded(x.value.contiguous(), x.error)
     return _on_both(aten("aten.as_strided_copy.default"), dense, list(size), list(stride), storage_offset)
+
+
+def bilinear(x: Bounded, *rest: Any, **options: Any) -> Bounded:
+    """aten.upsample_bilinear2d.vec, which leaves open what is made of infinities."""
+    function = aten("aten.upsample_bilinear2d.vec")
+    value = function(x.value, *rest, **options)
+    if not x.exact:
+        return Bounded(value, function(x.spread().contiguous(), *rest, **options))
+    if bool(value.isfinite().all()):
+        return Bounded(value)
+    nan = function(x.value.isnan().to(torch.float64), *rest, **options)
+    return anything(Bounded(value), between_infinities(nan, value))
 
 
 def padded(x: Bounded, pad: Sequence[int], value: float = 0) -> Bounded:

@@ -40,11 +40,15 @@ def run_reals(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[
 def itself(op: str) -> Callable[..., tuple[Tensor, ...]]:
     """The operator itself: a choice, a move, or one operation that rounds correctly.
 
-    float32 results below the normal range are flushed to zero.
+    float32 results below the normal range are flushed to zero, and so are operands that are calculated with: a device
+    may also keep such results.
     """
-    function = aten(op)
+    function, own = aten(op), home(canonical(op))
+    calculates = own is not None and own.terms == 0
 
     def rule(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
+        if calculates:
+            args = [flushed(x) if isinstance(x, Tensor) else x for x in args]
         result = function(*(list(item) if isinstance(item, tuple) else item for item in args), **kwargs)
         outputs = (result,) if isinstance(result, Tensor) else tuple(result)
         return tuple(flushed(y) if y.dtype == torch.float32 else y for y in outputs)

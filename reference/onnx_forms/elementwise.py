@@ -130,7 +130,8 @@ def hardswish(given: Given) -> Node:
 
 
 def rsqrt(given: Given) -> Node:
-    return Node("Pow", [array(given["self"]), array(-0.5)])
+    """By way of the root: the power of -0 would be +inf, where IEEE 754's rSqrt is -inf."""
+    return Node("Reciprocal", [through("Sqrt", array(given["self"]))])
 
 
 def silu(given: Given) -> Node:

@@ -44,6 +44,7 @@ POOLING = (
         None,
         Schemes(tflite("images:max_pool2d"), tosa("tosa_images:max_pool"), xnnpack("xnnpack:max_pool")),
         onnx="pooling:max_pool2d",
+        onnx_in_part="MaxPool does not say what becomes of NaN; compared without any",
     ),
     _max_pool(
         "aten.max_pool2d_with_indices.default",

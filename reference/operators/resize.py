@@ -31,7 +31,7 @@ def _grid(*rest: object) -> Callable[[Shape], Call]:
 RESIZE = (
     written(
         "aten.upsample_bilinear2d.vec",
-        None,
+        "weighted:bilinear",
         schemes=Schemes(
             tflite("images:bilinear", "slack:bilinear"), tosa("tosa_images:bilinear", "slack_tosa:window"), REAL
         ),

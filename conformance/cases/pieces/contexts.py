@@ -103,10 +103,9 @@ SHARED_SUM = quant(0.1, 5)
 
 def constant_shared(u: Call, prefix: Prefix = bare) -> Graph | None:
     """A constant is also added to an input of its own; None where none is of floats, or of int8 with one scale."""
-    known = (v for v in u.values if v.constant and v.shape and not _is_bias(v) and v.dtype.startswith("float"))
-    shared = next(known, None)
-    q = None if shared is None else shared.quant
-    if shared is None or (q is not None and (q.dtype != "int8" or q.axis is not None)):
+    known = (v for v in u.values if v.constant and v.shape and v.dtype.startswith("float"))
+    shared = next((v for v in known if v.quant is None or (v.quant.dtype == "int8" and v.quant.axis is None)), None)
+    if shared is None:
         return None
     graph, quantized = model(u, prefix), shared.quant is not None
     x = Value("other_x", shared.shape, Q if quantized else None, Fill(seed=7), dtype=shared.dtype)
@@ -120,11 +119,14 @@ VIEWED = frozenset({"aten.as_strided_copy.default", "aten.view_copy.default"})
 
 def channels_last(u: Call, prefix: Prefix = bare) -> Graph | None:
     """The model's images in the other layout; None where `x` is none, or another size of it is open."""
-    x = u.x
-    if len(x.shape) != 4 or x.constant or x.dynamic or u.op in VIEWED:
+    return None if u.op in VIEWED else in_the_other_layout(model(u, prefix), u.x)
+
+
+def in_the_other_layout(graph: Graph, x: Value) -> Graph | None:
+    """The graph with channels that lie next to each other in its operand; None where that is no image."""
+    if len(x.shape) != 4 or x.constant or x.dynamic:
         return None
-    graph = model(u, prefix)
-    images = (ChannelsLast(**vars(v)) if v.name == X.name else v for v in graph.values)
+    images = (ChannelsLast(**vars(v)) if v.name == x.name else v for v in graph.values)
     return replace(graph, values=tuple(images))
 
 

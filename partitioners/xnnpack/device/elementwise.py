@@ -17,7 +17,7 @@ from npu_assay.partitioners.xnnpack.kernels.output import Bounds, Kernel2
 from npu_assay.reference.affine import Affine
 
 UNARY: Final[Mapping[str, Kernel]] = {
-    "Abs": lambda x: flushed(x).abs(),
+    "Abs": torch.abs,
     "Ceiling": lambda x: flushed(x).ceil(),
     "Cos": rational.cos,
     "Exp": rational.exp,
@@ -78,9 +78,9 @@ def clamp(site: Site) -> Step:
 
 
 def leaky_relu(site: Site) -> Step:
-    """x for x >= 0, else x * negative_slope."""
+    """x for x >= 0, else x * negative_slope; a number below the normal range is not below zero."""
     slope = torch.tensor(site.option("negative_slope"), dtype=FLOATS[site.y.dtype]).float()
-    return Step(in_float32(lambda x: flushed(torch.where(x < 0, flushed(x) * slope, x)), site.y.dtype))
+    return Step(in_float32(lambda x: torch.where(flushed(x) < 0, flushed(x * slope), x), site.y.dtype))
 
 
 def elu(site: Site) -> Step:

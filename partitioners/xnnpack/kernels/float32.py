@@ -201,7 +201,7 @@ def resize_bilinear(size: Pair, align_corners: bool) -> Kernel:
 
 
 def _between(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
-    return a + (b - a) * weight
+    return a + flushed(flushed(b - a) * weight)
 
 
 def _positions(given: int, wanted: int, align_corners: bool) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, output_size, pad_hw
+from npu_assay.partitioners.xnnpack.kernels.fma import flushed
 
 
 def max_pool2d(
@@ -15,10 +16,11 @@ def max_pool2d(
 ) -> Callable[[Tensor], Tensor]:
     """The largest value inside the image, x [N, H, W, C] -> [N, OH, OW, C]: int8, float32 or float16.
 
-    A ceil mode is a larger padding at the bottom and on the right.
+    float32 numbers below the normal range count as zeros. A ceil mode is a larger padding at the bottom and right.
     """
 
     def apply(x: Tensor) -> Tensor:
+        x = flushed(x)
         lowest = torch.iinfo(x.dtype).min if x.dtype == torch.int8 else -torch.inf
         value = pad_hw(x, padding, lowest)  # type: ignore[arg-type]
         oh, ow = output_size((value.shape[1], value.shape[2]), kernel, stride, dilation)

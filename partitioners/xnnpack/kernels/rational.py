@@ -39,9 +39,8 @@ _LN2_LOW = float.fromhex("-0x1.05C610p-29")
 
 
 def exp(x: Tensor) -> Tensor:
-    """2**n * P(r) / Q(r) with x * log2(e) = n + r. NaN gives 0: the kernel's lower limit takes its place."""
+    """2**n * P(r) / Q(r) with x * log2(e) = n + r; NaN stays NaN."""
     z = (flushed(x) * torch.tensor(_LOG2E)).clamp_(-127.0, 128.0)
-    z = z.masked_fill_(z.isnan(), -127.0)
     n = torch.round(z)
     r = z - n
     return flushed(torch.ldexp(_horner(r, _EXP_P) / _horner(r, _EXP_Q), n))
@@ -66,11 +65,12 @@ def gelu(x: Tensor) -> Tensor:
 def log(x: Tensor) -> Tensor:
     """e * ln(2) + log(m) with x * sqrt(2) = 2**e * m."""
     x = flushed(x)
-    scaled = x * 1.4142134190
-    mantissa, exponent = torch.frexp(scaled)
+    most = (x > 2.0**126).float()  # whose product would be infinite
+    mantissa, exponent = torch.frexp(x * (1 - most / 2) * 1.4142134190)
+    exponent = exponent + most.int()
     m = mantissa * 2 * 0.70710688829 - 1
     value = fma((exponent - 1).float(), torch.tensor(math.log(2)), m * _horner(m, _LOG_P) / _horner(m, _LOG_Q))
-    value = torch.where(torch.isinf(scaled), scaled, value)
+    value = torch.where(torch.isinf(x), x, value)
     return torch.where(x > 0, value, torch.where(x == 0, -math.inf, math.nan))
 
 

@@ -27,5 +27,6 @@ APART: Mapping[torch.dtype, Mapping[str, Accuracy]] = MappingProxyType(
 The roots come from a processor's estimate and one Newton step, which only that processor knows. Approximations in
 float16 have kernels of their own there; here they are those of float32, rounded once. The root of a negative number
 is NaN here; it is -0 there in float16. The float32 root of infinity is NaN there, and roots of numbers near the largest
-are farther off. NaN among the operands of minima, maxima and pools is NaN here; there it gives way to another operand.
+are farther off; so is the logarithm of the largest. NaN among the operands of minima, maxima and pools is NaN here;
+there it gives way to another operand, and in float16 to the limit of a clamp. exp(NaN) is NaN here, and 0 there.
 """

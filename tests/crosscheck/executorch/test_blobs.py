@@ -19,6 +19,7 @@ import pytest
 import torch
 from crosscheck.executorch.apart import APART
 from crosscheck.executorch.real import Argument, Job, Machine
+from crosscheck.executorch.special_values import different
 from torch import Tensor
 from torch.export import ExportedProgram
 
@@ -188,9 +189,10 @@ def test_no_code_differs(row: Row, machine: Machine) -> None:
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.name)
 def test_floats_are_as_near_as_stated(row: Row, machine: Machine) -> None:
+    """And differ from the device in special values where that is known: see `special_values`."""
     found = {case.id: problems(case, machine) for case in accepted(row, FLOATS)}
     assert found
-    assert {name: what for name, what in found.items() if what} == {}
+    assert {name for name, what in found.items() if what} == different(row.name), found
 
 
 def test_open_sizes_are_open() -> None:
@@ -219,6 +221,8 @@ OTHER_ENDS = {
     },
     **{(f"aten.{op}.default", "farthest"): "the estimate is 0 or infinite" for op in ("rsqrt", "sqrt")},
     ("aten.sqrt.default", "infinite"): "infinity times an estimate of 0",
+    ("aten.exp.default", "undefined"): "the kernel's lower limit takes the place of NaN",
+    ("aten.log.default", "farthest"): "its product with the root of 2 is infinite",
 }
 """Where float32 kernels give something else on x86 with AVX-512, with reasons: stated at `apart.APART`."""
 

@@ -1,0 +1,48 @@
+"""Special values that XNNPACK's kernels on x86 with AVX-512 do not compute as IEEE 754 and torch's documents say.
+
+By row and number type, the names of the cases in which the real runtime differs from the simulated device, which is
+right. NaN gives way to another operand of a maximum, and to a limit where a kernel clamps: those for sums in
+float16, and for averages, clamp to -inf. Roots begin with a processor's estimate, which is 0 or infinite at the ends;
+the logarithm of infinity, in float16, is that of the largest number, and of the largest number, in float32, infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+NAN, INFINITIES, ZEROS = "nan", "infinities", "zeros_and_subnormals"
+CONSTANTS = ("constants_nan", "constants_infinities")
+
+DIFFERENT: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("aten.avg_pool2d.default", "fp32"): (NAN, INFINITIES),
+    ("aten.avg_pool2d.default", "fp16"): (NAN, INFINITIES),
+    ("aten.bmm.default", "fp16"): (NAN, INFINITIES),
+    ("aten.clamp.default", "fp16"): (NAN,),
+    ("aten.conv1d.default", "fp16"): (NAN, INFINITIES, *CONSTANTS),
+    ("aten.conv2d.default", "fp16"): (NAN, INFINITIES, *CONSTANTS),
+    ("aten.exp.default", "fp32"): (NAN,),
+    ("aten.hardtanh.default", "fp16"): (NAN,),
+    ("aten.linear.default", "fp16"): (NAN, INFINITIES, *CONSTANTS),
+    ("aten.log.default", "fp32"): (INFINITIES,),
+    ("aten.log.default", "fp16"): (NAN, INFINITIES),
+    ("aten.max_pool2d.default", "fp32"): (NAN,),
+    ("aten.max_pool2d.default", "fp16"): (NAN,),
+    ("aten.maximum.default", "fp32"): (NAN,),
+    ("aten.maximum.default", "fp16"): (NAN,),
+    ("aten.minimum.default", "fp32"): (NAN,),
+    ("aten.minimum.default", "fp16"): (NAN,),
+    ("aten.relu.default", "fp16"): (NAN,),
+    ("aten.rsqrt.default", "fp32"): (NAN, INFINITIES, ZEROS),
+    ("aten.sqrt.default", "fp32"): (NAN, INFINITIES),
+    ("aten.sqrt.default", "fp16"): (NAN, INFINITIES, ZEROS),
+}
+
+
+def different(row: str) -> set[str]:
+    """The ids of a row's cases that differ."""
+    return {
+        f"{name}/{precision}/operator/value/{variant}"
+        for (name, precision), variants in DIFFERENT.items()
+        for variant in variants
+        if name == row
+    }
