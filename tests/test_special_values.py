@@ -21,7 +21,7 @@ from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, 
 from npu_assay.conformance.run.checked_runtime import same
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
-from npu_assay.partitioners.common.machine import Step
+from npu_assay.partitioners.common.machine import Step as DeviceStep
 from npu_assay.partitioners.xnnpack import backend
 from npu_assay.partitioners.xnnpack.device import elementwise, operators
 from npu_assay.partitioners.xnnpack.device.site import Site as DeviceSite

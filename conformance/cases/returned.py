@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, placed
 from npu_assay.conformance.cases.make import SUBJECT, X
-from npu_assay.conformance.programs.graph import Graph, Ref, Step, renamed
+from npu_assay.conformance.programs.graph import Graph, Ref, Step, references, renamed
 
 PRECISIONS = ("static_int8",)
 """Precisions that are tried beside a row's first one."""
@@ -35,10 +35,6 @@ def _behind_abs(graph: Graph) -> Iterator[CaseDraft]:
 
 
 def _operand(graph: Graph) -> Ref:
-    """What the operator takes first."""
+    """The first tensor that the operator takes."""
     step = next(step for step in graph.steps if step.name == SUBJECT)
-    first = step.args[0]
-    while isinstance(first, tuple):
-        first = first[0]
-    assert isinstance(first, Ref)
-    return first
+    return references(step.args)[0]
