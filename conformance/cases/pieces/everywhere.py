@@ -24,11 +24,10 @@ from npu_assay.conformance.cases.pieces.options import (
 )
 from npu_assay.conformance.cases.pieces.quantization import quantization
 from npu_assay.conformance.cases.pieces.sizes import baseline, nonempty, open_sizes, ranks, shapes, static_shapes
-from npu_assay.conformance.cases.pieces.spelling import FLOATS, INTEGERS, activations, is_static
+from npu_assay.conformance.cases.pieces.spelling import FLOATS, INTEGERS, QUANTIZED, activations, is_static
 from npu_assay.conformance.cases.pieces.subject import FLOAT, Subject
 from npu_assay.conformance.cases.pieces.values import numbers, other_numbers
 from npu_assay.conformance.programs.graph import Fill, Quant
-from npu_assay.conformance.table import INTEGER_PRECISIONS
 
 BITS, ZEROS = (1.0, 0.0, 0.0, 1.0, 1.0), (0.0,)
 NEGATING = ("aten.neg.default",)
@@ -36,7 +35,7 @@ NEGATING = ("aten.neg.default",)
 
 def everywhere(subject: Subject, precision: str, limits: Limits) -> list[CaseDraft]:
     """What every row has: alone and among others."""
-    asked = OF_INTEGERS if precision in INTEGER_PRECISIONS else (*ALONE, *OF_FLOATS)
+    asked = OF_INTEGERS if precision in (*QUANTIZED, INTEGERS) else (*ALONE, *OF_FLOATS)
     return [draft for ask in asked for draft in ask(subject, precision, limits)]
 
 
