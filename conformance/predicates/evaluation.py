@@ -109,8 +109,15 @@ def _computed(tree: ast.expr, find: Find) -> Any:
         case ast.UnaryOp(operand=operand):
             return -_number(operand, find)
         case ast.Call(func=ast.Name(id=name), args=args):
-            return _FUNCTIONS[name](*(value(argument, find) for argument in args))
+            return _called(name, [value(argument, find) for argument in args])
     raise PredicateError(f"{ast.unparse(tree)!r} is no part of the language")
+
+
+def _called(name: str, given: list[Any]) -> Any:
+    """The least and the largest of an empty list are undefined."""
+    if given == [()] and name in ("max", "min"):
+        raise Undefined(name)
+    return _FUNCTIONS[name](*given)
 
 
 def _number(tree: ast.expr, find: Find) -> Any:

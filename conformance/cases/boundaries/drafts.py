@@ -14,9 +14,10 @@ from npu_assay.conformance.cases.make import OPERATOR, Draft, accepted, inside, 
 from npu_assay.conformance.cases.ranks import lost_text
 from npu_assay.conformance.graph import Graph
 from npu_assay.conformance.predicates.evaluation import feature_value
-from npu_assay.conformance.predicates.features import Operand, check_names
+from npu_assay.conformance.predicates.features import check_names
 from npu_assay.conformance.predicates.grammar import Atom, PredicateError
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES
+from npu_assay.conformance.predicates.operands import Operand
 
 _KNOWN: dict[str, tuple[Draft, ...]] = {}  # what was generated in this process: a run asks more than once
 TYPES = ("dtype", "is_quantized", "value")  # features of number types
