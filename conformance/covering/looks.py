@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from npu_assay.conformance.graph import Case, Fill, Graph
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.definitions import Defined, defined
-from npu_assay.conformance.predicates.evaluation import atom_truth, truth
+from npu_assay.conformance.predicates.evaluation import atom_truth, says
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.table import Row, Table
 
@@ -76,14 +76,14 @@ def _without_fills(graph: Graph) -> Graph:
 
 def _look(case: Case, held: tuple[Defined, ...]) -> Look | None:
     try:
-        found = application(case.graph, case.subject, dict(case.options))
+        found = application(case.graph, case.subject, dict(case.options), tried=True)
     except NoProgram:
         return None
     truths, atoms = dict[str, bool | None](), dict[str, tuple[bool | None, ...]]()
     for each in held:
         find = found.with_value(each.value).find
-        truths[each.code] = truth(each.predicate.tree, find)
         atoms[each.code] = tuple(atom_truth(atom, find) for atom in each.predicate.atoms)
+        truths[each.code] = says(each.predicate, atoms[each.code])
     return Look(case, found, truths, atoms)
 
 

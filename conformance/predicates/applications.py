@@ -29,12 +29,14 @@ class NoProgram(Exception):
     """Torch refuses the model, or it is too large."""
 
 
-def application(graph: Graph, subject: str, options: Mapping[str, Any] = MappingProxyType({})) -> Application:
+def application(
+    graph: Graph, subject: str, options: Mapping[str, Any] = MappingProxyType({}), tried: bool = False
+) -> Application:
     """The application that step `subject` is, its sizes found by asking torch. Raises NoProgram.
 
-    options: what a user tells the partitioner.
+    options: what a user tells the partitioner. tried: torch is known to take the model, and is asked for sizes alone.
     """
-    known, around = _tensors(graph), Surroundings(graph, subject, options)
+    known, around = _tensors(graph, tried), Surroundings(graph, subject, options)
     step = next(step for step in graph.steps if step.name == subject)
     values = {value.name: value for value in graph.values}
     quants = {each.name: each.quant for each in graph.steps}
@@ -89,7 +91,7 @@ def _numbers(value: Value) -> Numbers:
 # ------------------------------------------------------------------------------------ sizes
 
 
-def _tensors(graph: Graph) -> Mapping[Ref, Tensor]:
+def _tensors(graph: Graph, tried: bool) -> Mapping[Ref, Tensor]:
     """Every tensor of the model: without numbers, and if they are few with zeros, which torch checks more of."""
     few = sum(_elements(value) for value in graph.values) <= COMPUTED
     try:
@@ -100,7 +102,7 @@ def _tensors(graph: Graph) -> Mapping[Ref, Tensor]:
         if "device meta" not in str(refusal):  # what torch makes of a number has some
             raise
         return _computed(graph)
-    few = few and all(tensor.numel() <= COMPUTED for tensor in found.values())
+    few = few and not tried and all(tensor.numel() <= COMPUTED for tensor in found.values())
     return _computed(graph) if few else found
 
 

@@ -1,7 +1,7 @@
 """The features that an application has by all of its arguments together.
 
 - `given`: the names of the arguments that are not left out; `number`: the first argument that is a number.
-- `operands`, `results`: every tensor that it takes or makes.
+- `operands`, `results`, `all_tensors`: every tensor that it takes, that it makes, and both.
 - `bounds`: the two of a clamp. `gaps`: how many indices are left out.
 - `padded`: the dimensions that a pad makes larger or smaller.
 - `reduced`: the dimensions that a reduction takes away; `spans`: of each of them its size, and the products of the
@@ -124,6 +124,7 @@ def _bias_error(use: Applied) -> float | None:
 
 DERIVED: Mapping[str, Callable[[Applied], Any]] = MappingProxyType(
     {
+        "all_tensors": lambda use: (*use.operands, *use.results),
         "bias_error": _bias_error,
         "bounds": _bounds,
         "columns_read": lambda use: _read(use, "w", -1),

@@ -180,6 +180,24 @@ def atom_truth(atom: Atom, find: Find) -> bool | None:
     return truth(atom.tree, find)
 
 
+@cache
+def says(predicate: Predicate, atoms: tuple[bool | None, ...]) -> bool | None:
+    """What a predicate says when its atoms, in their order, have these truths."""
+    known = dict(zip((atom.text for atom in predicate.atoms), atoms, strict=True))
+    return _said(predicate.tree, known)
+
+
+def _said(tree: ast.expr, atoms: Mapping[str, bool | None]) -> bool | None:
+    match tree:
+        case ast.BoolOp(op=ast.And(), values=parts):
+            return _every([_said(part, atoms) for part in parts])
+        case ast.BoolOp(values=parts):
+            return _negated(_every([_negated(_said(part, atoms)) for part in parts]))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _negated(_said(operand, atoms))
+    return atoms[ast.unparse(tree)]
+
+
 def side(atom: Atom, find: Find) -> Any:
     """What stands on the left of an atom's comparison, None where it is undefined or compares nothing."""
     if not isinstance(atom.tree, ast.Compare):

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -61,7 +61,7 @@ class Application:
 
     def with_value(self, value: Any) -> Application:
         """The same, of a constraint with this value."""
-        return replace(self, value=value)
+        return Application(self.op, self.arguments, self.results, value, self.around)
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -122,8 +122,13 @@ class Surroundings:
         return sum(computes(self._steps[name].op) for name in joined - {self.subject})
 
     def _delegable(self, step: Step) -> bool:
-        """Whether a step is quantized as the one that is asked about is, so that both can be in one partition."""
-        return (step.quant is None) == (self._step.quant is None)
+        """Whether a step can be in a partition: in models with codes where its result is quantized."""
+        return step.quant is not None or not self._coded
+
+    @cached_property
+    def _coded(self) -> bool:
+        values, steps = self.graph.values, self.graph.steps
+        return any(value.quant for value in values) or any(step.quant for step in steps)
 
     @property
     def refusals(self) -> int:
