@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
 from click.testing import CliRunner
 
 from npu_assay.conformance.cases import cases_for
@@ -14,6 +15,7 @@ from npu_assay.conformance.covering.looks import Look, looks
 from npu_assay.conformance.covering.measure import RowCoverage, measure
 from npu_assay.conformance.covering.pairs import pairings
 from npu_assay.conformance.covering.proofs import prove
+from npu_assay.conformance.covering.shipped import shipped
 from npu_assay.conformance.covering.text import counts, page, total
 from npu_assay.conformance.graph import Case
 from npu_assay.conformance.predicates.definitions import Defined, defined
@@ -132,3 +134,10 @@ def test_the_command_prints_numbers_and_json() -> None:
     data = json.loads(printed.output)
     assert data["total"]["atoms"] == sum(row["atoms"] for row in data["rows"]) > 0
     assert CliRunner().invoke(main, ["table", "coverage", "no_such_npu"]).exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"])
+def test_reports_show_what_is_counted(name: str) -> None:
+    """`shipped.toml` has what `assay table coverage` counts: `vars(total(...))` under the digest of the table."""
+    table = load_table(name)
+    assert shipped()[table.sha256] == total(measure(table, cases_for(table)))

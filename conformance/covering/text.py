@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from npu_assay.conformance.covering.atoms import Owed
+from npu_assay.conformance.covering.counts import Counts, share
 from npu_assay.conformance.covering.measure import RowCoverage
 from npu_assay.conformance.covering.pairs import Pairing
 from npu_assay.conformance.table import Table
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How much of MC/DC and of 2-way coverage is shown: `deciding` of `atoms`, `together` of `pairs`."""
-
-    deciding: int
-    atoms: int
-    together: int
-    pairs: int
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.deciding + other.deciding,
-            self.atoms + other.atoms,
-            self.together + other.together,
-            self.pairs + other.pairs,
-        )
 
 
 def counts(record: RowCoverage) -> Counts:
@@ -49,7 +31,7 @@ def page(table: Table, records: Sequence[RowCoverage], holes: bool) -> str:
     """
     width = max(len(record.name) for record in records)
     lines = [f"{'operator':{width}}  MC/DC           2-way"]
-    lines += [f"{r.name:{width}}  {_share(*atoms(r)):14}  {_share(*pairs(r))}".rstrip() for r in records]
+    lines += [f"{r.name:{width}}  {share(*atoms(r)):14}  {share(*pairs(r))}".rstrip() for r in records]
     lines += ["", *(_proved(records) if any(record.proofs for record in records) else _holes(records))]
     lines += _apart(records) if holes else ()
     return "\n".join([*lines, *_undefined(records), "", summary(table, records)])
@@ -59,8 +41,8 @@ def summary(table: Table, records: Sequence[RowCoverage]) -> str:
     """The numbers of a table in one line."""
     found = total(records)
     return (
-        f"{table.name}@{table.version}: MC/DC {_share(found.deciding, found.atoms)}, "
-        f"2-way {_share(found.together, found.pairs)}"
+        f"{table.name}@{table.version}: MC/DC {share(found.deciding, found.atoms)}, "
+        f"2-way {share(found.together, found.pairs)}"
     )
 
 
@@ -72,11 +54,6 @@ def atoms(record: RowCoverage) -> tuple[int, int]:
 def pairs(record: RowCoverage) -> tuple[int, int]:
     """What is shown of 2-way coverage, and what is owed."""
     return counts(record).together, counts(record).pairs
-
-
-def _share(shown: int, owed: int) -> str:
-    """`12/16 75.0 %`, rounded down so that only everything is 100 %; "-" where nothing is owed."""
-    return f"{shown}/{owed} {1000 * shown // owed / 10:.1f} %" if owed else "-"
 
 
 def _holes(records: Sequence[RowCoverage]) -> Iterator[str]:
