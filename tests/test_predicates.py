@@ -16,10 +16,13 @@ from npu_assay.conformance.cases.limits import LimitError
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.predicates.applications import application
+from npu_assay.conformance.predicates.derived import DERIVED
 from npu_assay.conformance.predicates.evaluation import Undefined, holds, value
-from npu_assay.conformance.predicates.features import IMAGE, WINDOW, Application, Operand, check_names
+from npu_assay.conformance.predicates.features import IMAGE, WINDOW, Application, check_names
 from npu_assay.conformance.predicates.grammar import ATTRIBUTES, FUNCTIONS, PredicateError, parse_predicate
 from npu_assay.conformance.predicates.named import NAMED
+from npu_assay.conformance.predicates.operands import Operand
+from npu_assay.conformance.predicates.surroundings import SURROUNDINGS
 from npu_assay.conformance.table import Table, TableError, read_table
 
 FEW = 'kept = { says = "few", holds = "x.elements <= 100" }'
@@ -255,7 +258,16 @@ def test_the_page_lists_what_there_is() -> None:
     """Every feature, every named constraint, and an example that is read."""
     page = (Path(__file__).parent.parent / "docs" / "predicates.md").read_text()
     assert {name for name in ATTRIBUTES if not hasattr(Operand((1,), "int8"), name)} == set()
-    for name in (*ATTRIBUTES, *IMAGE, *FUNCTIONS, "in_channels", "out_channels", *(f"{kind}_h" for kind in WINDOW)):
+    for name in (
+        *ATTRIBUTES,
+        *DERIVED,
+        *SURROUNDINGS,
+        *IMAGE,
+        *FUNCTIONS,
+        "in_channels",
+        "out_channels",
+        *(f"{kind}_h" for kind in WINDOW),
+    ):
         assert f"`{name}" in page, name
     for code, text in NAMED.items():
         assert f"| `{code}` | `{text}` |" in page

@@ -102,6 +102,16 @@ def test_precisions_have_lines_of_their_own(failing: Report) -> None:
     assert "precision" not in html(failing).partition("Operators and constraints")[2].partition("</tr>")[0]
 
 
+def test_reports_say_how_well_the_limits_of_a_shipped_table_are_shown(failing: Report) -> None:
+    """Of another table, a changed one too, nothing was counted, and nothing is said."""
+    title = "Coverage of the table's limits"
+    shown = replace(failing, table=load_table("neutron@1.3"))
+    assert failing.coverage is None and shown.coverage is not None
+    for text in (markdown(shown), html(shown)):
+        assert title in text and shown.coverage.atoms_text in text and shown.coverage.pairs_text in text
+    assert title not in markdown(failing) and title not in html(failing)
+
+
 def test_html_is_one_self_contained_file(failing: Report) -> None:
     text = html(failing)
     assert NEG in text and "expected -33 (exact)" in text and text.count("<svg") == 3

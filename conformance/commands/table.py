@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.shared import plain, usage_errors
+from npu_assay.conformance.commands.table_coverage import coverage
 from npu_assay.conformance.common.escaped import counted
 
 CLEAN, FOUND = 0, 1
@@ -19,6 +20,9 @@ def table() -> None:
 
     TABLE is the name of a table that ships with the suite (neutron@1.3), or a file.
     """
+
+
+table.add_command(coverage)
 
 
 @table.command()

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from npu_assay.conformance.predicates.features import Application, Operand
-from npu_assay.conformance.programs.build import REALS
+from npu_assay.conformance.predicates.features import Application
+from npu_assay.conformance.predicates.operands import Numbers, Operand
+from npu_assay.conformance.predicates.surroundings import Surroundings
+from npu_assay.conformance.programs.build import REALS, materialise
 from npu_assay.conformance.programs.edge_form import NUMBER_TYPES, memory_formats
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value
-from npu_assay.reference.golden.aten import aten, bound, canonical
+from npu_assay.reference.golden.aten import COPY, aten, bound, canonical
 
 COMPUTED = 2**14  # elements up to which a model is computed; torch checks less of tensors without numbers
 PIECES = 64  # that a tensor is split into at most: torch makes each
@@ -24,22 +29,33 @@ class NoProgram(Exception):
     """Torch refuses the model, or it is too large."""
 
 
-def application(graph: Graph, subject: str) -> Application:
-    """The application that step `subject` is, its sizes found by asking torch. Raises NoProgram."""
-    known = _tensors(graph)
+def application(
+    graph: Graph, subject: str, options: Mapping[str, Any] = MappingProxyType({}), tried: bool = False
+) -> Application:
+    """The application that step `subject` is, its sizes found by asking torch. Raises NoProgram.
+
+    options: what a user tells the partitioner. tried: torch is known to take the model, and is asked for sizes alone.
+    """
+    known, around = _tensors(graph, tried), Surroundings(graph, subject, options)
     step = next(step for step in graph.steps if step.name == subject)
     values = {value.name: value for value in graph.values}
     quants = {each.name: each.quant for each in graph.steps}
 
     def operand(ref: Ref) -> Operand:
-        value = values.get(ref.name)
+        value = values.get(around.origin(ref))
         quant = quants[ref.name] if value is None else value.quant
-        return _operand(known[ref], quant, value is not None and value.constant)
+        found = _operand(known[ref], quant, value is not None and value.constant)
+        axis = around.channel_axis(ref, found.rank)
+        if value is None:
+            return replace(found, channel_axis=axis, open_axes=around.open_axes(ref.name))
+        numbers = partial(_numbers, value) if value.constant else None
+        inner = not value.constant
+        return replace(found, channel_axis=axis, open_axes=value.dynamic, is_input=inner, numbers=numbers)
 
     arguments = bound(step.op, step.args, dict(step.kwargs))
     named = {name: _described(found, operand) for name, found in arguments.items()}
-    results = tuple(_operand(known[Ref(subject, index)], step.quant, False) for index in range(step.outputs))
-    return Application(step.op, named, results)
+    results = tuple(operand(Ref(subject, index)) for index in range(step.outputs))
+    return Application(step.op, named, results, around=around)
 
 
 def _described(argument: Any, operand: Any) -> Any:
@@ -53,17 +69,29 @@ def _described(argument: Any, operand: Any) -> Any:
 def _operand(tensor: Tensor, quant: Any, constant: bool) -> Operand:
     shape = tuple(tensor.shape)
     if quant is None:
-        return Operand(shape, str(tensor.dtype).removeprefix("torch."), constant)
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        return Operand(shape, dtype, constant, is_contiguous=tensor.is_contiguous())
     per_channel = isinstance(quant.scale, tuple)
-    scale = None if per_channel else quant.scale
+    scale, scales = (None, quant.scale) if per_channel else (quant.scale, (quant.scale,))
     bits = 4 if quant.qmax - quant.qmin < 16 else None
-    return Operand(shape, quant.dtype, constant, scale, quant.zero_point, per_channel, True, bits)
+    found = Operand(shape, quant.dtype, constant, scale, quant.zero_point, per_channel, True, bits, scales)
+    return replace(found, scale_axis=quant.axis, group=quant.group, is_contiguous=tensor.is_contiguous())
+
+
+def _numbers(value: Value) -> Numbers:
+    """What predicates ask about a constant's numbers."""
+    codes, zero = materialise(value), 0 if value.quant is None else value.quant.zero_point
+    least, most = (codes.min().item(), codes.max().item()) if codes.numel() else (0, 0)
+    scale = value.quant.scale if value.quant is not None and isinstance(value.quant.scale, float) else 1.0
+    rows = codes.to(torch.int64).sub(int(zero)).abs().flatten(1).sum(1) if codes.dim() > 1 else codes.new_zeros(1)
+    only = (least - zero) * scale if least == most else math.nan
+    return Numbers(bool((codes == zero).any()), only, int(rows.max().item()) if rows.numel() else 0)
 
 
 # ------------------------------------------------------------------------------------ sizes
 
 
-def _tensors(graph: Graph) -> Mapping[Ref, Tensor]:
+def _tensors(graph: Graph, tried: bool) -> Mapping[Ref, Tensor]:
     """Every tensor of the model: without numbers, and if they are few with zeros, which torch checks more of."""
     few = sum(_elements(value) for value in graph.values) <= COMPUTED
     try:
@@ -74,7 +102,7 @@ def _tensors(graph: Graph) -> Mapping[Ref, Tensor]:
         if "device meta" not in str(refusal):  # what torch makes of a number has some
             raise
         return _computed(graph)
-    few = few and all(tensor.numel() <= COMPUTED for tensor in found.values())
+    few = few and not tried and all(tensor.numel() <= COMPUTED for tensor in found.values())
     return _computed(graph) if few else found
 
 
@@ -89,7 +117,7 @@ def _run(graph: Graph, device: str) -> Mapping[Ref, Tensor]:
     with torch.device(device), torch.no_grad():
         found = {Ref(value.name): torch.zeros(value.shape, dtype=_dtype(value)) for value in graph.values}
         for step in graph.steps:
-            found.update(_results(step, found))
+            found |= {ref: made for ref, made in _results(step, found).items() if ref not in found}
     return found
 
 
@@ -115,6 +143,8 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
         raise
     except Exception as error:  # torch's kernels refuse with whatever they like, assertions among it
         raise NoProgram(f"{step.op}: {error}") from error
+    if canonical(step.op) == COPY:  # which torch knows by another name, with the type that it converts to
+        made = made.to(kwargs.get("dtype") or made.dtype)
     listed = made if isinstance(made, tuple | list) else (made,)
     if len(listed) < step.outputs or any(each.numel() > MOST for each in listed):
         raise NoProgram(step.op)

@@ -109,8 +109,15 @@ def _computed(tree: ast.expr, find: Find) -> Any:
         case ast.UnaryOp(operand=operand):
             return -_number(operand, find)
         case ast.Call(func=ast.Name(id=name), args=args):
-            return _FUNCTIONS[name](*(value(argument, find) for argument in args))
+            return _called(name, [value(argument, find) for argument in args])
     raise PredicateError(f"{ast.unparse(tree)!r} is no part of the language")
+
+
+def _called(name: str, given: list[Any]) -> Any:
+    """The least and the largest of an empty list are undefined."""
+    if given == [()] and name in ("max", "min"):
+        raise Undefined(name)
+    return _FUNCTIONS[name](*given)
 
 
 def _number(tree: ast.expr, find: Find) -> Any:
@@ -171,6 +178,24 @@ def _quantified(name: str, inner: ast.GeneratorExp, find: Find) -> bool | None:
 def atom_truth(atom: Atom, find: Find) -> bool | None:
     """Whether an atom holds."""
     return truth(atom.tree, find)
+
+
+@cache
+def says(predicate: Predicate, atoms: tuple[bool | None, ...]) -> bool | None:
+    """What a predicate says when its atoms, in their order, have these truths."""
+    known = dict(zip((atom.text for atom in predicate.atoms), atoms, strict=True))
+    return _said(predicate.tree, known)
+
+
+def _said(tree: ast.expr, atoms: Mapping[str, bool | None]) -> bool | None:
+    match tree:
+        case ast.BoolOp(op=ast.And(), values=parts):
+            return _every([_said(part, atoms) for part in parts])
+        case ast.BoolOp(values=parts):
+            return _negated(_every([_negated(_said(part, atoms)) for part in parts]))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _negated(_said(operand, atoms))
+    return atoms[ast.unparse(tree)]
 
 
 def side(atom: Atom, find: Find) -> Any:

@@ -2,9 +2,9 @@
 
 - An argument has the name that torch's schema gives it (`dim`, `alpha`, `keepdim`, `groups`, `weight`, `tensors`);
   `x` and `y` are the first two operands, `out` is the first result, and `value` the number beside the constraint.
-- Operands have `rank`, `shape`, `elements`, `bytes`, `dtype`, `is_constant`, and where they are quantised `scale` and
-  `zero_point`. A list of operands is a list of those; dimensions count from the front, also where a program counts
-  them from the back.
+- What operands have says `operands`. A list of operands is a list of those; dimensions count from the front, also
+  where a program counts them from the back.
+- What all arguments together tell says `derived`, and what the program around it tells `surroundings`.
 - Convolutions and pools have `kernel_h`, `kernel_w`, `stride_h`, `padding_w`, `dilation_h` and so on (`_d` for the
   depth of volumes; lines have only `_w`), and convolutions `in_channels` and `out_channels`.
 - `batch`, `channels`, `height` and `width` are the sizes of `x` as images have them.
@@ -12,15 +12,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from npu_assay.conformance.common.errors import nearest
+from npu_assay.conformance.predicates.derived import DERIVED
 from npu_assay.conformance.predicates.evaluation import Undefined
 from npu_assay.conformance.predicates.grammar import Predicate, PredicateError
+from npu_assay.conformance.predicates.operands import Operand
+from npu_assay.conformance.predicates.surroundings import SURROUNDINGS, Surroundings
 
 CONVOLUTIONS = frozenset({"aten.convolution.default", "aten.conv1d.default", "aten.conv2d.default"})
 POOLS = frozenset(
@@ -37,37 +39,6 @@ IMAGE: Mapping[str, tuple[int, int]] = MappingProxyType(
 )
 """Sizes of `x`: which of them, and the least rank at which it has that meaning."""
 DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "start_dim", "end_dim"})
-BYTES: Mapping[str, int] = MappingProxyType(
-    {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int64": 8, "float64": 8}
-)
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A tensor of an application, as a device sees it: `dtype` is that of the codes where it is quantised."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    is_constant: bool = False
-    scale: float | None = None
-    zero_point: int | None = None
-    is_per_channel: bool = False
-    is_quantized: bool = False
-    bits: int | None = None
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape)
-
-    @property
-    def elements(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def bytes(self) -> int:
-        """Its numbers' bytes, rounded up; scales not counted."""
-        bits = 8 * BYTES.get(self.dtype, 4) if self.bits is None else self.bits
-        return -(-self.elements * bits // 8)
 
 
 @dataclass(frozen=True)
@@ -78,17 +49,19 @@ class Application:
     arguments: Mapping[str, Any]
     results: tuple[Operand, ...]
     value: Any = None
+    around: Surroundings | None = None
 
     def find(self, name: str) -> Any:
         """The feature of this name. Raises Undefined where the application lacks it."""
-        found = self.arguments[name] if name in self.arguments else self._derived(name)
+        own = name in self.arguments and name != "value"  # which a pad's argument is called, too
+        found = self.arguments[name] if own else self._derived(name)
         if found is None:
             raise Undefined(name)
-        return self._from_the_front(found) if name in DIMENSIONS else found
+        return self.from_the_front(found) if name in DIMENSIONS else found
 
     def with_value(self, value: Any) -> Application:
         """The same, of a constraint with this value."""
-        return Application(self.op, self.arguments, self.results, value)
+        return Application(self.op, self.arguments, self.results, value, self.around)
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -103,16 +76,21 @@ class Application:
         if name in ("x", "y"):
             index = "xy".index(name)
             return self.operands[index] if index < len(self.operands) else None
+        if name in DERIVED:
+            return DERIVED[name](self)
+        if name in SURROUNDINGS:
+            return None if self.around is None else self.around.find(name)
         if name in IMAGE:
             index, least = IMAGE[name]
             shape = self.operands[0].shape if self.operands else ()
             return shape[index] if len(shape) >= least else None
-        return self._of_windows(name)
-
-    def _of_windows(self, name: str) -> Any:
         if name in ("in_channels", "out_channels") and self.op in CONVOLUTIONS:
             return (self.operands[0] if name == "in_channels" else self.results[0]).shape[1]
         kind, _, direction = name.partition("_")
+        return self.window(kind, direction)
+
+    def window(self, kind: str, direction: str) -> int | None:
+        """The kernel, stride, padding or dilation in one direction; None where the operator has none."""
         if self.op not in CONVOLUTIONS | POOLS or kind not in WINDOW or direction not in DIRECTIONS:
             return None
         sizes = self._window(kind)
@@ -137,9 +115,10 @@ class Application:
         counted = self.results if "unsqueeze" in self.op else self.operands
         return counted[0].rank if counted else 0
 
-    def _from_the_front(self, found: Any) -> Any:
+    def from_the_front(self, found: Any) -> Any:
+        """Dimensions that are counted from the back, counted from the front."""
         if isinstance(found, tuple):
-            return tuple(map(self._from_the_front, found))
+            return tuple(map(self.from_the_front, found))
         return found + self.counted_rank if found < 0 else found
 
 
@@ -156,8 +135,11 @@ def known_names(application: Application) -> tuple[str, ...]:
     windows = [f"{kind}_{direction}" for kind in WINDOW for direction in DIRECTIONS]
     of_windows = windows if application.op in CONVOLUTIONS | POOLS else []
     channels = ["in_channels", "out_channels"] if application.op in CONVOLUTIONS else []
-    operands = ["x", "y"][: len(application.operands)]
-    return (*application.arguments, *operands, "out", "value", *IMAGE, *channels, *of_windows)
+    operands = ["x", "y"][: 1 + len(application.arguments)]
+    return (
+        *(*application.arguments, *operands, "out", "value", *IMAGE, *channels, *of_windows),
+        *(*DERIVED, *SURROUNDINGS),
+    )
 
 
 def check_names(predicate: Predicate, application: Application) -> None:

@@ -18,12 +18,26 @@ from npu_assay.conformance.common.errors import nearest
 
 LONGEST, DEEPEST, LARGEST = 400, 24, 2**40
 ATTRIBUTES = (
-    *("bytes", "dtype", "elements", "is_constant", "is_per_channel", "is_quantized"),
-    *("rank", "scale", "shape", "zero_point"),
+    *("bytes", "channel_axis", "channels", "dtype", "elements", "group", "has_zero"),
+    *("is_constant", "is_contiguous", "is_input", "is_per_channel", "is_quantized", "largest_scale", "largest_sum"),
+    *(
+        "only_number",
+        "open_axes",
+        "open_sizes",
+        "rank",
+        "real",
+        "scale",
+        "scale_axis",
+        "shape",
+        "smallest_scale",
+        "zero_point",
+    ),
 )
 """What can be asked of an operand."""
 FUNCTIONS = ("abs", "len", "max", "min")
 QUANTIFIERS = ("all", "any")
+LISTS = (ast.Name, ast.Attribute)
+"""What `all` and `any` go over: a list of operands, or the sizes of one."""
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _COMPARISONS = (*_ORDERED, ast.Eq, ast.NotEq, ast.In, ast.NotIn)
@@ -217,8 +231,9 @@ def _quantified(tree: ast.Call, depth: int) -> None:
     if not isinstance(inner, ast.GeneratorExp) or len(inner.generators) != 1:
         raise _unexpected(tree, "all(... for t in LIST)")
     (over,) = inner.generators
-    if over.ifs or over.is_async or not isinstance(over.target, ast.Name) or not isinstance(over.iter, ast.Name):
+    if over.ifs or over.is_async or not isinstance(over.target, ast.Name) or not isinstance(over.iter, LISTS):
         raise _unexpected(tree, "all(... for t in LIST)")
+    _value(over.iter, depth + 1)
     _truth(inner.elt, depth + 1)
 
 

@@ -11,6 +11,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from npu_assay.conformance.compare.drift import Drift, drift
+from npu_assay.conformance.covering.counts import Counts
+from npu_assay.conformance.covering.shipped import shipped
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import PATH, Certificate, verdict_text
 from npu_assay.conformance.record.results import CHECKS as CHECKS
@@ -68,6 +70,11 @@ class Report:
     def title(self) -> str:
         """Which backend was run, as the command named it, against which table."""
         return f"{self.certificate.backend['spec']} against {self.table.name}@{self.table.version}"
+
+    @property
+    def coverage(self) -> Counts | None:
+        """How well the suite's cases show the limits of a shipped table; None of another table."""
+        return shipped().get(self.table.sha256)
 
     @property
     def verdict(self) -> str:

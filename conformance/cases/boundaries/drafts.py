@@ -13,9 +13,10 @@ from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, accepted, in
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.ranks import lost_text
 from npu_assay.conformance.predicates.evaluation import feature_value
-from npu_assay.conformance.predicates.features import Operand, check_names
+from npu_assay.conformance.predicates.features import check_names
 from npu_assay.conformance.predicates.grammar import Atom, PredicateError
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES
+from npu_assay.conformance.predicates.operands import Operand
 from npu_assay.conformance.programs.graph import Graph
 
 _KNOWN: dict[str, tuple[CaseDraft, ...]] = {}  # what was generated in this process: a run asks more than once

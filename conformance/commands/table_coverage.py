@@ -1,0 +1,36 @@
+"""`assay table coverage`: how well the suite's cases show a table's limits."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from npu_assay.conformance.commands.shared import plain, usage_errors
+
+
+@click.command("coverage")
+@click.argument("name", metavar="TABLE")
+@click.option("--pairs", is_flag=True, help="List also the limits that no accepted case reaches together.")
+@click.option("--prove", is_flag=True, help="Try every program near the accepted ones for each hole; takes long.")
+@click.option("--json", "as_json", is_flag=True, help="Everything as JSON, with the cases that show it.")
+def coverage(name: str, pairs: bool, prove: bool, as_json: bool) -> None:
+    """Measure how well the suite's cases show the limits of a TABLE.
+
+    MC/DC: every part of every constraint decides alone, for each feature in it and at the limit. 2-way: accepted cases
+    have every two classes of two limits together. docs/predicates.md says what is counted.
+    """
+    with usage_errors():
+        from npu_assay.conformance.cases import cases_for
+        from npu_assay.conformance.covering.measure import measure
+        from npu_assay.conformance.covering.text import page
+        from npu_assay.conformance.covering.text import plain as plain_data
+        from npu_assay.conformance.table import load_table
+
+        table = load_table(name)
+        records = measure(table, cases_for(table), prove)
+    if as_json:
+        click.echo(json.dumps(plain_data(table, records), indent=2))
+        return
+    for line in page(table, records, pairs).splitlines():
+        click.echo(plain(line))

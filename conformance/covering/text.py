@@ -1,0 +1,118 @@
+"""The coverage of a table's limits as text, and as plain data."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from npu_assay.conformance.covering.atoms import Owed
+from npu_assay.conformance.covering.counts import Counts, share
+from npu_assay.conformance.covering.measure import RowCoverage
+from npu_assay.conformance.covering.pairs import Pairing
+from npu_assay.conformance.table import Table
+
+
+def counts(record: RowCoverage) -> Counts:
+    """The numbers of one row in one number type."""
+    owed, pairs = record.owed, record.pairings
+    return Counts(len(owed) - len(record.holes), len(owed), len(pairs) - len(record.apart), len(pairs))
+
+
+def total(records: Sequence[RowCoverage]) -> Counts:
+    """The numbers of a table."""
+    return sum(map(counts, records), Counts(0, 0, 0, 0))
+
+
+def page(table: Table, records: Sequence[RowCoverage], holes: bool) -> str:
+    """A line for each row and number type, what no case shows, and the numbers of the table.
+
+    holes: also those of 2-way coverage, which may be many.
+    """
+    width = max(len(record.name) for record in records)
+    lines = [f"{'operator':{width}}  MC/DC           2-way"]
+    lines += [f"{r.name:{width}}  {share(*atoms(r)):14}  {share(*pairs(r))}".rstrip() for r in records]
+    lines += ["", *(_proved(records) if any(record.proofs for record in records) else _holes(records))]
+    lines += _apart(records) if holes else ()
+    return "\n".join([*lines, *_undefined(records), "", summary(table, records)])
+
+
+def summary(table: Table, records: Sequence[RowCoverage]) -> str:
+    """The numbers of a table in one line."""
+    found = total(records)
+    return (
+        f"{table.name}@{table.version}: MC/DC {share(found.deciding, found.atoms)}, "
+        f"2-way {share(found.together, found.pairs)}"
+    )
+
+
+def atoms(record: RowCoverage) -> tuple[int, int]:
+    """What is shown of MC/DC, and what is owed."""
+    return counts(record).deciding, counts(record).atoms
+
+
+def pairs(record: RowCoverage) -> tuple[int, int]:
+    """What is shown of 2-way coverage, and what is owed."""
+    return counts(record).together, counts(record).pairs
+
+
+def _holes(records: Sequence[RowCoverage]) -> Iterator[str]:
+    """What no two cases show, with the rows where they do not."""
+    rows = defaultdict[str, list[str]](list)
+    for record in records:
+        for hole in record.holes:
+            rows[hole_text(hole)].append(record.name)
+    for text, names in sorted(rows.items(), key=lambda item: (-len(item[1]), item[0])):
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"not shown: {text}: {', '.join(names[:3])}{more}"
+
+
+def _proved(records: Sequence[RowCoverage]) -> Iterator[str]:
+    """Each hole with what became of the programs that were tried for it."""
+    for record in records:
+        for hole, proof in record.proofs:
+            yield f"not shown: {record.name}: {hole_text(hole)}: {proof}"
+
+
+def hole_text(hole: Owed) -> str:
+    """What an atom owes, in words."""
+    feature = f" by {hole.feature}" if hole.feature and hole.feature != hole.atom else ""
+    return f"{hole.code}: {hole.atom!r} decides{feature}{', at the limit' if hole.near else ''}"
+
+
+def _apart(records: Sequence[RowCoverage]) -> Iterator[str]:
+    for record in records:
+        for each in record.apart:
+            yield f"not together: {record.name}: {apart_text(each)}"
+
+
+def apart_text(pairing: Pairing) -> str:
+    """Two classes that no accepted case has together, in words."""
+    sides = zip(pairing.factors, pairing.classes, strict=True)
+    return " and ".join(f"{code}: {atom!r} {found}" for (code, atom), found in sides)
+
+
+def _undefined(records: Sequence[RowCoverage]) -> Iterator[str]:
+    codes = sorted({code for record in records for code in record.undefined})
+    if codes:
+        yield f"without a predicate, and not counted: {', '.join(codes)}"
+
+
+def plain(table: Table, records: Sequence[RowCoverage]) -> dict[str, Any]:
+    """The same as plain data, for JSON."""
+    return {
+        "table": f"{table.name}@{table.version}",
+        "total": vars(total(records)),
+        "rows": [
+            {
+                "row": record.row,
+                "precision": record.precision,
+                **vars(counts(record)),
+                "owed": [vars(each) for each in record.owed],
+                "not_together": [vars(each) for each in record.apart],
+                "proofs": [{**vars(hole), "kind": proof.kind, "text": str(proof)} for hole, proof in record.proofs],
+                "undefined": record.undefined,
+            }
+            for record in records
+        ],
+    }

@@ -1,0 +1,145 @@
+"""The features that an application has by all of its arguments together.
+
+- `given`: the names of the arguments that are not left out; `number`: the first argument that is a number.
+- `operands`, `results`, `all_tensors`: every tensor that it takes, that it makes, and both.
+- `bounds`: the two of a clamp. `gaps`: how many indices are left out.
+- `padded`: the dimensions that a pad makes larger or smaller.
+- `reduced`: the dimensions that a reduction takes away; `spans`: of each of them its size, and the products of the
+  sizes in front of it and behind it; `leading`: the sizes in front of `dim`.
+- `turned`: whether a permutation or a copy brings the dimensions into another order. `flat`: whether size and stride
+  of a view are those of a tensor whose numbers lie next to each other.
+- `rows_read`, `columns_read`: of a convolution's input, how many its windows reach.
+- `bias_error`: the largest part by which a bias's scales miss input scale * weight scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from npu_assay.conformance.predicates.operands import Operand
+
+
+class Applied(Protocol):
+    """What features are derived from."""
+
+    @property
+    def op(self) -> str: ...
+    @property
+    def arguments(self) -> Mapping[str, Any]: ...
+    @property
+    def operands(self) -> tuple[Operand, ...]: ...
+    @property
+    def results(self) -> tuple[Operand, ...]: ...
+    def window(self, kind: str, direction: str) -> int | None:
+        """The kernel, stride, padding or dilation in one direction."""
+
+    def from_the_front(self, found: Any) -> Any:
+        """Dimensions that are counted from the back, counted from the front."""
+
+
+def _given(use: Applied) -> tuple[str, ...]:
+    return tuple(name for name, found in use.arguments.items() if found is not None and found != ())
+
+
+def _number(use: Applied) -> float | None:
+    return next((found for found in use.arguments.values() if type(found) in (int, float)), None)
+
+
+def _bounds(use: Applied) -> tuple[Any, Any] | None:
+    low, high = ("min", "max") if "min" in use.arguments else ("min_val", "max_val")
+    return (use.arguments[low], use.arguments[high]) if low in use.arguments else None
+
+
+def _gaps(use: Applied) -> int:
+    return sum(index is None for index in use.arguments.get("indices", ()))
+
+
+def _padded(use: Applied) -> tuple[int, ...] | None:
+    pads = use.arguments.get("pad")
+    if pads is None:
+        return None
+    sides = enumerate(zip(pads[::2], pads[1::2], strict=True), 1)
+    return tuple(sorted(use.operands[0].rank - place for place, ends in sides if ends != (0, 0)))
+
+
+def _reduced(use: Applied) -> tuple[int, ...]:
+    """The dimensions from the front and in order: all of them if the reduction names none."""
+    found = use.arguments.get("dim")
+    if found is None or found == ():
+        return tuple(range(use.operands[0].rank))
+    listed = use.from_the_front(found)
+    return tuple(sorted(listed)) if isinstance(listed, tuple) else (listed,)
+
+
+def _spans(use: Applied) -> tuple[int, ...]:
+    shape = use.operands[0].shape
+    parts = (((shape[at],), shape[:at], shape[at + 1 :]) for at in _reduced(use))
+    return tuple(math.prod(part) for three in parts for part in three)
+
+
+def _leading(use: Applied) -> tuple[int, ...] | None:
+    found = use.arguments.get("dim")
+    return use.operands[0].shape[: use.from_the_front(found)] if type(found) is int else None
+
+
+def _turned(use: Applied) -> bool:
+    order = use.from_the_front(use.arguments.get("dim_order") or use.arguments.get("dims") or ())
+    return tuple(order) != tuple(range(len(order)))
+
+
+def _flat(use: Applied) -> bool | None:
+    size, stride = use.arguments.get("size"), use.arguments.get("stride")
+    if not isinstance(size, tuple) or not isinstance(stride, tuple):
+        return None
+    return stride == tuple(math.prod(size[at + 1 :]) for at in range(len(size)))
+
+
+def _read(use: Applied, direction: str, axis: int) -> int | None:
+    kernel, stride, padding, dilation = (
+        use.window(kind, direction) for kind in ("kernel", "stride", "padding", "dilation")
+    )
+    if None in (kernel, stride, padding, dilation) or use.arguments.get("transposed", True):
+        return None
+    assert kernel is not None and stride is not None and padding is not None and dilation is not None
+    size, count = use.operands[0].shape[axis], use.results[0].shape[axis]
+    reached = {at * stride - padding + tap * dilation for at in range(count) for tap in range(kernel)}
+    return sum(0 <= at < size for at in reached)
+
+
+def _bias_error(use: Applied) -> float | None:
+    """None where one of the three has no scale; infinite where there are not as many scales as outputs."""
+    names = ("mat1", "mat2", "self") if "mat1" in use.arguments else ("input", "weight", "bias")
+    x, weight, bias = (found if isinstance(found := use.arguments.get(name), Operand) else None for name in names)
+    if x is None or weight is None or bias is None or x.scale is None or not weight.scales or not bias.scales:
+        return None
+    count = max(len(weight.scales), len(bias.scales))
+    if {len(weight.scales), len(bias.scales)} - {1, count}:
+        return math.inf
+    weights, biases = ((each.scales * count)[:count] for each in (weight, bias))
+    return max(abs(b / (x.scale * w) - 1) for w, b in zip(weights, biases, strict=True))
+
+
+DERIVED: Mapping[str, Callable[[Applied], Any]] = MappingProxyType(
+    {
+        "all_tensors": lambda use: (*use.operands, *use.results),
+        "bias_error": _bias_error,
+        "bounds": _bounds,
+        "columns_read": lambda use: _read(use, "w", -1),
+        "flat": _flat,
+        "gaps": _gaps,
+        "given": _given,
+        "leading": _leading,
+        "number": _number,
+        "operands": lambda use: use.operands,
+        "padded": _padded,
+        "reduced": _reduced,
+        "results": lambda use: use.results,
+        "rows_read": lambda use: _read(use, "h", -2),
+        "spans": _spans,
+        "turned": _turned,
+    }
+)
+"""The features, by the names that predicates call them."""

@@ -1,0 +1,143 @@
+"""MC/DC and 2-way coverage of limits by cases: what counts as shown, and what does not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.covering.atoms import owed
+from npu_assay.conformance.covering.looks import Look, looks
+from npu_assay.conformance.covering.measure import RowCoverage, measure
+from npu_assay.conformance.covering.pairs import pairings
+from npu_assay.conformance.covering.proofs import prove
+from npu_assay.conformance.covering.shipped import shipped
+from npu_assay.conformance.covering.text import counts, page, total
+from npu_assay.conformance.predicates.definitions import Defined, defined
+from npu_assay.conformance.predicates.grammar import parse_predicate
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.table import Table, load_table
+
+NEUTRON = load_table("neutron@1.3")
+POOL = "aten.max_pool2d.default"
+
+
+def only(row: str) -> tuple[Table, list[Case]]:
+    """The table with one row, and its cases."""
+    table = replace(NEUTRON, rows=(NEUTRON.row(row),))
+    return table, list(cases_for(table))
+
+
+def said(row: str, code: str, cases: list[Case]) -> tuple[Defined, list[Look]]:
+    """A constraint of a row, and what is said of the cases."""
+    table = replace(NEUTRON, rows=(NEUTRON.row(row),))
+    held = next(each for each in defined(table, table.row(row), None) if each.code == code)
+    return held, list(looks(table, cases))
+
+
+def shown(row: str, code: str, without: str = "") -> dict[tuple[str, str, bool], bool]:
+    """Of each atom, feature and nearness of a constraint whether it is shown, without the cases of this name."""
+    cases = [case for case in only(row)[1] if not without or without not in case.id]
+    return {(each.atom, each.feature, each.near): each.shown is not None for each in owed(*said(row, code, cases))}
+
+
+def test_each_direction_of_a_window_is_shown() -> None:
+    atoms = shown(POOL, "dilation")
+    assert atoms == {
+        ("dilation_h == value", "dilation_h", False): True,
+        ("dilation_w == value", "dilation_w", False): True,
+    }
+
+
+def test_without_the_cases_past_the_limit_nothing_is() -> None:
+    assert set(shown(POOL, "dilation", "/dilation/outside/").values()) == {False}
+
+
+def test_a_case_one_step_further_is_not_at_the_limit() -> None:
+    near = ("out.rank <= value", "out.rank", True)
+    assert shown("aten.abs.default", "max_rank")[near]
+    assert not shown("aten.abs.default", "max_rank", "rank_9")[near]
+
+
+def test_a_case_that_breaks_two_constraints_shows_neither() -> None:
+    cases = only(POOL)[1]
+    held, found = said(POOL, "dilation", cases)
+    both = [replace(look, truths={**look.truths, "batch": look.case.expect == "accept"}) for look in found]
+    assert all(each.shown is None for each in owed(held, both))
+
+
+def test_atoms_that_depend_on_each_other_are_shown_by_masking() -> None:
+    """Whether a rank is 3 or 4: no program changes one of the atoms alone, and each decides all the same."""
+    either = Defined("rank", None, parse_predicate("x.rank == 1 or x.rank == 2"))
+    held, found = said("aten.abs.default", "max_rank", only("aten.abs.default")[1])
+    changed = list[Look]()
+    for look in found:
+        atoms = (look.application.operands[0].rank == 1, look.application.operands[0].rank == 2)
+        case = replace(look.case, expect="accept" if any(atoms) else "reject", reason=None if any(atoms) else "rank")
+        if look.case.expect == "accept":
+            changed.append(replace(look, case=case, truths={"rank": any(atoms)}, atoms={"rank": atoms}))
+    assert held.code == "max_rank"
+    assert [(each.atom, each.shown is not None) for each in owed(either, changed)] == [
+        ("x.rank == 1", True),
+        ("x.rank == 2", True),
+    ]
+
+
+def test_pairs_of_limits_are_shown_together() -> None:
+    table, cases = only("aten.convolution.default")
+    held = defined(table, table.rows[0], None)
+    found = list(pairings(held, list(looks(table, cases))))
+    assert len(found) > 20 and any(each.shown is not None for each in found)
+    plainest = [look for look in looks(table, cases) if look.case.id.endswith("operator/accept/baseline")]
+    assert list(pairings(held, plainest)) == []
+
+
+def test_a_table_is_measured_row_by_row() -> None:
+    table, cases = only(POOL)
+    (record,) = measure(table, cases)
+    assert isinstance(record, RowCoverage) and record.name == POOL and record.undefined == ()
+    assert counts(record) == total([record])
+    text = page(table, [record], True)
+    assert text.splitlines()[1].startswith(POOL) and text.splitlines()[-1].startswith("neutron@1.3: MC/DC ")
+    for hole in record.holes:
+        assert f"not shown: {hole.code}: {hole.atom!r} decides" in text
+
+
+def test_torch_refusing_every_program_on_the_other_side_is_a_proof() -> None:
+    table, cases = only("aten.mm.default")
+    held, found = defined(table, table.rows[0], None), list(looks(table, cases))
+    rank = next(each for each in held if each.code == "rank")
+    (hole,) = owed(rank, found)
+    proof = prove(held, found, hole)
+    assert hole.shown is None and proof.kind == "torch" and proof.tried > proof.refused > 0
+    assert str(proof).startswith(f"proof: of {proof.tried} programs torch refuses {proof.refused}; ")
+
+
+def test_a_case_that_is_missing_is_found_and_no_proof() -> None:
+    table, cases = only("aten.abs.default")
+    cases = [case for case in cases if case.constraint != "max_rank"]
+    held, found = defined(table, table.rows[0], None), list(looks(table, cases))
+    rank = next(each for each in held if each.code == "max_rank")
+    hole = next(each for each in owed(replace(rank, value=4), found))
+    narrow = [replace(each, value=4) if each.code == "max_rank" else each for each in held]
+    proof = prove(narrow, found, hole)
+    assert (proof.kind, hole.shown) == ("witness", None), proof
+
+
+def test_the_command_prints_numbers_and_json() -> None:
+    printed = CliRunner().invoke(main, ["table", "coverage", "neutron@1.3", "--json"])
+    assert printed.exit_code == 0, printed.output
+    data = json.loads(printed.output)
+    assert data["total"]["atoms"] == sum(row["atoms"] for row in data["rows"]) > 0
+    assert CliRunner().invoke(main, ["table", "coverage", "no_such_npu"]).exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"])
+def test_reports_show_what_is_counted(name: str) -> None:
+    """`shipped.toml` has what `assay table coverage` counts: `vars(total(...))` under the digest of the table."""
+    table = load_table(name)
+    assert shipped()[table.sha256] == total(measure(table, cases_for(table)))
