@@ -47,12 +47,12 @@ def test_what_changed_is_grouped_and_readable(name: str, folders: Path) -> None:
     text = found.output.splitlines()
     assert found.exit_code == 1 and max(map(len, text)) <= WIDTH
     assert "  verdict: certified -> not certified" in text
-    assert text[-1].startswith("different: ") and text[-1].endswith(" of 106 cases")
+    assert text[-1].startswith("different: ") and text[-1].endswith(" of 110 cases")
     assert any(line.startswith("aten.neg.default: ") for line in text)
     if name == "refuses":
-        assert "    accept -> reject: 46 cases" in text and "    none -> mood (a bad one): 46 cases" in text
+        assert "    accept -> reject: 48 cases" in text and "    none -> mood (a bad one): 48 cases" in text
     else:
-        assert "    max_lsb: 43 cases" in text and "  tags" not in text
+        assert "    max_lsb: 45 cases" in text and "  tags" not in text
 
 
 def test_json_has_every_case(folders: Path) -> None:
@@ -61,7 +61,7 @@ def test_json_has_every_case(folders: Path) -> None:
     assert found.exit_code == 1 and data["same"] is False
     assert data["a"]["certified"] and not data["b"]["certified"]
     tags = data["rows"]["aten.neg.default"]["tags"]
-    assert len(tags) == 46 and {"case": NEG, "a": "accept", "b": "reject"} in tags
+    assert len(tags) == 48 and {"case": NEG, "a": "accept", "b": "reject"} in tags
     numbers = data["rows"]["aten.neg.default"]["numbers"]
     assert {"case": NEG, "a": "0", "b": "none", "metric": "max_lsb"} in numbers
     assert json.loads(diff(folders / "backend", folders / "backend", "--json").stdout)["rows"] == {}
@@ -120,7 +120,7 @@ def test_a_case_that_stands_twice_is_refused(command: str, folders: Path, tmp_pa
     (tmp_path / "out" / CERTIFICATE).write_text(certificate_text(sealed))
     sides = [str(tmp_path / "out")] * (2 if command == "diff" else 1)
     found = CliRunner().invoke(main, [command, *sides])
-    assert found.exit_code == 2 and f"{RESULTS} line 107: " in found.output and "stands there twice" in found.output
+    assert found.exit_code == 2 and f"{RESULTS} line 111: " in found.output and "stands there twice" in found.output
 
 
 def test_seeds_and_random_programs_are_compared(folders: Path) -> None:
