@@ -28,6 +28,7 @@ from npu_assay.partitioners.exir.ops import (
 from npu_assay.partitioners.exir.qdq import QParams, is_compute, qparams
 
 PERMUTE = "aten.permute_copy.default"
+TO_COPY = "dim_order_ops._to_dim_order_copy.default"
 RELU, HARDTANH, CLAMP = "aten.relu.default", "aten.hardtanh.default", "aten.clamp.default"
 CODES = (torch.int8, torch.int16, torch.int32)
 """The types that quantised numbers may have; a bias has the widest."""
@@ -48,12 +49,13 @@ class Takes:
 
     dtypes: the types of codes, other than of a bias, which may have int32 as well. activations: those that may stand
     between one of WEIGHTED and its quantize node. per_channel: whether constants may have a scale for each index of one
-    axis.
+    axis. numbers: whether an operand may be a number, a constant of one element that nobody quantises.
     """
 
     dtypes: Collection[torch.dtype] = CODES
     activations: Collection[str] = ACTIVATIONS
     per_channel: bool = True
+    numbers: bool = True
 
 
 ALL = Takes()
@@ -63,10 +65,10 @@ ALL = Takes()
 class Operand:
     """One tensor that a cluster's operator takes, as codes.
 
-    members: the dequantize node, and a transposition of constant codes behind it. source: the node that has the
-    codes. codes: those of a constant, transposed; None for what is computed or has no data. scales: one for each
-    index of `axis` of a constant that is quantised per channel (with zero points of 0), of which `qparams` has the
-    largest; () for one that is not.
+    members: the dequantize node, and a transposition of constant codes behind it; of a number, a copy to floats.
+    source: the node that has the codes. codes: those of a constant, transposed; None for what is computed or has no
+    data. scales: one for each index of `axis` of a constant that is quantised per channel (with zero points of 0), of
+    which `qparams` has the largest; () for one that is not.
     """
 
     members: tuple[fx.Node, ...]
@@ -164,7 +166,7 @@ def only_cluster(program: ExportedProgram) -> Cluster:
     """The one cluster of a delegated subgraph. Raises BackendError for any other subgraph."""
     constants = constant_values(program)
     nodes = [n for n in program.graph.nodes if is_compute(n) and target_name(n.target) != GETITEM]
-    centres = [n for n in nodes if not _is_turned(n, constants)]
+    centres = [n for n in nodes if not _is_turned(n, constants) and not _is_number(n, constants)]
     found = find_cluster(centres[0], constants) if centres else None
     if found is None or not set(centres) <= set(found.members):
         names = ", ".join(n.name for n in centres) or "nothing that computes"
@@ -186,6 +188,8 @@ def _operand(
     """What a tensor argument's codes are; None when they are none that `user` alone reads."""
     if set(node.users) != {user}:
         return None
+    if _number_source(node) is not None:
+        return _number(node, constants) if takes.numbers else None
     source = node.args[0] if node.args else None
     if not isinstance(source, fx.Node):
         return None
@@ -196,6 +200,29 @@ def _operand(
     if target_name(node.target) == DEQUANTIZE_PER_CHANNEL:
         return _per_channel(node, user, source, constants, takes) if takes.per_channel else None
     return _turned(node, source, constants, takes)
+
+
+def _number_source(node: fx.Node) -> fx.Node | None:
+    """The placeholder behind a plain operand: itself, or what a copy to floats takes."""
+    if target_name(node.target) == TO_COPY and len(node.all_input_nodes) == 1:
+        (node,) = node.all_input_nodes
+    return node if node.op == "placeholder" else None
+
+
+def _number(node: fx.Node, constants: Mapping[str, torch.Tensor | None]) -> Operand | None:
+    """A real number as codes: its sign, in steps of its size; None for what is not one finite number."""
+    source = _number_source(node)
+    found = constants.get(source.name) if source is not None else None
+    if source is None or found is None or found.numel() != 1 or not bool(found.isfinite().all()):
+        return None
+    steps = QParams(abs(float(found)) or 1.0, 0, -1, 1, torch.int8)
+    return Operand((node,) if node is not source else (), source, steps, found.sign().to(torch.int8))
+
+
+def _is_number(node: fx.Node, constants: Mapping[str, torch.Tensor | None]) -> bool:
+    """Whether it copies a constant number to floats."""
+    source = _number_source(node)
+    return source is not None and constants.get(source.name) is not None
 
 
 def _dtypes(node: fx.Node, user: fx.Node, codes: torch.Tensor | None, takes: Takes) -> Collection[torch.dtype]:

@@ -45,13 +45,15 @@ class ClusterPartitioner(Partitioner):
     operator. `dtypes` are the types of codes that it takes; a constant bias may also have codes of 32 bits.
     `activations` are those that go along with the convolution or matrix product in front of them, as quantizers leave
     them: the cluster's `output` then has the codes at which they cut its result off. `per_channel` says
-    whether it takes constants with a scale for each index of one axis.
+    whether it takes constants with a scale for each index of one axis, and `numbers` whether operands may be plain
+    numbers: `describe` gives one as the code 1 or -1, with its size as the scale.
     """
 
     backend_id: ClassVar[str]
     dtypes: ClassVar[Collection[torch.dtype]] = (torch.int8,)
     activations: ClassVar[Collection[str]] = ACTIVATIONS
     per_channel: ClassVar[bool] = False
+    numbers: ClassVar[bool] = False
     rules: ClassVar[Mapping[str, Sequence[Rule[Any]]]] = MappingProxyType({})
 
     def __init__(self) -> None:
@@ -82,7 +84,7 @@ class ClusterPartitioner(Partitioner):
         self, node: fx.Node, constants: Mapping[str, torch.Tensor | None]
     ) -> tuple[Cluster | None, list[Rejection]]:
         """The node's cluster, and what speaks against taking it."""
-        takes = Takes(self.dtypes, self.activations, self.per_channel)
+        takes = Takes(self.dtypes, self.activations, self.per_channel, self.numbers)
         cluster = find_cluster(node, constants, takes)
         missing = obstacle(node, constants, takes)
         found = rejections((_static_shape, *self.rules[target_name(node.target)]), node, cluster)
