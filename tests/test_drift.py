@@ -142,7 +142,7 @@ def test_what_a_run_wrote_is_what_its_results_give(folders: Path) -> None:
     assert shown.exit_code == 1
     assert shown.stdout == (folders / "strays" / "drift.json").read_text()
     data = json.loads(shown.stdout)
-    assert data["cases"] == 106 and len(data["drifting"]) == sum(a != "" for a in map(_drifts, CASES))
+    assert data["cases"] == 110 and len(data["drifting"]) == sum(a != "" for a in map(_drifts, CASES))
     for name in ("report.md", "report.html"):
         assert "table rejects, code accepts" in (folders / "strays" / name).read_text()
 
@@ -163,7 +163,7 @@ def test_a_sound_backend_has_no_drift(folders: Path) -> None:
 
 def test_the_text_names_cases(folders: Path) -> None:
     shown = invoke(folders / "strays").stdout
-    assert "aten.neg.default/operator: 41 both accept, 2 table accepts, code rejects, 1 accepted, but breaks" in shown
+    assert "aten.neg.default/operator: 43 both accept, 2 table accepts, code rejects, 1 accepted, but breaks" in shown
     assert "    aten.abs.default/rescale/outside/ratio_2_to_the_23: [tag] accept, expected reject for rescale" in shown
     table = invoke(folders / "strays", "--markdown").stdout
     assert "| aten.abs.default | `rescale` | 1 |  |  | 1 |" in table and "| both accept | 90 |" in table
@@ -297,7 +297,7 @@ def test_document_and_code_by_operator_and_constraint() -> None:
     ("name", "change", "message"),
     [
         (RESULTS, lambda text: text.replace('"verdict":"accept"', '"verdict":"reject"', 1), "line 1: edited"),
-        (RESULTS, lambda text: text[:-20], "line 106: not a result record"),
+        (RESULTS, lambda text: text[:-20], "line 110: not a result record"),
         (TABLE, lambda text: text + "]", "table.toml"),
         (CERTIFICATE, lambda text: "{}", "certificate.json"),
     ],
