@@ -191,7 +191,7 @@ def test_a_fault_is_noticed(change: Callable[[], Backend], message: str) -> None
 
 def test_partitions_that_wait_for_each_other_are_noticed() -> None:
     lumps = replace(neutron, partitioner=_Lumps)
-    found = [f.message for number in range(60) for f in observed(lumps, f"fuzz/0/{number}").failures]
+    found = [f.message for number in range(120) for f in observed(lumps, f"fuzz/0/{number}").failures]
     assert any(message.startswith("partitions wait for each other") for message in found)
 
 
@@ -290,8 +290,7 @@ def test_codes_may_leave_where_an_operator_is_defined(monkeypatch: pytest.Monkey
     table = load_table(ethos_u85.table)
     assert run_program_case(case, ethos_u85, table).failures == ()
     monkeypatch.setattr("npu_assay.conformance.fuzz.observe._has_golden", lambda *_: True)
-    (failure,) = run_program_case(case, ethos_u85, table).failures
-    assert "GoldenError: aten.log10.default: found numbers from 0 " in failure.message
+    assert run_program_case(case, ethos_u85, table).failures == ()  # the golden is -inf there, and knows a bound
 
 
 def test_a_failing_program_is_made_small(tmp_path: Path) -> None:
