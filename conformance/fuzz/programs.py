@@ -187,9 +187,9 @@ class _Growing:
         if known is None:
             return False
         read = {refs[ref] for ref in (*graph.outputs, *(r for step in graph.steps for r in references(step.args)))}
-        further_results = {Ref(step.name, index) for step in steps for index in range(1, step.outputs)}
-        unread = further_results - read  # as the statistics of a batch norm, which have no golden
-        self.known = {ref: known[ref] for ref in known if ref not in unread}
+        # Further results that the case does not read, as the statistics of a batch norm, have no golden.
+        made = {step.name for step in steps}
+        self.known = {ref: known[ref] for ref in known if not ref.index or ref.name not in made or ref in read}
         self.constants |= {value.name for value in values if value.constant}
         self.indices |= {Ref(step.name, 1) for step in steps if step.op == MAX_POOL_WITH_INDICES}
         self._values += values
