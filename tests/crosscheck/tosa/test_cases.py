@@ -57,14 +57,14 @@ GROUPS = [group for backend in (ethos_u55, ethos_u85) for group in groups(backen
 LONG = "aten.linear.default/int8/operator/accept/sums_of_65537"
 KNOWN = {LONG: ["Vela: RuntimeError: Non-passthrough operation (Conv2D) could not run on NPU"]}
 """What Vela 5.1.0 refuses although the tables promise it: more than 65,536 input features."""
-SIX = "aten.amin.default/int8/max_rank/at_limit/rank_6"
-ENDING = (1, 2, 1, 3, 1)
-"""A shape whose smallest number along the last axis ends the process when Vela 5.1.0 compiles it for Ethos-U55."""
+ENDING = frozenset(f"aten.amin.default/int8/operator/accept/dim_minus_{dim}_of_5" for dim in (1, 2, 3, 5))
+"""What ends the process when Vela 5.1.0 compiles it for Ethos-U55: the smallest number along one axis of five."""
 
 
 def wrong(group: Group, folder: Path) -> dict[str, list[str]]:
     """What is wrong with which case of a group; each flatbuffer is compiled and validated once."""
-    found = {case: runs(case, group.backend, group.table) for case in group.cases}
+    cases = [case for case in group.cases if group.backend.name != "ethos-u55" or case.id not in ENDING]
+    found = {case: runs(case, group.backend, group.table) for case in cases}
     words = refused((run for each in found.values() for run in each), folder)
     said = {case.id: list(_wrong(case, each, words)) for case, each in found.items()}
     return {name: each for name, each in said.items() if each}
@@ -85,12 +85,11 @@ def test_row(group: Group, tmp_path: Path) -> None:
     assert wrong(group, tmp_path) == {case.id: KNOWN[case.id] for case in group.cases if case.id in KNOWN}
 
 
-def test_what_ends_vela_still_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", sorted(ENDING))
+def test_what_ends_vela_still_does(name: str, tmp_path: Path) -> None:
     """In a process of its own; the numbers are the reference model's."""
     group = _group("u55", "aten.amin.default", "int8")
-    six = next(case for case in group.cases if case.id == SIX)
-    five = replace(six.graph, values=(replace(six.graph.values[0], shape=ENDING),))
-    (found,) = runs(replace(six, graph=five), group.backend, group.table)
+    (found,) = runs(next(case for case in group.cases if case.id == name), group.backend, group.table)
     assert differing(found) == 0
     process = fork(lambda: refused([found], tmp_path))
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGSEGV
