@@ -27,7 +27,7 @@ from npu_assay.conformance.verify.verification import verify
 
 TODAY = datetime.date(2026, 6, 1)
 MOMENTS = 50
-CASES = 106
+CASES = 110
 
 
 @pytest.fixture(autouse=True, scope="module")
