@@ -49,7 +49,7 @@ class Checked:
 
     def _errors(self) -> str:
         done = subprocess.run([sys.executable, "-m", "mypy"], cwd=self.copy, capture_output=True, text=True)
-        return done.stdout if done.returncode else ""
+        return (done.stdout or done.stderr) if done.returncode else ""
 
 
 def spliced(text: str, site: Site) -> str:
