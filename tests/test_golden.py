@@ -291,6 +291,34 @@ def test_float32_arithmetic_is_within_its_bounds(op: str, args: Any, kwargs: Any
         assert bool(((other.value.to(F64) - y.value).abs() <= y.error).all())
 
 
+TERMS = 4096
+LOST = torch.full((1, TERMS), 0.99 * 2.0**-24).index_fill_(1, torch.tensor(0), 1.0)
+ONE_OUTPUT = torch.ones(1, TERMS)
+
+
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [
+        ("aten.linear.default", (LOST, ONE_OUTPUT, torch.zeros(1))),
+        ("aten.linear.default", (LOST, ONE_OUTPUT)),
+        ("aten.addmm.default", (torch.zeros(1), LOST, ONE_OUTPUT.T)),
+        ("aten.mm.default", (LOST, ONE_OUTPUT.T)),
+        ("aten.bmm.default", (LOST[None], ONE_OUTPUT.T[None])),
+        ("aten.conv2d.default", (LOST.view(1, -1, 1, 1), ONE_OUTPUT.view(1, -1, 1, 1), torch.zeros(1))),
+    ],
+)
+def test_a_sum_in_the_worst_order_is_within_the_bounds(op: str, args: tuple[Tensor, ...]) -> None:
+    """From left to right a float32 sum of this row stays 1: every later term is less than half of its last digit."""
+    in_order = torch.tensor(0.0)
+    for term in LOST[0]:
+        in_order += term
+    assert in_order == 1
+    (y,) = run_float32(op, tuple(map(Bounded, args)), {})
+    off = (y.value - 1).abs()
+    assert off > 2000 * 2.0**-24
+    assert bool((off <= y.error).all()) and bool((y.error < 4 * off).all())
+
+
 def test_float32_bounds_are_tight_enough_to_see_bfloat16() -> None:
     x, w = Bounded(numbers(1, 4, 64)), Bounded(numbers(2, 64, 4))
     (y,) = run_float32("aten.mm.default", (x, w), {})

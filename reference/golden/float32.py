@@ -187,8 +187,8 @@ def of_weights(found: Sequence[Bounded]) -> int:
 
 
 def of_linear(found: Sequence[Bounded]) -> int:
-    """The last axis of what comes last, the bias where there is one."""
-    return found[-1].value.shape[-1]
+    """The last axis of the weights, whether or not a bias follows them."""
+    return found[1].value.shape[-1]
 
 
 def of_matrices(found: Sequence[Bounded]) -> int:
