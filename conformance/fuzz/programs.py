@@ -70,11 +70,17 @@ class Part:
 
 
 class Programs:
-    """The random programs that a table's cases give."""
+    """The random programs that a table's cases give.
+
+    Each begins with a case of another operator in another number type, in an order that the seed gives, so as many
+    programs as there are such pairs are about all of them.
+    """
 
     def __init__(self, cases: Sequence[Case]) -> None:
-        self._cases = [case for case in cases if case.constraint != UNSUPPORTED and _small(case.graph)]
-        self._parts = [Part(case.graph, _inputs(case.graph)) for case in self._cases if not _special(case)]
+        small = [case for case in cases if case.constraint != UNSUPPORTED and _small(case.graph)]
+        self._cases = _by_kind(small)
+        self._joined = _by_kind([case for case in small if not _special(case)])
+        self._parts = [_part(case) for kind in self._joined.values() for case in kind]
         self._alike: dict[Kind, list[tuple[Part, Value]]] = {}
         self._other: dict[tuple[Shape, str], list[tuple[Part, Value]]] = {}
         for part in self._parts:
@@ -98,15 +104,21 @@ class Programs:
                 return _unpromised(str(name), whole, graph)
         raise ValueError(f"{name}: there is no such reduction")
 
+    @property
+    def round(self) -> int:
+        """How many programs in a row are about every operator in every number type."""
+        return len(self._cases)
+
     # -------------------------------------------------------------------------------- drawing
 
     def _drawn(self, name: Name) -> Case:
         draw = Random(f"{name.seed}/{name.number}")
-        first = _choice(draw, self._cases)
-        if draw.random() < SINGLE or not self._parts:
+        kind = self._kind(name)
+        first = _choice(draw, self._cases[kind])
+        if draw.random() < SINGLE or kind not in self._joined:
             return self._single(draw, str(name), first)
-        graph = self._several(draw)
-        return Case(str(name), first.row, FIRST, "random", "unspecified", None, graph, "")
+        graph = self._several(draw, self._joined[kind])
+        return Case(str(name), first.row, FIRST, "random", "unspecified", None, graph, "", precision=first.precision)
 
     def _single(self, draw: Random, name: str, case: Case) -> Case:
         graph = _refilled(draw, case.graph)
@@ -116,15 +128,20 @@ class Programs:
                 return _unpromised(name, case, other)
         return replace(case, id=name, constraint=FIRST, side="random", graph=graph)
 
-    def _several(self, draw: Random) -> Graph:
+    def _kind(self, name: Name) -> tuple[str, str | None]:
+        kinds = list(self._cases)
+        Random(name.seed).shuffle(kinds)
+        return kinds[name.number % len(kinds)]
+
+    def _several(self, draw: Random, about: Sequence[Case]) -> Graph:
         for _ in range(TRIES):
             program = _Growing(draw)
-            if not program.add(_choice(draw, self._parts), {}, None):
+            if not program.add(_part(_choice(draw, about)), {}, None):
                 continue
             for _ in range(draw.randrange(1, PARTS)):
                 self._grow(draw, program)
             return without_dead(program.graph())
-        return _refilled(draw, _choice(draw, self._parts).graph)
+        return _refilled(draw, _choice(draw, about).graph)
 
     def _grow(self, draw: Random, program: _Growing) -> None:
         """One more part, one of whose inputs is something that the program has."""
@@ -207,6 +224,18 @@ class _Growing:
 
 def _choice(draw: Random, items: Sequence[Item]) -> Item:
     return items[int(draw.random() * len(items))]
+
+
+def _by_kind(cases: Sequence[Case]) -> dict[tuple[str, str | None], list[Case]]:
+    """The cases of each row in each number type."""
+    found: dict[tuple[str, str | None], list[Case]] = {}
+    for case in cases:
+        found.setdefault((case.row, case.precision), []).append(case)
+    return found
+
+
+def _part(case: Case) -> Part:
+    return Part(case.graph, _inputs(case.graph))
 
 
 def _small(graph: Graph) -> bool:
