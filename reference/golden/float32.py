@@ -162,9 +162,11 @@ def _misplaced(x: Bounded, form: Format) -> Tensor:
 def quantise_float32(result: Bounded, step: float) -> Tensor:
     """Slack in steps of x * (1 / scale) in float32: the product, the reciprocal and the scale itself.
 
-    Of the largest x within the bound, which may be at a tie where the value itself is zero.
+    Of the largest x within the bound, which may be at a tie where the value itself is zero. Infinities saturate
+    whatever the product's rounding, and of what may be anything every code is right: neither has a slack of its own.
     """
-    return result.magnitude * (4 * UNIT / step)
+    magnitude = result.magnitude
+    return magnitude.masked_fill(~magnitude.isfinite(), 0.0) * (4 * UNIT / step)
 
 
 def _terms(own: Operator, args: Sequence[Any]) -> int:
