@@ -23,7 +23,7 @@ from npu_assay.conformance.fuzz.sketch import count, kinds
 from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, FUZZ_JOURNAL, JOURNAL, RESULTS, PackageError
-from npu_assay.conformance.record.results import CaseResult, to_line
+from npu_assay.conformance.record.results import CaseResult, from_line, to_line
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.run.selection import SelectionError, all_cases
 from npu_assay.conformance.run.session import Request, assay
@@ -127,6 +127,13 @@ def test_reductions_are_smaller_and_end() -> None:
 def test_there_is_no_such_reduction() -> None:
     with pytest.raises(SelectionError, match="-k fuzz/0/000001/9999: there is no such reduction"):
         Selection("fuzz/0/1/9999").of(all_cases(load_table(fake_backend.TABLE)))
+
+
+@pytest.mark.parametrize("backend", ["neutron", "xnnpack", "ethos-u55"])
+def test_one_of_them_is_run_again_by_its_name(backend: str, tmp_path: Path) -> None:
+    assay(Request(backend, None, Selection("fuzz/7/000003"), 1, tmp_path / "out"), Told(), lambda: TODAY)
+    (line,) = (tmp_path / "out" / RESULTS).read_text().splitlines()
+    assert from_line(line).failures == ()
 
 
 # ------------------------------------------------------------------------------------ judging

@@ -130,7 +130,12 @@ def noticed(backend: str, fault: Fault, cases: Sequence[Case]) -> list[str]:
         ("ethos-u85", "aten.linear.default", counter_of_16_bits, {"sums_of_65537"}),
         ("neutron", "aten.abs.default", strides_of_six(7), {"rank_7"}),
         ("xnnpack", "aten.add.Tensor", strides_of_six(5), {"rank_5"}),
-        ("xnnpack", "quantized_decomposed.quantize_per_tensor.default", outputs_exchanged, {"two_results", "operand_returned"}),
+        (
+            "xnnpack",
+            "quantized_decomposed.quantize_per_tensor.default",
+            outputs_exchanged,
+            {"two_results", "operand_returned"},
+        ),
     ],
 )
 def test_only_the_cases_past_a_size_notice_a_fault_there(backend: str, row: str, fault: Fault, by: set[str]) -> None:

@@ -78,9 +78,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Line:
-    """A constraint of an operator in one precision ("" where there is only one), and counts by COUNTED.
+    """A constraint of an operator in one precision, and counts by COUNTED.
 
-    source: where the constraint comes from, "" for cases about none. documented: counts by DOCUMENTED.
+    precision: "" where there is only one, and of random programs. source: where the constraint comes from, "" for cases about none. documented: counts by DOCUMENTED.
     """
 
     row: str
@@ -127,7 +127,7 @@ class Drift:
             place = entry.result.row, entry.precision, entry.result.constraint
             groups.setdefault(place, []).append(entry)
         rows = [row.name for row in self.table.every_row]
-        kinds = {row.name: list(row.precisions) or [""] for row in self.table.every_row}
+        kinds = {row.name: [*row.precisions, ""] for row in self.table.every_row}
         order = sorted(groups, key=lambda key: (rows.index(key[0]), kinds[key[0]].index(key[1]), key[2]))
         return tuple(self._line(*key, groups[key]) for key in order)
 
