@@ -80,7 +80,8 @@ class Entry:
 class Line:
     """A constraint of an operator in one precision, and counts by COUNTED.
 
-    precision: "" where there is only one, and of random programs. source: where the constraint comes from, "" for cases about none. documented: counts by DOCUMENTED.
+    precision: "" where there is only one, and of random programs. source: where the constraint comes from, "" for
+    cases about none. documented: counts by DOCUMENTED.
     """
 
     row: str
