@@ -18,7 +18,7 @@ import npu_assay.conformance.cases
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.make import SUBJECT, Q, call, model, quant
 from npu_assay.conformance.cases.pieces.values import all_codes, one_hots, rescaling_pairs
-from npu_assay.conformance.programs.graph import Case, Graph, Ref
+from npu_assay.conformance.programs.graph import Case, Graph, Ref, Step, Value
 from npu_assay.conformance.table import load_table
 
 TABLE = load_table("neutron@1.3")
@@ -122,6 +122,12 @@ def _references(argument: Any) -> list[Ref]:
     if isinstance(argument, Ref):
         return [argument]
     return [ref for item in argument for ref in _references(item)] if isinstance(argument, tuple) else []
+
+
+def test_two_parts_of_a_graph_cannot_have_one_name() -> None:
+    x = Value("x", (2,), None)
+    with pytest.raises(ValueError, match="two parts of a graph are called 'x'"):
+        Graph((x,), (Step("x", "aten.abs.default", (Ref("x"),)),), (Ref("x"),))
 
 
 @pytest.mark.parametrize("row", [row.name for row in TABLE.rows])

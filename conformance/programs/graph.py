@@ -117,11 +117,21 @@ class Step:
 
 @dataclass(frozen=True)
 class Graph:
-    """Values, then steps in execution order, then what the model returns."""
+    """Values, then steps in execution order, then what the model returns.
+
+    Raises ValueError for two of one name: a reference would mean the later one.
+    """
 
     values: tuple[Value, ...]
     steps: tuple[Step, ...]
     outputs: tuple[Ref, ...]
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for part in (*self.values, *self.steps):
+            if part.name in seen:
+                raise ValueError(f"two parts of a graph are called {part.name!r}")
+            seen.add(part.name)
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ def input_shared(u: Call, prefix: Prefix = bare) -> Graph:
     """The operator's operand also goes into an abs of its own."""
     graph = model(u, prefix)
     operand = prefix(u)[2]
-    other = Step("other", "aten.abs.default", (operand,), (), u.x.quant)
-    return Graph(graph.values, (*graph.steps, other), (*graph.outputs, Ref("other")))
+    beside = Step("beside", "aten.abs.default", (operand,), (), u.x.quant)
+    return Graph(graph.values, (*graph.steps, beside), (*graph.outputs, Ref("beside")))
 
 
 def used_twice(u: Call, prefix: Prefix = bare) -> Graph:
@@ -108,9 +108,9 @@ def constant_shared(u: Call, prefix: Prefix = bare) -> Graph | None:
     if shared is None:
         return None
     graph, quantized = model(u, prefix), shared.quant is not None
-    x = Value("other_x", shared.shape, Q if quantized else None, Fill(seed=7), dtype=shared.dtype)
-    total = Step("other", "aten.add.Tensor", (Ref(x.name), Ref(shared.name)), (), SHARED_SUM if quantized else None)
-    return Graph((*graph.values, x), (*graph.steps, total), (*graph.outputs, Ref("other")))
+    x = Value("beside_x", shared.shape, Q if quantized else None, Fill(seed=7), dtype=shared.dtype)
+    total = Step("beside", "aten.add.Tensor", (Ref(x.name), Ref(shared.name)), (), SHARED_SUM if quantized else None)
+    return Graph((*graph.values, x), (*graph.steps, total), (*graph.outputs, Ref("beside")))
 
 
 VIEWED = frozenset({"aten.as_strided_copy.default", "aten.view_copy.default"})
