@@ -9,10 +9,11 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.common.lowering import function_calls, lowering_of, returned_nodes, separate
+from npu_assay.partitioners.ethosu.lowering import registry
 from npu_assay.partitioners.ethosu.lowering.context import Context
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
-from npu_assay.partitioners.ethosu.lowering.registry import LOWERINGS
 from npu_assay.partitioners.ethosu.lowering.values import DTYPES, FLOAT, Value
+from npu_assay.partitioners.ethosu.operators import LOWERINGS
 from npu_assay.partitioners.ethosu.tosa_model import TModel
 from npu_assay.partitioners.exir.compiling import bind, require
 from npu_assay.partitioners.exir.constants import constant_values
@@ -60,7 +61,7 @@ def _visit(ctx: Context, node: fx.Node) -> None:
     elif name == QUANTIZE_PER_TENSOR:
         ctx.values[node] = ctx.codes(node)
     else:
-        lower = lowering_of(LOWERINGS, node)
+        lower = lowering_of({**registry.LOWERINGS, **LOWERINGS}, node)
         activation = _fused_activation(node) if name in FUSING else None
         quant = output_qparams(node if activation is None else activation)
         limits = None if activation is None else _limits(activation)

@@ -11,9 +11,7 @@ from npu_assay.partitioners.ethosu.lowering import (
     indexing,
     logic,
     movement,
-    pooling,
     reductions,
-    resizing,
 )
 from npu_assay.partitioners.ethosu.lowering.operation import Lower
 from npu_assay.partitioners.ethosu.lowering.tables import table, table_of_two
@@ -39,7 +37,6 @@ LOWERINGS: Mapping[str, Lower] = {
     GETITEM: movement.getitem,
     "aten.__lshift__.Scalar": logic.shift_left,
     "aten.__rshift__.Scalar": logic.shift_right,
-    "aten._adaptive_avg_pool2d.default": pooling.adaptive_avg_pool2d,
     "aten.abs.default": elementwise.absolute,
     "aten.add.Tensor": elementwise.sum_of("ADD"),
     "aten.alias_copy.default": movement.same,
@@ -51,7 +48,6 @@ LOWERINGS: Mapping[str, Lower] = {
     "aten.arange.start_step": movement.full,
     "aten.argmax.default": reductions.argmax,
     "aten.as_strided_copy.default": movement.as_strided,
-    "aten.avg_pool2d.default": pooling.avg_pool2d,
     "aten.bitwise_left_shift.Tensor": logic.shift_left,
     "aten.bitwise_not.default": logic.bitwise("NOT"),
     "aten.bitwise_right_shift.Tensor": logic.shift_right,
@@ -81,8 +77,6 @@ LOWERINGS: Mapping[str, Lower] = {
     "aten.linspace.default": movement.full,
     "aten.logical_not.default": logic.logical("LOGICAL_NOT"),
     "aten.masked_fill.Scalar": logic.masked_fill,
-    "aten.max_pool2d.default": pooling.max_pool2d,
-    "aten.max_pool2d_with_indices.default": pooling.max_pool2d,
     "aten.maximum.default": elementwise.extremum("MAXIMUM"),
     "aten.mean.dim": reductions.mean,
     "aten.minimum.default": elementwise.extremum("MINIMUM"),
@@ -109,8 +103,6 @@ LOWERINGS: Mapping[str, Lower] = {
     "aten.sum.dim_IntList": reductions.sum_,
     "aten.unfold_copy.default": movement.unfold,
     "aten.unsqueeze_copy.default": movement.view,
-    "aten.upsample_bilinear2d.vec": resizing.bilinear,
-    "aten.upsample_nearest2d.vec": resizing.nearest,
     "aten.view_copy.default": movement.view,
     "aten.where.self": logic.where,
     "dim_order_ops._clone_dim_order.default": movement.same,

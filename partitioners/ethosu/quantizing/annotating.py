@@ -8,29 +8,27 @@ from itertools import chain
 import torch
 from torch.fx import GraphModule, Node
 
+from npu_assay.partitioners.ethosu.operators import EXPORTED
+from npu_assay.partitioners.ethosu.operators.row import Annotation
 from npu_assay.partitioners.ethosu.quantizing.config import FIXED_RANGE, QuantizationConfig, integers
-from npu_assay.partitioners.ethosu.quantizing.operators import (
-    ACTIVATIONS,
-    ARITHMETIC,
-    CASTS,
-    COMPARISONS,
-    HARDTANH,
-    NORMS,
-    OWN,
-    POOLS,
-    PRODUCTS,
-    SHARING,
-)
+from npu_assay.partitioners.ethosu.quantizing.operators import ACTIVATIONS, HARDTANH, KINDS
 from npu_assay.partitioners.ethosu.support.common import MARK
 from npu_assay.partitioners.exir.annotations import ANNOTATION, is_float
+from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.pt2e import QuantizationAnnotation, QuantizationSpecBase, SharedQuantizationSpec
 
-aten = torch.ops.aten
 INTEGERS = (torch.int8, torch.int16, torch.int32)
 LARGEST_NUMBER = 3.4028235e15
 """Above it the observers' histograms fail."""
-FILLED = (aten.full.default, aten.fill_.Scalar)
 Specs = Mapping[Node, QuantizationSpecBase]
+
+
+def kind(node: Node) -> Annotation | None:
+    """How the node's operator is quantised; None when it is not."""
+    if node.op != "call_function":
+        return None
+    row = EXPORTED.get(target_name(node.target))
+    return KINDS.get(node.target) if row is None else row.annotation
 
 
 def is_annotated(node: Node) -> bool:
@@ -71,18 +69,18 @@ def annotate(nodes: Sequence[Node], config: QuantizationConfig | None) -> None:
             leave(node)
         elif node.op in ("placeholder", "output"):
             _annotate([node], config)
-        elif node.op == "call_function" and node.target in OWN and _suits(node):
+        elif kind(node) not in (None, Annotation.SHARED) and _suits(node):
             _annotate(_chain(node, chosen, config), config)
 
 
 def _chain(node: Node, chosen: frozenset[Node], config: QuantizationConfig) -> list[Node]:
     """A product with the norm and the activation that alone use its result; most operators are alone."""
     found = [node]
-    if node.target in PRODUCTS:
+    if kind(node) is Annotation.PRODUCT:
         norm = _only_user(node, chosen)
-        if norm is not None and norm.target in NORMS:
+        if norm is not None and kind(norm) is Annotation.NORM:
             found.append(norm)
-    if node.target in PRODUCTS and config.is_affine:
+    if kind(node) is Annotation.PRODUCT and config.is_affine:
         last = _only_user(found[-1], chosen)
         if last is not None and last.target in ACTIVATIONS and (last.target not in HARDTANH or _least(last) == 0):
             found.append(last)
@@ -101,12 +99,12 @@ def _least(hardtanh: Node) -> object:
 
 def _suits(node: Node) -> bool:
     """Whether an operator with parameters of its own can have them here."""
-    if node.target in ARITHMETIC:
+    if kind(node) is Annotation.ARITHMETIC:
         return all(map(is_float, node.all_input_nodes))
-    if node.target in FILLED:
+    if kind(node) is Annotation.FILLED:
         number = node.args[1]
         return not isinstance(number, (int, float)) or abs(number) <= LARGEST_NUMBER
-    return node.target not in CASTS or _is_cast(node)
+    return kind(node) is not Annotation.CAST or _is_cast(node)
 
 
 def _is_cast(node: Node) -> bool:
@@ -137,7 +135,7 @@ def _annotate(members: Sequence[Node], config: QuantizationConfig) -> None:
 
 
 def _input(node: Node, source: Node, config: QuantizationConfig) -> QuantizationSpecBase | None:
-    if not is_float(source) or (node.target in NORMS and source in node.args[1:]):
+    if not is_float(source) or (kind(node) is Annotation.NORM and source in node.args[1:]):
         return None
     if _is_stored(source, 1):
         return config.weights_of(node)
@@ -146,7 +144,7 @@ def _input(node: Node, source: Node, config: QuantizationConfig) -> Quantization
     if node.target in FIXED_RANGE:
         return config.fixed_input(node.target)
     first = node.args[0] if node.args else None
-    if node.target in COMPARISONS and isinstance(first, Node) and source is not first:
+    if kind(node) is Annotation.COMPARISON and isinstance(first, Node) and source is not first:
         return SharedQuantizationSpec((first, node))
     return config.activation
 
@@ -154,12 +152,13 @@ def _input(node: Node, source: Node, config: QuantizationConfig) -> Quantization
 def _is_stored(source: Node, position: int) -> bool:
     """Whether a constant is in this place in all of its users, which are products."""
     return source.op == "get_attr" and all(
-        user.target in PRODUCTS and len(user.args) > position and user.args[position] is source for user in source.users
+        kind(user) is Annotation.PRODUCT and len(user.args) > position and user.args[position] is source
+        for user in source.users
     )
 
 
 def _output(node: Node, config: QuantizationConfig) -> QuantizationSpecBase:
-    if node.target in POOLS | CASTS:
+    if kind(node) in (Annotation.POOL, Annotation.CAST):
         source = node.all_input_nodes[0]
         before = _dtype(source)
         if before in INTEGERS:
@@ -174,7 +173,7 @@ def _output(node: Node, config: QuantizationConfig) -> QuantizationSpecBase:
 def annotate_shared(model: GraphModule) -> None:
     """One set of parameters for each group of connected operators that share; none without a quantised neighbour."""
     for node in model.graph.nodes:
-        if node.op == "call_function" and node.target in SHARING and not is_annotated(node):
+        if kind(node) is Annotation.SHARED and not is_annotated(node):
             _annotate_group(node)
 
 
@@ -199,7 +198,7 @@ def _group(root: Node) -> frozenset[Node]:
     found, waiting = set[Node](), [root]
     while waiting:
         node = waiting.pop(0)
-        if node not in found and node.target in SHARING and not is_annotated(node):
+        if node not in found and kind(node) is Annotation.SHARED and not is_annotated(node):
             found.add(node)
             waiting += [*node.all_input_nodes, *node.users]
     return frozenset(found)

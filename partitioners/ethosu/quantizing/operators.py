@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 
 import torch
+
+from npu_assay.partitioners.ethosu.operators.row import Annotation
 
 aten = torch.ops.aten
 
@@ -29,9 +32,7 @@ ARITHMETIC = _overloads("add.Tensor add_.Tensor sub.Tensor sub_.Tensor mul.Tenso
 """Quantised when all operands are real numbers."""
 COMPARISONS = _overloads("eq.Tensor ne.Tensor ge.Tensor gt.Tensor le.Tensor lt.Tensor")
 """The second operand has the parameters of the first."""
-POOLS = _overloads(
-    "adaptive_avg_pool2d avg_pool2d max_pool2d mean mean.dim upsample_bilinear2d.vec upsample_nearest2d.vec"
-)
+POOLS = _overloads("mean mean.dim")
 """The result has the parameters of the first operand."""
 CASTS = _overloads("to.dtype")
 
@@ -50,8 +51,6 @@ COMPUTED = _overloads(
     "lt.Scalar moveaxis.int moveaxis.intlist movedim.int movedim.intlist"
 )
 """Operators with parameters of their own for operands and result."""
-OWN = PRODUCTS | NORMS | ARITHMETIC | COMPARISONS | POOLS | CASTS | TAKEN_APART | COMPUTED
-
 SHARING = _overloads(
     "clone lift_fresh_copy detach_ alias alias_copy copy_ detach_copy unfold_copy unbind.int min.dim max.dim amin amax "
     "permute permute_copy transpose.int transpose_copy.int t t_copy repeat repeat_interleave.self_int expand "
@@ -63,3 +62,14 @@ SHARING = _overloads(
     "relu relu_ where.self where"
 ) | {operator.getitem}
 """Operators that pick, move, clamp and compare: connected ones have one set of parameters."""
+KINDS: Mapping[object, Annotation] = {
+    **dict.fromkeys(PRODUCTS, Annotation.PRODUCT),
+    **dict.fromkeys(NORMS, Annotation.NORM),
+    **dict.fromkeys(ARITHMETIC, Annotation.ARITHMETIC),
+    **dict.fromkeys(COMPARISONS, Annotation.COMPARISON),
+    **dict.fromkeys(POOLS, Annotation.POOL),
+    **dict.fromkeys(CASTS, Annotation.CAST),
+    **dict.fromkeys(TAKEN_APART | COMPUTED, Annotation.FREE),
+    **dict.fromkeys(SHARING, Annotation.SHARED),
+    **dict.fromkeys((aten.full.default, aten.fill_.Scalar), Annotation.FILLED),
+}

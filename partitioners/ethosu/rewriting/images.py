@@ -9,8 +9,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
-from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape
+from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer, shape
 
 aten = torch.ops.aten
 DIRECT_STRIDES = (1, 2, 3)
@@ -103,7 +102,7 @@ def _joined(w: Writer, parts: list[fx.Node], dim: int) -> fx.Node:
     return parts[0] if len(parts) == 1 else w.call(aten.cat.default, parts, dim % len(shape(parts[0])))
 
 
-def same_padding(target: OpOverload) -> Rule:
+def same_padding(target: OpOverload) -> Rewrite:
     """padding="same" where the two sides differ, as with even kernels: the larger one is a padding of its own."""
 
     def rule(
@@ -128,11 +127,9 @@ def same_padding(target: OpOverload) -> Rule:
     return rule
 
 
-RULES: dict[object, Rule] = {
+RULES: dict[object, Rewrite] = {
     **{
         getattr(aten, name).padding: same_padding(getattr(aten, name).default)
         for name in ("conv1d", "conv2d", "conv3d")
     },
-    aten.avg_pool2d.default: avg_pool2d,
-    aten.adaptive_avg_pool2d.default: adaptive_avg_pool2d,
 }

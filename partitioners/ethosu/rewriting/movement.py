@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
-from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape, tensor
+from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer, shape, tensor
 
 aten = torch.ops.aten
 
@@ -62,7 +61,7 @@ def repeat_interleave(
     return _reshaped(w, spread, shape(w.node))
 
 
-RULES: dict[object, Rule] = {
+RULES: dict[object, Rewrite] = {
     aten.reshape.default: reshape,
     aten.flatten.using_ints: reshape,
     aten.stack.default: stack,

@@ -8,8 +8,7 @@ import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
-from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape, tensor
+from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer, shape, tensor
 
 aten = torch.ops.aten
 VECTOR, MATRIX, BATCH = 1, 2, 3
@@ -108,7 +107,7 @@ def einsum(w: Writer, equation: str, tensors: list[fx.Node], *, path: object = N
     return twins[result]
 
 
-RULES: dict[object, Rule] = {
+RULES: dict[object, Rewrite] = {
     aten.addmm.default: addmm,
     aten.baddbmm.default: baddbmm,
     aten.matmul.default: matmul,

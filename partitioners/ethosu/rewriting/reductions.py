@@ -8,8 +8,7 @@ from math import prod
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
-from npu_assay.partitioners.ethosu.rewriting.writer import Writer, dims_of, shape
+from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer, dims_of, shape
 
 aten = torch.ops.aten
 IMAGE = 4
@@ -171,7 +170,7 @@ def cosine_similarity(w: Writer, x1: fx.Node, x2: fx.Node, dim: int = 1, eps: fl
     return w.call(aten.div.Tensor, total, w.call(aten.mul.Tensor, *bounded))
 
 
-RULES: dict[object, Rule] = {
+RULES: dict[object, Rewrite] = {
     aten.mean.dim: mean,
     aten.mean.default: mean_of_all,
     aten.var.correction: variance,

@@ -7,8 +7,7 @@ import operator
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
-from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape, tensor
+from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer, shape, tensor
 from npu_assay.partitioners.exir.changed_in_place import is_alone
 
 aten = torch.ops.aten
@@ -139,7 +138,7 @@ def _int32(w: Writer, indices: fx.Node) -> fx.Node:
     return indices if tensor(indices).dtype == torch.int32 else w.call(aten.to.dtype, indices, torch.int32)
 
 
-RULES: dict[object, Rule] = {
+RULES: dict[object, Rewrite] = {
     aten.glu.default: glu,
     aten.where.ScalarOther: where_number,
     aten.where.ScalarSelf: where_number,
@@ -149,7 +148,7 @@ RULES: dict[object, Rule] = {
     aten.embedding.default: embedding,
     operator.getitem: selected,
 }
-NOT_ON_U55: dict[object, Rule] = {
+NOT_ON_U55: dict[object, Rewrite] = {
     aten.gather.default: gather,
     aten.index.Tensor: index,
     aten.index_select.default: index_select,

@@ -11,6 +11,11 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_map
 
+Rewrite = Callable[..., fx.Node | list[fx.Node] | None]
+"""Replaces an operator, whose own arguments it has, by their names in torch; None changes nothing.
+
+One for an operator with several results returns a list.
+"""
 KEPT = ("nn_module_stack", "stack_trace", "source_fn_stack", "torch_fn", "from_node")
 """What a node's pieces inherit."""
 

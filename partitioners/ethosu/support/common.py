@@ -31,7 +31,6 @@ CONVOLUTION = "aten.convolution.default"
 LINEAR = "aten.linear.default"
 RELU = "aten.relu.default"
 HARDTANH = "aten.hardtanh.default"
-MAX_POOL_WITH_INDICES = "aten.max_pool2d_with_indices.default"
 EXTREMES = ("aten.amax.default", "aten.amin.default")
 SEVERAL_RESULTS = ("aten.split_with_sizes_copy.default", "aten.split_copy.Tensor")
 COMPUTED_AHEAD = frozenset(

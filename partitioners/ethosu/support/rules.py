@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Set
 
 from torch import fx
 
+from npu_assay.partitioners.ethosu.operators import OPERATORS
 from npu_assay.partitioners.ethosu.support import (
     elementwise,
     indexing,
     movement,
-    pooling,
     products,
     reduction,
-    resizing,
 )
 from npu_assay.partitioners.ethosu.support.common import (
     ANY_DEQUANTIZE,
@@ -24,22 +24,21 @@ from npu_assay.partitioners.ethosu.support.common import (
     not_empty,
     static_shape,
 )
-from npu_assay.partitioners.ethosu.support.quantisation import AROUND, CONVERSION
-from npu_assay.partitioners.ethosu.support.rescale import rescale
+from npu_assay.partitioners.ethosu.support.quantisation import AROUND, CONVERSION, operand_params, result_params
+from npu_assay.partitioners.ethosu.support.rescale import scalings
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
-from npu_assay.partitioners.exir.rules import rejection, rejections
+from npu_assay.partitioners.exir.rules import rejection, rejections, rule
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
     **elementwise.RULES,
     **indexing.RULES,
     **movement.RULES,
-    **pooling.RULES,
     **products.RULES,
     **reduction.RULES,
-    **resizing.RULES,
     **dict.fromkeys(QUANTIZE | DEQUANTIZE, CONVERSION),
+    **{name: row.rules for name, row in OPERATORS.items() if row.rules is not None},
 }
 """Ethos-U85's operators."""
 ABSENT_ON_U55 = frozenset(
@@ -51,7 +50,7 @@ ABSENT_ON_U55 = frozenset(
         "aten.any.default",
         "aten.any.dim",
         "aten.any.dims",
-        resizing.BILINEAR,
+        *(name for name, row in OPERATORS.items() if not row.on_u55),
     }
 )
 """What Ethos-U55 and Ethos-U65 have not: comparisons, logic, selection, and interpolation."""
@@ -62,6 +61,17 @@ REFUSED: Mapping[str, str] = {
     "control_flow": "bodies of conditions and loops are not delegated",
 }
 """Sentences on operators without rules, by code."""
+
+
+@rule("rescale")
+def rescale(node: fx.Node, context: Context) -> str | None:
+    """the scales must be ones that 32-bit fixed-point arithmetic can hold without overflow"""
+    # The device's results are unpredictable elsewhere.
+    if any(not 0 < one.scale < math.inf for one in (*operand_params(node), *result_params(node))):
+        return None
+    row = OPERATORS.get(target_name(node.target))
+    found = scalings if row is None else row.scalings
+    return None if found is None else next((text for one in found(node, context) if (text := one.defect())), None)
 
 
 def supported_operators(is_u55: bool) -> frozenset[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import fx
 
+from npu_assay.partitioners.ethosu.operators import EXPORTED
 from npu_assay.partitioners.ethosu.rewriting import (
     arithmetic,
     images,
@@ -16,10 +17,10 @@ from npu_assay.partitioners.ethosu.rewriting import (
     reductions,
     selection,
 )
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
-from npu_assay.partitioners.ethosu.rewriting.writer import Writer
+from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer
+from npu_assay.partitioners.exir.ops import target_name
 
-RULES: Mapping[object, Rule] = {
+RULES: Mapping[object, Rewrite] = {
     **arithmetic.RULES,
     **images.RULES,
     **movement.RULES,
@@ -57,8 +58,11 @@ def rewrite(model: fx.GraphModule, quantised: Iterable[fx.Node], is_u55: bool) -
     return model
 
 
-def _rewrite(model: fx.GraphModule, node: fx.Node, rules: Mapping[object, Rule]) -> None:
-    rule = rules.get(node.target) if node.op == "call_function" else None
+def _rewrite(model: fx.GraphModule, node: fx.Node, rules: Mapping[object, Rewrite]) -> None:
+    if node.op != "call_function":
+        return
+    row = EXPORTED.get(target_name(node.target))
+    rule = rules.get(node.target) if row is None else row.rewrite
     if rule is None:
         return
     writer = Writer(model, node)

@@ -1,0 +1,65 @@
+"""What the Ethos-U backend knows about one operator, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from npu_assay.partitioners.ethosu.lowering.operation import Lower
+from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite
+from npu_assay.partitioners.ethosu.support.rescale import Scalings
+from npu_assay.partitioners.ethosu.support.rule import Rule
+
+
+class Annotation(Enum):
+    """How the quantizer treats an operator of an exported program."""
+
+    SHARED = auto()
+    """It picks, moves, clamps or compares: connected ones have one set of parameters."""
+    FREE = auto()
+    """Operands and result have parameters of their own."""
+    FILLED = auto()
+    """The same, where its number is none that observers fail at."""
+    ARITHMETIC = auto()
+    """The same, where all operands are real numbers."""
+    COMPARISON = auto()
+    """The second operand has the parameters of the first."""
+    PRODUCT = auto()
+    """It has stored weights and biases, and takes a norm and an activation along."""
+    NORM = auto()
+    """It can be part of a product; only its first operand is quantised."""
+    POOL = auto()
+    """The result has the parameters of the first operand."""
+    CAST = auto()
+    """The same, between integers, or to real numbers."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operator, by its name in the edge dialect, or in exported programs where it does not get further.
+
+    rules: the NPU's limits on one node, in order; None for an operator that it does not have. on_u55: whether
+    Ethos-U55 and Ethos-U65 have it. scalings: what it has to rescale. lower: writes it to the graph.
+    annotation: what the quantizer does with it, and with `others`, which are spellings of it in exported programs.
+    rewrite: replaces it before it is observed; where there is no annotation, whether or not it is quantised.
+    The kernels of the device are rows of the TOSA operators that `lower` writes, see `device/operators.py`.
+    """
+
+    rules: tuple[Rule, ...] | None = None
+    on_u55: bool = True
+    scalings: Scalings | None = None
+    lower: Lower | None = None
+    annotation: Annotation | None = None
+    others: tuple[str, ...] = ()
+    rewrite: Rewrite | None = None
+
+
+def named(text: str) -> tuple[str, ...]:
+    """ATen operators of a text of `name` (overload `default`) and `name.overload`."""
+    return tuple(f"aten.{word}" if "." in word else f"aten.{word}.default" for word in text.split())
+
+
+def rows(text: str, row: Row) -> Mapping[str, Row]:
+    """The same row for several operators of a text as `named` reads it."""
+    return dict.fromkeys(named(text), row)
