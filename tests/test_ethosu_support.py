@@ -12,11 +12,10 @@ from npu_assay.partitioners.ethosu.boundary import SENTENCES
 from npu_assay.partitioners.ethosu.no_ops import ALWAYS, KEEPS_SHAPE
 from npu_assay.partitioners.ethosu.operators import OPERATORS
 from npu_assay.partitioners.ethosu.partitioner import ADDITIONAL_CHECK
-from npu_assay.partitioners.ethosu.support import products
 from npu_assay.partitioners.ethosu.support.common import EVERY_NODE
 from npu_assay.partitioners.ethosu.support.elementwise import COMPARISONS, LOGICAL
 from npu_assay.partitioners.ethosu.support.quantisation import AROUND
-from npu_assay.partitioners.ethosu.support.rescale import COMPARED, MOVING, REDUCED, SUMS
+from npu_assay.partitioners.ethosu.support.rescale import COMPARED, MOVING, SUMS
 from npu_assay.partitioners.ethosu.support.rules import REFUSED, RULES, all_rules, supported_operators
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
 
@@ -27,16 +26,7 @@ ANYWHERE = {rule.code for rule in (*EVERY_NODE, *AROUND)} | {"not_alone", "uint8
 """What the partitioner asks of every operator; a table has it where a case can break it."""
 RESCALED = {
     *(name for name, row in OPERATORS.items() if row.scalings),
-    *(
-        *SUMS,
-        *COMPARED,
-        *MOVING,
-        *REDUCED,
-        *products.PRODUCTS,
-        "aten.mul.Tensor",
-        "aten.mm.default",
-        "aten.bmm.default",
-    ),
+    *(*SUMS, *COMPARED, *MOVING, "aten.mul.Tensor"),
 }
 IDLE = ALWAYS | KEEPS_SHAPE | {"aten.flip.default", "aten.permute_copy.default"}
 ONLY_U55 = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from npu_assay.partitioners.common.rules import rank_is
 from npu_assay.partitioners.ethosu.lowering import pooling as lowering
 from npu_assay.partitioners.ethosu.lowering import resizing as resizing_lowering
-from npu_assay.partitioners.ethosu.operators.row import Annotation, Row
+from npu_assay.partitioners.ethosu.operators.row import Annotation, Kept, Row
 from npu_assay.partitioners.ethosu.rewriting import images
 from npu_assay.partitioners.ethosu.support import pooling as limits
 from npu_assay.partitioners.ethosu.support import resizing
@@ -28,11 +28,12 @@ _MAX_POOL = Row(
     scalings=moved,
     lower=lowering.max_pool2d,
     annotation=Annotation.POOL,
+    keeps_sign=True,
 )
 ROWS: Mapping[str, Row] = {
     "aten.max_pool2d.default": _MAX_POOL,
     "aten.max_pool2d_with_indices.default": Row(
-        rules=(*(_MAX_POOL.rules or ()), limits.indices_unused), scalings=moved, lower=lowering.max_pool2d
+        rules=(*(_MAX_POOL.rules or ()), limits.indices_unused), scalings=moved, lower=lowering.max_pool2d, keeps_sign=True
     ),
     "aten.avg_pool2d.default": Row(
         rules=(
@@ -54,14 +55,14 @@ ROWS: Mapping[str, Row] = {
         rules=(_IMAGE, limits.adaptive_height, limits.adaptive_area, image_size, limits.single_image),
         scalings=moved,
         lower=lowering.adaptive_avg_pool2d,
-        annotation=Annotation.POOL,
-        others=("aten.adaptive_avg_pool2d.default",),
-        rewrite=images.adaptive_avg_pool2d,
     ),
+    "aten.adaptive_avg_pool2d.default": Row(annotation=Annotation.POOL, rewrite=images.adaptive_avg_pool2d),
     "aten.upsample_nearest2d.vec": Row(
         rules=(resizing.resize, resizing.single_image, resizing.doubled),
         scalings=moved,
         lower=resizing_lowering.nearest,
+        kept=Kept.NEVER,
+        kept_on_u55=False,
         annotation=Annotation.POOL,
     ),
     "aten.upsample_bilinear2d.vec": Row(
@@ -69,6 +70,8 @@ ROWS: Mapping[str, Row] = {
         on_u55=False,
         scalings=moved,
         lower=resizing_lowering.bilinear,
+        kept=Kept.NEVER,
+        kept_on_u55=False,
         annotation=Annotation.POOL,
     ),
 }

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum, Flag, auto
+
+from torch import fx
 
 from npu_assay.partitioners.ethosu.lowering.operation import Lower
 from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite
 from npu_assay.partitioners.ethosu.support.rescale import Scalings
 from npu_assay.partitioners.ethosu.support.rule import Rule
+from npu_assay.partitioners.ethosu.traits import Traits
+
 
 
 class Annotation(Enum):
@@ -35,14 +39,29 @@ class Annotation(Enum):
     """The same, between integers, or to real numbers."""
 
 
+class Kept(Flag):
+    """When an operator stays whole on the way to the edge dialect."""
+
+    NEVER = 0
+    """It is asked for, as 1.5.1 does, and taken apart all the same."""
+    QUANTISED = auto()
+    """Between dequantize and quantize nodes."""
+    INTEGER = auto()
+    """Where it gives integers, or is turned into some."""
+    ALWAYS = auto()
+
+
 @dataclass(frozen=True)
-class Row:
+class Row(Traits):
     """One operator, by its name in the edge dialect, or in exported programs where it does not get further.
 
     rules: the NPU's limits on one node, in order; None for an operator that it does not have. on_u55: whether
     Ethos-U55 and Ethos-U65 have it. scalings: what it has to rescale. lower: writes it to the graph.
     annotation: what the quantizer does with it, and with `others`, which are spellings of it in exported programs.
     rewrite: replaces it before it is observed; where there is no annotation, whether or not it is quantised.
+    is_harmless: torch counts it as impure, and nobody misses it when its result is not read. domain: the largest
+    operand in 8 and in 16 bits. kept: when it stays whole on the way to the edge dialect; None where that is
+    not asked for, as for Ethos-U55 without kept_on_u55. vanishes: whether nothing of a node is left when it is compiled.
     The kernels of the device are rows of the TOSA operators that `lower` writes, see `device/operators.py`.
     """
 
@@ -53,6 +72,11 @@ class Row:
     annotation: Annotation | None = None
     others: tuple[str, ...] = ()
     rewrite: Rewrite | None = None
+    is_harmless: bool = False
+    domain: tuple[float, float] | None = None
+    kept: Kept | None = None
+    kept_on_u55: bool = True
+    vanishes: Callable[[fx.Node], bool] | None = None
 
 
 def named(text: str) -> tuple[str, ...]:

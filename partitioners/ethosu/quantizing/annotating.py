@@ -8,13 +8,12 @@ from itertools import chain
 import torch
 from torch.fx import GraphModule, Node
 
-from npu_assay.partitioners.ethosu.operators import EXPORTED
+from npu_assay.partitioners.ethosu.operators import row_of
 from npu_assay.partitioners.ethosu.operators.row import Annotation
 from npu_assay.partitioners.ethosu.quantizing.config import FIXED_RANGE, QuantizationConfig, integers
 from npu_assay.partitioners.ethosu.quantizing.operators import ACTIVATIONS, HARDTANH, KINDS
 from npu_assay.partitioners.ethosu.support.common import MARK
 from npu_assay.partitioners.exir.annotations import ANNOTATION, is_float
-from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.pt2e import QuantizationAnnotation, QuantizationSpecBase, SharedQuantizationSpec
 
 INTEGERS = (torch.int8, torch.int16, torch.int32)
@@ -25,9 +24,7 @@ Specs = Mapping[Node, QuantizationSpecBase]
 
 def kind(node: Node) -> Annotation | None:
     """How the node's operator is quantised; None when it is not."""
-    if node.op != "call_function":
-        return None
-    row = EXPORTED.get(target_name(node.target))
+    row = row_of(node)
     return KINDS.get(node.target) if row is None else row.annotation
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer, shape
+from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape
 
 aten = torch.ops.aten
 DIRECT_STRIDES = (1, 2, 3)
@@ -102,34 +102,23 @@ def _joined(w: Writer, parts: list[fx.Node], dim: int) -> fx.Node:
     return parts[0] if len(parts) == 1 else w.call(aten.cat.default, parts, dim % len(shape(parts[0])))
 
 
-def same_padding(target: OpOverload) -> Rewrite:
+def same_padding(
+    w: Writer,
+    input: fx.Node,
+    weight: fx.Node,
+    bias: fx.Node | None = None,
+    stride: int | list[int] = 1,
+    padding: str = "valid",
+    dilation: int | list[int] = 1,
+    groups: int = 1,
+) -> fx.Node | None:
     """padding="same" where the two sides differ, as with even kernels: the larger one is a padding of its own."""
-
-    def rule(
-        w: Writer,
-        input: fx.Node,
-        weight: fx.Node,
-        bias: fx.Node | None = None,
-        stride: int | list[int] = 1,
-        padding: str = "valid",
-        dilation: int | list[int] = 1,
-        groups: int = 1,
-    ) -> fx.Node | None:
-        kernel = shape(weight)[2:]
-        strides, steps = ([each] * len(kernel) if isinstance(each, int) else [*each] for each in (stride, dilation))
-        totals = [step * (size - 1) for step, size in zip(steps, kernel, strict=True)]
-        if padding != "same" or all(total % 2 == 0 for total in totals):
-            return None
-        more = [amount for total in reversed(totals) for amount in (0, total % 2)]
-        padded = w.call(aten.pad.default, input, more)
-        return w.call(target, padded, weight, bias, strides, [total // 2 for total in totals], steps, groups)
-
-    return rule
-
-
-RULES: dict[object, Rewrite] = {
-    **{
-        getattr(aten, name).padding: same_padding(getattr(aten, name).default)
-        for name in ("conv1d", "conv2d", "conv3d")
-    },
-}
+    target, kernel = w.node.target, shape(weight)[2:]
+    assert isinstance(target, OpOverload)
+    strides, steps = ([each] * len(kernel) if isinstance(each, int) else [*each] for each in (stride, dilation))
+    totals = [step * (size - 1) for step, size in zip(steps, kernel, strict=True)]
+    if padding != "same" or all(total % 2 == 0 for total in totals):
+        return None
+    more = [amount for total in reversed(totals) for amount in (0, total % 2)]
+    padded, pads = w.call(aten.pad.default, input, more), [total // 2 for total in totals]
+    return w.call(target.overloadpacket.default, padded, weight, bias, strides, pads, steps, groups)

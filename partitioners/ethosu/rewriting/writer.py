@@ -22,10 +22,11 @@ KEPT = ("nn_module_stack", "stack_trace", "source_fn_stack", "torch_fn", "from_n
 
 @dataclass
 class Writer:
-    """Appends operators in front of `node`. made: what it has written so far."""
+    """Appends operators in front of `node`. is_u55: for Ethos-U55 or Ethos-U65. made: what it has written so far."""
 
     model: fx.GraphModule
     node: fx.Node
+    is_u55: bool = False
     made: list[fx.Node] = field(default_factory=list)
 
     def call(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:

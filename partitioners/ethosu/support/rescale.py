@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support import indexing, movement
 from npu_assay.partitioners.ethosu.support.common import is_dequantize, is_named, is_qdq, is_quantize
-from npu_assay.partitioners.ethosu.support.products import PRODUCTS, largest_sum, weight_scales
+from npu_assay.partitioners.ethosu.support.products import largest_sum, weight_scales
 from npu_assay.partitioners.ethosu.support.quantisation import operand_params, result_params
 from npu_assay.partitioners.ethosu.support.reduction import reduced_count
 from npu_assay.partitioners.ethosu.support.rule import Context
@@ -35,17 +34,12 @@ COMPARED = frozenset(f"aten.{name}.Tensor" for name in ("eq", "ge", "gt", "le", 
 }
 MOVING = frozenset(
     {
-        *movement.RULES,
-        *indexing.RULES,
-        "aten.amax.default",
-        "aten.amin.default",
         "aten.clamp.default",
         "aten.hardtanh.default",
         "aten.neg.default",
         "aten.relu.default",
     }
 )
-REDUCED = frozenset({"aten.sum.dim_IntList", "aten.mean.dim", "aten.cumsum.default"})
 
 
 @dataclass(frozen=True)
@@ -111,13 +105,22 @@ def compared(node: fx.Node, context: Context) -> Iterator[Scaling]:
         yield Scaling(smallest / one.scale, largest)
 
 
-def reduced(node: fx.Node, context: Context) -> Iterator[Scaling]:
+def total(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    """A sum of codes."""
+    return _total(node, 1)
+
+
+def mean(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    """A sum of codes, divided by their count."""
+    return _total(node, max(reduced_count(node), 1))
+
+
+def _total(node: fx.Node, divisor: int) -> Iterator[Scaling]:
     params, after = operand_params(node), result_params(node)
     count = reduced_count(node)
     if not params or not after:
         return
-    divisor = count if is_named(node, "aten.mean.dim") else 1
-    yield Scaling(params[0].scale / (max(divisor, 1) * after[0].scale), count * span(params[0]))
+    yield Scaling(params[0].scale / (divisor * after[0].scale), count * span(params[0]))
 
 
 def weighted(node: fx.Node, context: Context) -> Iterator[Scaling]:
@@ -174,7 +177,4 @@ _BY_OPERATOR: tuple[tuple[Collection[str], Callable[[fx.Node, Context], Iterator
     (SUMS, sum_),
     (("aten.mul.Tensor",), product),
     (COMPARED, compared),
-    (REDUCED, reduced),
-    (PRODUCTS, weighted),
-    (("aten.mm.default", "aten.bmm.default"), matrices),
 )

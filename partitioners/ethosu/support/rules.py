@@ -10,10 +10,6 @@ from torch import fx
 from npu_assay.partitioners.ethosu.operators import OPERATORS
 from npu_assay.partitioners.ethosu.support import (
     elementwise,
-    indexing,
-    movement,
-    products,
-    reduction,
 )
 from npu_assay.partitioners.ethosu.support.common import (
     ANY_DEQUANTIZE,
@@ -33,10 +29,6 @@ from npu_assay.partitioners.exir.rules import rejection, rejections, rule
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
     **elementwise.RULES,
-    **indexing.RULES,
-    **movement.RULES,
-    **products.RULES,
-    **reduction.RULES,
     **dict.fromkeys(QUANTIZE | DEQUANTIZE, CONVERSION),
     **{name: row.rules for name, row in OPERATORS.items() if row.rules is not None},
 }
@@ -46,10 +38,6 @@ ABSENT_ON_U55 = frozenset(
         *elementwise.LOGICAL,
         *elementwise.BITWISE,
         *elementwise.COMPARISONS,
-        *indexing.RULES,
-        "aten.any.default",
-        "aten.any.dim",
-        "aten.any.dims",
         *(name for name, row in OPERATORS.items() if not row.on_u55),
     }
 )

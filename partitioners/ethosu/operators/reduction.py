@@ -1,0 +1,82 @@
+"""Sums, means and extremes over dimensions, norms, and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from npu_assay.partitioners.common.rules import argument_is
+from npu_assay.partitioners.ethosu.lowering import reductions as lowering
+from npu_assay.partitioners.ethosu.operators.row import Annotation, Row
+from npu_assay.partitioners.ethosu.rewriting import reductions as rewriting
+from npu_assay.partitioners.ethosu.support import reduction as limits
+from npu_assay.partitioners.ethosu.support.common import code_dtype, integer_operands
+from npu_assay.partitioners.ethosu.support.rescale import mean, moved, total
+
+FREE, POOL, SHARED = Annotation.FREE, Annotation.POOL, Annotation.SHARED
+_EXTREME = (limits.no_scalar, code_dtype(torch.int8, torch.int16))
+_ANY = Row(rules=(limits.no_scalar, integer_operands), on_u55=False, lower=lowering.any_)
+ROWS: Mapping[str, Row] = {
+    "aten.sum.dim_IntList": Row(
+        rules=(limits.no_scalar, limits.reduced_size, limits.output_dtype),
+        scalings=total,
+        lower=lowering.sum_,
+        keeps_sign=True,
+        annotation=FREE,
+        others=("aten.sum.default",),
+    ),
+    "aten.mean.dim": Row(
+        rules=(limits.reduced_size, limits.output_dtype),
+        scalings=mean,
+        lower=lowering.mean,
+        keeps_sign=True,
+        annotation=POOL,
+        others=("aten.mean.default",),
+        rewrite=rewriting.mean,
+    ),
+    "aten.cumsum.default": Row(
+        rules=(limits.summed_size, limits.output_dtype), scalings=total, lower=lowering.cumsum, annotation=FREE, keeps_sign=True
+    ),
+    "aten.amax.default": Row(
+        rules=_EXTREME,
+        scalings=moved,
+        lower=lowering.extreme("REDUCE_MAX"), keeps_sign=True,
+        annotation=SHARED,
+        others=("aten.max.dim",),
+    ),
+    "aten.amin.default": Row(
+        rules=_EXTREME,
+        scalings=moved,
+        lower=lowering.extreme("REDUCE_MIN"), keeps_sign=True,
+        annotation=SHARED,
+        others=("aten.min.dim",),
+    ),
+    "aten.any.default": Row(rules=(integer_operands,), on_u55=False, lower=lowering.any_),
+    "aten.any.dim": _ANY,
+    "aten.any.dims": _ANY,
+    "aten.argmax.default": Row(
+        rules=(
+            limits.int32_indices,
+            limits.one_dim,
+            argument_is("keepdim", False, False, 2),
+            limits.raw_codes,
+            limits.narrow_codes,
+            limits.few_choices,
+            limits.argmax_rank,
+            limits.argmax_batch,
+            limits.argmax_positions,
+            limits.no_scalar,
+        ),
+        lower=lowering.argmax,
+    ),
+    "aten.var.correction": Row(annotation=FREE, rewrite=rewriting.variance),
+    "aten.var.dim": Row(annotation=FREE, rewrite=rewriting.unbiased_variance),
+    "aten.layer_norm.default": Row(annotation=FREE, rewrite=rewriting.layer_norm),
+    "aten.group_norm.default": Row(annotation=FREE, rewrite=rewriting.group_norm),
+    "aten.batch_norm.default": Row(annotation=Annotation.NORM, rewrite=rewriting.batch_norm),
+    "aten.softmax.int": Row(annotation=FREE, rewrite=rewriting.softmax, others=("aten._softmax.default",)),
+    "aten.log_softmax.int": Row(annotation=FREE, rewrite=rewriting.log_softmax),
+    "aten.linalg_vector_norm.default": Row(annotation=FREE, rewrite=rewriting.vector_norm),
+    "aten.cosine_similarity.default": Row(annotation=FREE, rewrite=rewriting.cosine_similarity),
+}
