@@ -1,14 +1,19 @@
-"""Rules that several vendors have, and how pools are read. What a rule is, `exir.rules` says."""
+"""Rules that several vendors have, and how limits and pools are read. What a rule is, `exir.rules` says."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import fx
 
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank
+from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import QParams
 from npu_assay.partitioners.exir.rules import Rule
+
+BOUNDS = (("min_val", -1.0), ("max_val", 1.0))
+"""The arguments of hardtanh, and what they are when left out."""
 
 
 def argument_is(name: str, wanted: object, left_out: object, position: int | None = None) -> Rule[Any]:
@@ -41,6 +46,16 @@ def qparams_change(before: QParams | None, after: QParams | None) -> str | None:
     if before is None or after is None or before.same_values(after):
         return None
     return f"({before.scale}, {before.zero_point}) in, ({after.scale}, {after.zero_point}) out"
+
+
+def bounds(node: fx.Node) -> tuple[float, float]:
+    """The limits of a relu, hardtanh or clamp; infinite where there is none."""
+    name = target_name(node.target)
+    if name == "aten.relu.default":
+        return 0.0, math.inf
+    (lower, least), (upper, most) = BOUNDS if name == "aten.hardtanh.default" else (("min", None), ("max", None))
+    low, high = argument(node, 1, lower, least), argument(node, 2, upper, most)
+    return -math.inf if low is None else float(low), math.inf if high is None else float(high)
 
 
 def pool_kernel(node: fx.Node) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.operators import OPERATORS
+from npu_assay.partitioners.ethosu.operators import row_of
 from npu_assay.partitioners.ethosu.support.common import (
     dtype_of,
     is_dequantize,
@@ -173,8 +173,8 @@ def partition_rejections(nodes: Nodes, graph: fx.Graph) -> Reasons | None:
 
 def _vanishes(node: fx.Node) -> bool:
     """Whether the node leaves nothing behind in the compiled program, conversions between codes included."""
-    row = OPERATORS.get(target_name(node.target))
-    return is_qdq(node) or (row is not None and row.vanishes is not None and row.vanishes(node))
+    vanishes = row_of(node).vanishes
+    return is_qdq(node) or (vanishes is not None and vanishes(node))
 
 
 def _holds_uint8(node: fx.Node) -> bool:

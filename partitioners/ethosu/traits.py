@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+
 @dataclass(frozen=True)
 class Traits:
     """What holds for every application of one operator.

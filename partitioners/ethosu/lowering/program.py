@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import fx
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.common.lowering import function_calls, lowering_of, returned_nodes, separate
-from npu_assay.partitioners.ethosu.lowering import registry
+from npu_assay.partitioners.common.rules import bounds
 from npu_assay.partitioners.ethosu.lowering.context import Context
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
 from npu_assay.partitioners.ethosu.lowering.values import DTYPES, FLOAT, Value
-from npu_assay.partitioners.ethosu.operators import LOWERINGS
+from npu_assay.partitioners.ethosu.operators import LOWERINGS, row_of
 from npu_assay.partitioners.ethosu.tosa_model import TModel
-from npu_assay.partitioners.exir.compiling import bind, require
+from npu_assay.partitioners.exir.compiling import require
 from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.layout import identity
 from npu_assay.partitioners.exir.nodes import value as value_of
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE_PER_TENSOR, target_name
 from npu_assay.partitioners.exir.qdq import output_qparams
-
-FUSING = frozenset({"aten.convolution.default", "aten.linear.default"})
-"""Operators that take a relu or hardtanh behind them along."""
 
 
 def lower(program: ExportedProgram, *, is_u55: bool) -> TModel:
@@ -61,10 +56,10 @@ def _visit(ctx: Context, node: fx.Node) -> None:
     elif name == QUANTIZE_PER_TENSOR:
         ctx.values[node] = ctx.codes(node)
     else:
-        lower = lowering_of({**registry.LOWERINGS, **LOWERINGS}, node)
-        activation = _fused_activation(node) if name in FUSING else None
+        lower = lowering_of(LOWERINGS, node)
+        activation = _fused_activation(node)
         quant = output_qparams(node if activation is None else activation)
-        limits = None if activation is None else _limits(activation)
+        limits = None if activation is None else bounds(activation)
         result = lower(Operation(ctx, node, quant, limits))
         ctx.values[node] = result
         if activation is not None:
@@ -72,17 +67,9 @@ def _visit(ctx: Context, node: fx.Node) -> None:
 
 
 def _fused_activation(node: fx.Node) -> fx.Node | None:
-    """The relu or hardtanh that alone uses the result."""
-    user = next(iter(node.users)) if len(node.users) == 1 else None
-    fits = user is not None and target_name(user.target) in ("aten.relu.default", "aten.hardtanh.default")
-    return user if fits else None
-
-
-def _limits(activation: fx.Node) -> tuple[float, float]:
-    if target_name(activation.target) == "aten.relu.default":
-        return (0.0, math.inf)
-    arguments = bind(activation)
-    return (float(arguments["min_val"]), float(arguments["max_val"]))
+    """The relu or hardtanh that alone uses the result of a product."""
+    user = next(iter(node.users)) if len(node.users) == 1 and row_of(node).is_weighted else None
+    return user if user is not None and row_of(user).is_activation else None
 
 
 def _outputs(ctx: Context, output: fx.Node, inputs: list[str]) -> list[str]:

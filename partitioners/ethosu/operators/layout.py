@@ -12,7 +12,9 @@ from npu_assay.partitioners.ethosu.rewriting import movement as rewriting
 from npu_assay.partitioners.ethosu.support import elementwise
 from npu_assay.partitioners.ethosu.support import movement as limits
 from npu_assay.partitioners.ethosu.support.common import code_dtype
-from npu_assay.partitioners.ethosu.support.rescale import moved
+from npu_assay.partitioners.ethosu.support.quantisation import CONVERSION
+from npu_assay.partitioners.ethosu.support.rescale import converted, moved
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE
 
 SHARED = Annotation.SHARED
 _TILED = code_dtype(*limits.ANY_INTEGER)
@@ -95,5 +97,6 @@ ROWS: Mapping[str, Row] = {
     "dim_order_ops._to_dim_order_copy.default": Row(
         rules=(elementwise.conversion, elementwise.narrowing), lower=conversion.to_copy
     ),
+    **dict.fromkeys(sorted(QUANTIZE | DEQUANTIZE), Row(rules=CONVERSION, scalings=converted)),
     "aten.to.dtype": Row(annotation=Annotation.CAST),
 }

@@ -10,7 +10,7 @@ from npu_assay.partitioners.ethosu.lowering import convolution as lowering
 from npu_assay.partitioners.ethosu.operators.row import Annotation, Kept, Row, rows
 from npu_assay.partitioners.ethosu.rewriting import images, products
 from npu_assay.partitioners.ethosu.support import products as limits
-from npu_assay.partitioners.ethosu.support.common import code_dtype
+from npu_assay.partitioners.ethosu.support.common import code_dtype, matrix_of_weights
 from npu_assay.partitioners.ethosu.support.quantisation import mixed_dtype
 from npu_assay.partitioners.ethosu.support.rescale import matrices, weighted
 
@@ -60,7 +60,13 @@ ROWS: Mapping[str, Row] = {
         Row(annotation=Annotation.PRODUCT, rewrite=images.same_padding),
     ),
     "aten.linear.default": Row(
-        rules=_CONSTANTS, scalings=weighted, lower=lowering.linear, annotation=Annotation.PRODUCT, is_weighted=True, kept=Kept.QUANTISED
+        first=(matrix_of_weights,),
+        rules=_CONSTANTS,
+        scalings=weighted,
+        lower=lowering.linear,
+        annotation=Annotation.PRODUCT,
+        is_weighted=True,
+        kept=Kept.QUANTISED,
     ),
     "aten.bmm.default": _MATRICES,
     "aten.mm.default": _MATRICES,

@@ -33,7 +33,10 @@ _MAX_POOL = Row(
 ROWS: Mapping[str, Row] = {
     "aten.max_pool2d.default": _MAX_POOL,
     "aten.max_pool2d_with_indices.default": Row(
-        rules=(*(_MAX_POOL.rules or ()), limits.indices_unused), scalings=moved, lower=lowering.max_pool2d, keeps_sign=True
+        rules=(*(_MAX_POOL.rules or ()), limits.indices_unused),
+        scalings=moved,
+        lower=lowering.max_pool2d,
+        keeps_sign=True,
     ),
     "aten.avg_pool2d.default": Row(
         rules=(

@@ -8,18 +8,19 @@ import torch
 
 from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.ethosu.lowering import reductions as lowering
-from npu_assay.partitioners.ethosu.operators.row import Annotation, Row
+from npu_assay.partitioners.ethosu.operators.row import Annotation, Row, rows
 from npu_assay.partitioners.ethosu.rewriting import reductions as rewriting
 from npu_assay.partitioners.ethosu.support import reduction as limits
-from npu_assay.partitioners.ethosu.support.common import code_dtype, integer_operands
+from npu_assay.partitioners.ethosu.support.common import along_dims, code_dtype, integer_operands, no_truths
 from npu_assay.partitioners.ethosu.support.rescale import mean, moved, total
 
 FREE, POOL, SHARED = Annotation.FREE, Annotation.POOL, Annotation.SHARED
-_EXTREME = (limits.no_scalar, code_dtype(torch.int8, torch.int16))
-_ANY = Row(rules=(limits.no_scalar, integer_operands), on_u55=False, lower=lowering.any_)
+_ALONG = (along_dims,)
+_EXTREME = (code_dtype(torch.int8, torch.int16),)
 ROWS: Mapping[str, Row] = {
     "aten.sum.dim_IntList": Row(
-        rules=(limits.no_scalar, limits.reduced_size, limits.output_dtype),
+        first=_ALONG,
+        rules=(limits.reduced_size, limits.output_dtype),
         scalings=total,
         lower=lowering.sum_,
         keeps_sign=True,
@@ -27,6 +28,7 @@ ROWS: Mapping[str, Row] = {
         others=("aten.sum.default",),
     ),
     "aten.mean.dim": Row(
+        first=_ALONG,
         rules=(limits.reduced_size, limits.output_dtype),
         scalings=mean,
         lower=lowering.mean,
@@ -36,26 +38,34 @@ ROWS: Mapping[str, Row] = {
         rewrite=rewriting.mean,
     ),
     "aten.cumsum.default": Row(
-        rules=(limits.summed_size, limits.output_dtype), scalings=total, lower=lowering.cumsum, annotation=FREE, keeps_sign=True
+        first=_ALONG,
+        rules=(limits.summed_size, limits.output_dtype),
+        scalings=total,
+        lower=lowering.cumsum,
+        annotation=FREE,
+        keeps_sign=True,
     ),
     "aten.amax.default": Row(
+        first=(no_truths, along_dims),
         rules=_EXTREME,
         scalings=moved,
-        lower=lowering.extreme("REDUCE_MAX"), keeps_sign=True,
+        lower=lowering.extreme("REDUCE_MAX"),
+        keeps_sign=True,
         annotation=SHARED,
         others=("aten.max.dim",),
     ),
     "aten.amin.default": Row(
+        first=(no_truths, along_dims),
         rules=_EXTREME,
         scalings=moved,
-        lower=lowering.extreme("REDUCE_MIN"), keeps_sign=True,
+        lower=lowering.extreme("REDUCE_MIN"),
+        keeps_sign=True,
         annotation=SHARED,
         others=("aten.min.dim",),
     ),
-    "aten.any.default": Row(rules=(integer_operands,), on_u55=False, lower=lowering.any_),
-    "aten.any.dim": _ANY,
-    "aten.any.dims": _ANY,
+    **rows("any any.dim any.dims", Row(first=_ALONG, rules=(integer_operands,), on_u55=False, lower=lowering.any_)),
     "aten.argmax.default": Row(
+        first=_ALONG,
         rules=(
             limits.int32_indices,
             limits.one_dim,
@@ -66,7 +76,6 @@ ROWS: Mapping[str, Row] = {
             limits.argmax_rank,
             limits.argmax_batch,
             limits.argmax_positions,
-            limits.no_scalar,
         ),
         lower=lowering.argmax,
     ),

@@ -15,7 +15,6 @@ from npu_assay.partitioners.ethosu.support.rule import Rule
 from npu_assay.partitioners.ethosu.traits import Traits
 
 
-
 class Annotation(Enum):
     """How the quantizer treats an operator of an exported program."""
 
@@ -55,16 +54,18 @@ class Kept(Flag):
 class Row(Traits):
     """One operator, by its name in the edge dialect, or in exported programs where it does not get further.
 
-    rules: the NPU's limits on one node, in order; None for an operator that it does not have. on_u55: whether
-    Ethos-U55 and Ethos-U65 have it. scalings: what it has to rescale. lower: writes it to the graph.
+    rules: the NPU's limits on one node, in order; None for an operator that it does not have. first: those without
+    which the others cannot be asked. on_u55: whether Ethos-U55 and Ethos-U65 have it. scalings: what it has to
+    rescale. lower: writes it to the graph.
     annotation: what the quantizer does with it, and with `others`, which are spellings of it in exported programs.
     rewrite: replaces it before it is observed; where there is no annotation, whether or not it is quantised.
     is_harmless: torch counts it as impure, and nobody misses it when its result is not read. domain: the largest
     operand in 8 and in 16 bits. kept: when it stays whole on the way to the edge dialect; None where that is
-    not asked for, as for Ethos-U55 without kept_on_u55. vanishes: whether nothing of a node is left when it is compiled.
+    not asked for, as for Ethos-U55 without kept_on_u55. vanishes: whether a compiled node leaves nothing behind.
     The kernels of the device are rows of the TOSA operators that `lower` writes, see `device/operators.py`.
     """
 
+    first: tuple[Rule, ...] = ()
     rules: tuple[Rule, ...] | None = None
     on_u55: bool = True
     scalings: Scalings | None = None

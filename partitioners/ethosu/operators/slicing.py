@@ -12,7 +12,7 @@ from npu_assay.partitioners.ethosu.operators.row import Annotation, Kept, Row, n
 from npu_assay.partitioners.ethosu.rewriting import selection
 from npu_assay.partitioners.ethosu.support import indexing as selected
 from npu_assay.partitioners.ethosu.support import movement as limits
-from npu_assay.partitioners.ethosu.support.common import code_dtype
+from npu_assay.partitioners.ethosu.support.common import along_dims, code_dtype
 from npu_assay.partitioners.ethosu.support.rescale import moved
 from npu_assay.partitioners.exir.ops import GETITEM
 
@@ -51,6 +51,7 @@ ROWS: Mapping[str, Row] = {
         moves=True,
     ),
     "aten.flip.default": Row(
+        first=(along_dims,),
         rules=(limits.reversed_dim,),
         scalings=moved,
         lower=lowering.flip,
@@ -68,7 +69,9 @@ ROWS: Mapping[str, Row] = {
         keeps_sign=True,
     ),
     "aten.constant_pad_nd.default": Row(rules=_JOINED, scalings=moved, lower=lowering.constant_pad, annotation=SHARED),
-    "aten.pad.default": Row(rules=(limits.bordered,), scalings=moved, lower=lowering.pad, annotation=SHARED, kept=Kept.QUANTISED),
+    "aten.pad.default": Row(
+        rules=(limits.bordered,), scalings=moved, lower=lowering.pad, annotation=SHARED, kept=Kept.QUANTISED
+    ),
     "aten.glu.default": Row(annotation=Annotation.FREE, rewrite=selection.glu),
     "aten.select_scatter.default": Row(rewrite=selection.select_scatter),
     "aten.slice_scatter.default": Row(rewrite=selection.slice_scatter),

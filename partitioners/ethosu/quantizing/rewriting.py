@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from torch import fx
 
 from npu_assay.partitioners.ethosu.operators import row_of
-from npu_assay.partitioners.ethosu.rewriting import arithmetic, recurrent
-from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer
-
-RULES: Mapping[object, Rewrite] = {**arithmetic.RULES, **recurrent.RULES}
+from npu_assay.partitioners.ethosu.rewriting.writer import Writer
 
 
 def rewrite(model: fx.GraphModule, quantised: Iterable[fx.Node], is_u55: bool) -> fx.GraphModule:
@@ -20,19 +17,13 @@ def rewrite(model: fx.GraphModule, quantised: Iterable[fx.Node], is_u55: bool) -
         if node in chosen or ((row := row_of(node)) is not None and row.annotation is None):
             _rewrite(model, node, is_u55)
     # torch counts recurrent layers as random, for the sake of their dropout, and would keep them.
-    model.graph.eliminate_dead_code(lambda node: node.is_impure() and not _is_harmless(node))
+    model.graph.eliminate_dead_code(lambda node: node.is_impure() and not row_of(node).is_harmless)
     model.recompile()
     return model
 
 
-def _is_harmless(node: fx.Node) -> bool:
-    row = row_of(node)
-    return node.target in recurrent.RULES or (row is not None and row.is_harmless)
-
-
 def _rewrite(model: fx.GraphModule, node: fx.Node, is_u55: bool) -> None:
-    row = row_of(node)
-    rule = RULES.get(node.target) if row is None else row.rewrite
+    rule = row_of(node).rewrite
     if rule is None:
         return
     writer = Writer(model, node, is_u55)

@@ -192,15 +192,3 @@ def cell(step: Step) -> Rewrite:
         return list(step(w, input, tuple(hx), Weights(w_ih, w_hh, b_ih, b_hh)))
 
     return rule
-
-
-_STEPS: dict[str, Step] = {
-    "lstm": lstm_step,
-    "gru": gru_step,
-    "rnn_tanh": rnn_step(aten.tanh.default),
-    "rnn_relu": rnn_step(aten.relu.default),
-}
-RULES: dict[object, Rewrite] = {
-    **{getattr(aten, name).input: layer(step) for name, step in _STEPS.items()},
-    **{getattr(aten, f"{name}_cell").default: cell(step) for name, step in _STEPS.items()},
-}

@@ -8,7 +8,6 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import (
-    CONVOLUTION,
     MAX_SIZE,
     dtype_of,
     is_named,
@@ -21,6 +20,7 @@ from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
 from npu_assay.partitioners.exir.qdq import input_qparams, is_dequantize, qparams
 from npu_assay.partitioners.exir.rules import rule
 
+CONVOLUTION = "aten.convolution.default"
 MAX_KERNEL_HEIGHT = 64
 MAX_KERNEL_AREA = 4096
 MAX_WEIGHT_SUM = 127 * 65536
@@ -350,6 +350,6 @@ def matrix_size(node: fx.Node, context: Context) -> str | None:
 @rule("code_dtype")
 def matrix_dtype(node: fx.Node, context: Context) -> str | None:
     """the values must be int8"""
-    found = [type_text(params.dtype) for params in operand_params(node) if params.dtype != torch.int8]
+    found = [type_text(params.dtype) for params in operand_params(node, context) if params.dtype != torch.int8]
     found += [type_text(dtype_of(s)) for s in node.all_input_nodes if dtype_of(s) in (torch.int16, torch.int32)]
     return found[0] if found else None

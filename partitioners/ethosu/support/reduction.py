@@ -35,13 +35,6 @@ def reduced_count(node: fx.Node) -> int:
     return math.prod(sizes[dim] for dim in reduced_dims(node) if dim < len(sizes))
 
 
-@rule("min_rank")
-def no_scalar(node: fx.Node, context: Context) -> str | None:
-    """the input must have rank 1 or more"""
-    # TOSA reduces along an axis.
-    return "a scalar" if rank(operand(node)) == 0 else None
-
-
 @on_u55
 @rule("reduced_size", MAX_SIZE)
 def reduced_size(node: fx.Node, context: Context) -> str | None:

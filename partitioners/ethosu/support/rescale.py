@@ -7,13 +7,13 @@ RESCALE computes (v * m + 2**(s-1)) >> s with 2 <= s <= 62. Of 32-bit multiplier
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.common import is_dequantize, is_named, is_qdq, is_quantize
+from npu_assay.partitioners.ethosu.support.common import is_dequantize, is_quantize
 from npu_assay.partitioners.ethosu.support.products import largest_sum, weight_scales
 from npu_assay.partitioners.ethosu.support.quantisation import operand_params, result_params
 from npu_assay.partitioners.ethosu.support.reduction import reduced_count
@@ -25,21 +25,6 @@ Scalings = Callable[[fx.Node, Context], Iterator["Scaling"]]
 """Finds every RESCALE that an operator needs and whose parameters are known."""
 INT32 = 2**31
 INT48 = 2**47
-SUMS = frozenset({"aten.add.Tensor", "aten.sub.Tensor"})
-COMPARED = frozenset(f"aten.{name}.Tensor" for name in ("eq", "ge", "gt", "le", "lt")) | {
-    "aten.maximum.default",
-    "aten.minimum.default",
-    "aten.abs.default",
-    "aten.clamp.Tensor",
-}
-MOVING = frozenset(
-    {
-        "aten.clamp.default",
-        "aten.hardtanh.default",
-        "aten.neg.default",
-        "aten.relu.default",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -73,7 +58,7 @@ def span(params: QParams) -> int:
 
 def sum_(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """Both operands on a common scale of 20 (int8) or 12 (int16) more bits, added, rescaled."""
-    params, after = operand_params(node), result_params(node)
+    params, after = operand_params(node, context), result_params(node)
     if not params or not after:
         return
     bits = 20 if params[0].dtype == torch.int8 else 12
@@ -86,7 +71,7 @@ def sum_(node: fx.Node, context: Context) -> Iterator[Scaling]:
 
 
 def product(node: fx.Node, context: Context) -> Iterator[Scaling]:
-    params, after = operand_params(node), result_params(node)
+    params, after = operand_params(node, context), result_params(node)
     if not params or not after:
         return
     first, second = params[0], params[-1]
@@ -95,7 +80,7 @@ def product(node: fx.Node, context: Context) -> Iterator[Scaling]:
 
 def compared(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """Every operand on the smallest scale, compared, rescaled."""
-    params, after = operand_params(node), result_params(node)
+    params, after = operand_params(node, context), result_params(node)
     smallest = min((one.scale for one in params), default=1.0)
     largest = 0
     for one in params:
@@ -107,16 +92,16 @@ def compared(node: fx.Node, context: Context) -> Iterator[Scaling]:
 
 def total(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """A sum of codes."""
-    return _total(node, 1)
+    return _total(node, 1, context)
 
 
 def mean(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """A sum of codes, divided by their count."""
-    return _total(node, max(reduced_count(node), 1))
+    return _total(node, max(reduced_count(node), 1), context)
 
 
-def _total(node: fx.Node, divisor: int) -> Iterator[Scaling]:
-    params, after = operand_params(node), result_params(node)
+def _total(node: fx.Node, divisor: int, context: Context) -> Iterator[Scaling]:
+    params, after = operand_params(node, context), result_params(node)
     count = reduced_count(node)
     if not params or not after:
         return
@@ -141,7 +126,7 @@ def _end(node: fx.Node) -> fx.Node:
 
 
 def matrices(node: fx.Node, context: Context) -> Iterator[Scaling]:
-    params, after = operand_params(node), result_params(node)
+    params, after = operand_params(node, context), result_params(node)
     if not params or not after:
         return
     first, second, depth = params[0], params[-1], shape(operand(node))[-1]
@@ -160,21 +145,5 @@ def converted(node: fx.Node, context: Context) -> Iterator[Scaling]:
 def moved(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """Codes that are the same before and behind the operator, but for their parameters."""
     for after in result_params(node):
-        for before in operand_params(node):
+        for before in operand_params(node, context):
             yield Scaling(before.scale / after.scale, span(before))
-
-
-def scalings(node: fx.Node, context: Context) -> Iterator[Scaling]:
-    """Every RESCALE that the operator needs and whose parameters are known."""
-    for names, found in _BY_OPERATOR:
-        if is_named(node, *names):
-            return found(node, context)
-    return converted(node, context) if is_qdq(node) else iter(())
-
-
-_BY_OPERATOR: tuple[tuple[Collection[str], Callable[[fx.Node, Context], Iterator[Scaling]]], ...] = (
-    (MOVING, moved),
-    (SUMS, sum_),
-    (("aten.mul.Tensor",), product),
-    (COMPARED, compared),
-)

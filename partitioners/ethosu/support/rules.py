@@ -8,9 +8,6 @@ from collections.abc import Mapping, Set
 from torch import fx
 
 from npu_assay.partitioners.ethosu.operators import OPERATORS
-from npu_assay.partitioners.ethosu.support import (
-    elementwise,
-)
 from npu_assay.partitioners.ethosu.support.common import (
     ANY_DEQUANTIZE,
     ANY_QUANTIZE,
@@ -20,28 +17,16 @@ from npu_assay.partitioners.ethosu.support.common import (
     not_empty,
     static_shape,
 )
-from npu_assay.partitioners.ethosu.support.quantisation import AROUND, CONVERSION, operand_params, result_params
-from npu_assay.partitioners.ethosu.support.rescale import scalings
+from npu_assay.partitioners.ethosu.support.quantisation import AROUND, operand_params, result_params
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.backend import Rejection
-from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.rules import rejection, rejections, rule
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    **elementwise.RULES,
-    **dict.fromkeys(QUANTIZE | DEQUANTIZE, CONVERSION),
-    **{name: row.rules for name, row in OPERATORS.items() if row.rules is not None},
+    name: (*row.first, *row.rules) for name, row in OPERATORS.items() if row.rules is not None
 }
-"""Ethos-U85's operators."""
-ABSENT_ON_U55 = frozenset(
-    {
-        *elementwise.LOGICAL,
-        *elementwise.BITWISE,
-        *elementwise.COMPARISONS,
-        *(name for name, row in OPERATORS.items() if not row.on_u55),
-    }
-)
-"""What Ethos-U55 and Ethos-U65 have not: comparisons, logic, selection, and interpolation."""
+"""Limits of Ethos-U85's operators, those without which the others cannot be asked at first."""
 UNMEASURABLE = frozenset({static_shape.code, not_empty.code, along_dims.code})
 CONTROL_FLOW = frozenset({"cond", "while_loop"})
 REFUSED: Mapping[str, str] = {
@@ -55,16 +40,15 @@ REFUSED: Mapping[str, str] = {
 def rescale(node: fx.Node, context: Context) -> str | None:
     """the scales must be ones that 32-bit fixed-point arithmetic can hold without overflow"""
     # The device's results are unpredictable elsewhere.
-    if any(not 0 < one.scale < math.inf for one in (*operand_params(node), *result_params(node))):
+    if any(not 0 < one.scale < math.inf for one in (*operand_params(node, context), *result_params(node))):
         return None
-    row = OPERATORS.get(target_name(node.target))
-    found = scalings if row is None else row.scalings
+    found = OPERATORS[target_name(node.target)].scalings
     return None if found is None else next((text for one in found(node, context) if (text := one.defect())), None)
 
 
 def supported_operators(is_u55: bool) -> frozenset[str]:
     """The names of the operators that the target has."""
-    return frozenset(RULES) - (ABSENT_ON_U55 if is_u55 else frozenset())
+    return frozenset(name for name in RULES if OPERATORS[name].on_u55 or not is_u55)
 
 
 def all_rules() -> tuple[Rule, ...]:
@@ -84,11 +68,13 @@ def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
         return (rejection(node, "control_flow", name, REFUSED["control_flow"]),)
     if name not in supported_operators(context.is_u55):
         return (rejection(node, "unsupported", name, REFUSED["unsupported"]),)
-    found = rejections(EVERY_NODE, node, context)
+    own, (*every, last) = RULES[name], EVERY_NODE
+    first = (one for one in own if one in OPERATORS[name].first)
+    found = _once((), rejections((*every, *first, last), node, context))
     if not _is_measurable(node, {rejected.code for rejected in found}):
         return found
     around = () if name in ANY_QUANTIZE | ANY_DEQUANTIZE else AROUND
-    return found + _once(found, rejections((*RULES[name], *around, rescale), node, context))
+    return found + _once(found, rejections((*own, *around, rescale), node, context))
 
 
 def _is_measurable(node: fx.Node, codes: Set[str]) -> bool:
