@@ -71,3 +71,8 @@ def pool_stride(node: fx.Node) -> tuple[int, int]:
 def pool_padding(node: fx.Node) -> tuple[int, int]:
     """Rows and columns that a pool adds on either side."""
     return pair(argument(node, 3, "padding")) or (0, 0)
+
+
+def adaptive_windows(size: int, count: int) -> list[tuple[int, int]]:
+    """Start and end of each window of an adaptive pool along an axis."""
+    return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]

@@ -6,7 +6,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.common.lowering import function_calls, lowering_of, returned_nodes, separate
+from npu_assay.partitioners.common.lowering import function_calls, lowering_of, returned_nodes, separate, static_shape
 from npu_assay.partitioners.common.rules import bounds
 from npu_assay.partitioners.ethosu.lowering.context import Context
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
@@ -17,7 +17,6 @@ from npu_assay.partitioners.exir.compiling import require
 from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.layout import identity
 from npu_assay.partitioners.exir.nodes import value as value_of
-from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE_PER_TENSOR, target_name
 from npu_assay.partitioners.exir.qdq import output_qparams
 
 
@@ -42,28 +41,17 @@ def _input(ctx: Context, node: fx.Node) -> Value:
     fits = dtype in DTYPES and str(dtype) != "torch.int64"
     require(fits, node, "type of an input", dtype, "bool, int8, int16 or int32")
     assert found is not None
-    shape = tuple(found.shape)
-    require(all(isinstance(size, int) for size in shape), node, "sizes of an input", shape, "numbers")
+    shape = static_shape(node)
     tensor = ctx.model.tensor(node.name, shape, DTYPES[found.dtype])
     return Value(node.name, shape, DTYPES[found.dtype], None, tensors={identity(len(shape)): tensor})
 
 
 def _visit(ctx: Context, node: fx.Node) -> None:
     """Define the value of one node, writing what it needs."""
-    name = target_name(node.target)
-    if name in DEQUANTIZE:
-        ctx.values[node] = ctx.numbers(node, name)
-    elif name == QUANTIZE_PER_TENSOR:
-        ctx.values[node] = ctx.codes(node)
-    else:
-        lower = lowering_of(LOWERINGS, node)
-        activation = _fused_activation(node)
-        quant = output_qparams(node if activation is None else activation)
-        limits = None if activation is None else bounds(activation)
-        result = lower(Operation(ctx, node, quant, limits))
-        ctx.values[node] = result
-        if activation is not None:
-            ctx.values[activation] = result
+    lower, activation = lowering_of(LOWERINGS, node), _fused_activation(node)
+    last = node if activation is None else activation
+    limits = None if activation is None else bounds(activation)
+    ctx.values[node] = ctx.values[last] = lower(Operation(ctx, node, output_qparams(last), limits))
 
 
 def _fused_activation(node: fx.Node) -> fx.Node | None:

@@ -18,7 +18,7 @@ from npu_assay.partitioners.ethosu.operators import (
     reduction,
     slicing,
 )
-from npu_assay.partitioners.ethosu.operators.row import Row
+from npu_assay.partitioners.ethosu.operators.row import Row, named
 from npu_assay.partitioners.exir.ops import target_name
 
 OPERATORS: Mapping[str, Row] = {
@@ -34,7 +34,7 @@ OPERATORS: Mapping[str, Row] = {
 }
 """By name."""
 LOWERINGS: Mapping[str, Lower] = {name: row.lower for name, row in OPERATORS.items() if row.lower is not None}
-_EXPORTED: Mapping[str, Row] = {name: row for own, row in OPERATORS.items() for name in (own, *row.others)}
+_EXPORTED: Mapping[str, Row] = {name: row for own, row in OPERATORS.items() for name in (own, *named(row.others))}
 _UNKNOWN = Row()
 
 

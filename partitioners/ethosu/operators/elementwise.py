@@ -10,7 +10,7 @@ from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.ethosu.lowering import elementwise as lowering
 from npu_assay.partitioners.ethosu.lowering import logic
 from npu_assay.partitioners.ethosu.lowering.tables import table_of_two
-from npu_assay.partitioners.ethosu.operators.row import Annotation, Row, named, rows
+from npu_assay.partitioners.ethosu.operators.row import Annotation, Row, rows
 from npu_assay.partitioners.ethosu.rewriting import arithmetic as rewriting
 from npu_assay.partitioners.ethosu.support import elementwise as limits
 from npu_assay.partitioners.ethosu.support.common import integer_operands
@@ -31,7 +31,7 @@ ROWS: Mapping[str, Row] = {
         scalings=sum_,
         lower=lowering.sum_of("ADD"),
         annotation=ARITHMETIC,
-        others=named("add_.Tensor"),
+        others="add_.Tensor",
         rewrite=rewriting.with_alpha(aten.add.Tensor),
         keeps_sign=True,
     ),
@@ -40,7 +40,7 @@ ROWS: Mapping[str, Row] = {
         scalings=sum_,
         lower=lowering.sum_of("SUB"),
         annotation=ARITHMETIC,
-        others=named("sub_.Tensor"),
+        others="sub_.Tensor",
         rewrite=rewriting.with_alpha(aten.sub.Tensor),
     ),
     "aten.rsub.Scalar": Row(annotation=FREE, rewrite=rewriting.rsub),
@@ -49,11 +49,11 @@ ROWS: Mapping[str, Row] = {
         scalings=product,
         lower=lowering.mul,
         annotation=ARITHMETIC,
-        others=named("mul_.Tensor"),
+        others="mul_.Tensor",
         rewrite=rewriting.product,
         keeps_sign=True,
     ),
-    "aten.div.Tensor": Row(annotation=FREE, rewrite=rewriting.quotient, others=named("div_.Tensor div.Scalar")),
+    "aten.div.Tensor": Row(annotation=FREE, rewrite=rewriting.quotient, others="div_.Tensor div.Scalar"),
     "aten.div.Tensor_mode": Row(
         rules=_WITH_NUMBER, lower=table_of_two, annotation=FREE, rewrite=rewriting.rounded_quotient
     ),
@@ -77,11 +77,7 @@ ROWS: Mapping[str, Row] = {
     **rows(
         "ge.Scalar gt.Scalar le.Scalar lt.Scalar",
         Row(
-            rules=_COMPARED,
-            on_u55=False,
-            lower=logic.compare_scalar,
-            annotation=FREE,
-            rewrite=rewriting.compare_number,
+            rules=_COMPARED, on_u55=False, lower=logic.compare_scalar, annotation=FREE, rewrite=rewriting.compare_number
         ),
     ),
     "aten.eq.Scalar": Row(

@@ -56,8 +56,7 @@ ROWS: Mapping[str, Row] = {
     ),
     **rows("conv1d conv2d conv3d conv_transpose2d.input", Row(annotation=Annotation.PRODUCT)),
     **rows(
-        "conv1d.padding conv2d.padding conv3d.padding",
-        Row(annotation=Annotation.PRODUCT, rewrite=images.same_padding),
+        "conv1d.padding conv2d.padding conv3d.padding", Row(annotation=Annotation.PRODUCT, rewrite=images.same_padding)
     ),
     "aten.linear.default": Row(
         first=(matrix_of_weights,),

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 
 from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.ethosu.lowering import reductions as lowering
-from npu_assay.partitioners.ethosu.operators.row import Annotation, Row, rows
+from npu_assay.partitioners.ethosu.operators.row import Annotation, Row, picking, rows
 from npu_assay.partitioners.ethosu.rewriting import reductions as rewriting
 from npu_assay.partitioners.ethosu.support import reduction as limits
 from npu_assay.partitioners.ethosu.support.common import along_dims, code_dtype, integer_operands, no_truths
-from npu_assay.partitioners.ethosu.support.rescale import mean, moved, total
+from npu_assay.partitioners.ethosu.support.rescale import mean, total
 
-FREE, POOL, SHARED = Annotation.FREE, Annotation.POOL, Annotation.SHARED
+FREE, POOL = Annotation.FREE, Annotation.POOL
 _ALONG = (along_dims,)
-_EXTREME = (code_dtype(torch.int8, torch.int16),)
+
+
+def _extreme(code: str, others: str) -> Row:
+    own = picking(lowering.extreme(code), code_dtype(torch.int8, torch.int16), others=others)
+    return replace(own, first=(no_truths, along_dims), keeps_sign=True)
+
+
 ROWS: Mapping[str, Row] = {
     "aten.sum.dim_IntList": Row(
         first=_ALONG,
@@ -25,7 +32,7 @@ ROWS: Mapping[str, Row] = {
         lower=lowering.sum_,
         keeps_sign=True,
         annotation=FREE,
-        others=("aten.sum.default",),
+        others="sum",
     ),
     "aten.mean.dim": Row(
         first=_ALONG,
@@ -34,7 +41,7 @@ ROWS: Mapping[str, Row] = {
         lower=lowering.mean,
         keeps_sign=True,
         annotation=POOL,
-        others=("aten.mean.default",),
+        others="mean",
         rewrite=rewriting.mean,
     ),
     "aten.cumsum.default": Row(
@@ -45,24 +52,8 @@ ROWS: Mapping[str, Row] = {
         annotation=FREE,
         keeps_sign=True,
     ),
-    "aten.amax.default": Row(
-        first=(no_truths, along_dims),
-        rules=_EXTREME,
-        scalings=moved,
-        lower=lowering.extreme("REDUCE_MAX"),
-        keeps_sign=True,
-        annotation=SHARED,
-        others=("aten.max.dim",),
-    ),
-    "aten.amin.default": Row(
-        first=(no_truths, along_dims),
-        rules=_EXTREME,
-        scalings=moved,
-        lower=lowering.extreme("REDUCE_MIN"),
-        keeps_sign=True,
-        annotation=SHARED,
-        others=("aten.min.dim",),
-    ),
+    "aten.amax.default": _extreme("REDUCE_MAX", "max.dim"),
+    "aten.amin.default": _extreme("REDUCE_MIN", "min.dim"),
     **rows("any any.dim any.dims", Row(first=_ALONG, rules=(integer_operands,), on_u55=False, lower=lowering.any_)),
     "aten.argmax.default": Row(
         first=_ALONG,
@@ -84,7 +75,7 @@ ROWS: Mapping[str, Row] = {
     "aten.layer_norm.default": Row(annotation=FREE, rewrite=rewriting.layer_norm),
     "aten.group_norm.default": Row(annotation=FREE, rewrite=rewriting.group_norm),
     "aten.batch_norm.default": Row(annotation=Annotation.NORM, rewrite=rewriting.batch_norm),
-    "aten.softmax.int": Row(annotation=FREE, rewrite=rewriting.softmax, others=("aten._softmax.default",)),
+    "aten.softmax.int": Row(annotation=FREE, rewrite=rewriting.softmax, others="_softmax"),
     "aten.log_softmax.int": Row(annotation=FREE, rewrite=rewriting.log_softmax),
     "aten.linalg_vector_norm.default": Row(annotation=FREE, rewrite=rewriting.vector_norm),
     "aten.cosine_similarity.default": Row(annotation=FREE, rewrite=rewriting.cosine_similarity),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, Flag, auto
 
 from torch import fx
 
 from npu_assay.partitioners.ethosu.lowering.operation import Lower
 from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite
-from npu_assay.partitioners.ethosu.support.rescale import Scalings
+from npu_assay.partitioners.ethosu.support.rescale import Scalings, moved
 from npu_assay.partitioners.ethosu.support.rule import Rule
 from npu_assay.partitioners.ethosu.traits import Traits
 
@@ -65,18 +65,18 @@ class Row(Traits):
     The kernels of the device are rows of the TOSA operators that `lower` writes, see `device/operators.py`.
     """
 
-    first: tuple[Rule, ...] = ()
     rules: tuple[Rule, ...] | None = None
-    on_u55: bool = True
     scalings: Scalings | None = None
     lower: Lower | None = None
     annotation: Annotation | None = None
-    others: tuple[str, ...] = ()
+    others: str = ""
     rewrite: Rewrite | None = None
-    is_harmless: bool = False
-    domain: tuple[float, float] | None = None
+    on_u55: bool = True
     kept: Kept | None = None
     kept_on_u55: bool = True
+    first: tuple[Rule, ...] = ()
+    domain: tuple[float, float] | None = None
+    is_harmless: bool = False
     vanishes: Callable[[fx.Node], bool] | None = None
 
 
@@ -88,3 +88,27 @@ def named(text: str) -> tuple[str, ...]:
 def rows(text: str, row: Row) -> Mapping[str, Row]:
     """The same row for several operators of a text as `named` reads it."""
     return dict.fromkeys(named(text), row)
+
+
+def picking(
+    lower: Lower,
+    *rules: Rule,
+    others: str = "",
+    annotation: Annotation | None = Annotation.SHARED,
+    rewrite: Rewrite | None = None,
+    on_u55: bool = True,
+    kept: Kept | None = None,
+) -> Row:
+    """An operator whose result holds nothing but codes of its operands, rescaled where the result has others."""
+    return Row(rules, moved, lower, annotation, others, rewrite, on_u55=on_u55, kept=kept)
+
+
+def moving(
+    lower: Lower,
+    *rules: Rule,
+    others: str = "",
+    annotation: Annotation | None = Annotation.SHARED,
+    vanishes: Callable[[fx.Node], bool] | None = None,
+) -> Row:
+    """An operator that moves the elements of one tensor."""
+    return replace(picking(lower, *rules, others=others, annotation=annotation), moves=True, vanishes=vanishes)

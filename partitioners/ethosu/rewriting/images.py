@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from npu_assay.partitioners.common.rules import adaptive_windows
 from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape
 
 aten = torch.ops.aten
@@ -74,10 +74,10 @@ def adaptive_avg_pool2d(w: Writer, input: fx.Node, output_size: Sequence[int]) -
         kernel = [step + rest for step, rest in zip(steps, rests, strict=True)]
         return _pool(w, input, kernel, steps)
     rows = []
-    for top, bottom in _bins(sizes[0], wanted[0]):
+    for top, bottom in adaptive_windows(sizes[0], wanted[0]):
         row = [
             _pool(w, _window(w, input, (top, bottom), (left, right)), [bottom - top, right - left], [1, 1])
-            for left, right in _bins(sizes[1], wanted[1])
+            for left, right in adaptive_windows(sizes[1], wanted[1])
         ]
         rows.append(_joined(w, row, -1))
     return _joined(w, rows, -2)
@@ -85,11 +85,6 @@ def adaptive_avg_pool2d(w: Writer, input: fx.Node, output_size: Sequence[int]) -
 
 def _pool(w: Writer, input: fx.Node, kernel: list[int], steps: list[int]) -> fx.Node:
     return w.call(aten.avg_pool2d.default, input, kernel, steps, [0, 0], False, False)
-
-
-def _bins(size: int, count: int) -> list[tuple[int, int]]:
-    """Begin and end of each window."""
-    return [(i * size // count, ceil((i + 1) * size / count)) for i in range(count)]
 
 
 def _window(w: Writer, input: fx.Node, rows: tuple[int, int], columns: tuple[int, int]) -> fx.Node:

@@ -7,14 +7,14 @@ import math
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, dtype_of, type_text
+from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, code_dtype, dtype_of, type_text
 from npu_assay.partitioners.ethosu.support.products import on_u55
 from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
 from npu_assay.partitioners.exir.rules import rule
 
 MAX_WINDOWS = 16
-ANY_INTEGER = (torch.int8, torch.int16, torch.int32)
+any_integer = code_dtype(torch.int8, torch.int16, torch.int32)
 
 
 # ------------------------------------------------------------------------------------ slices and windows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from npu_assay.partitioners.common.rules import pool_kernel, pool_padding, pool_stride
+from npu_assay.partitioners.common.rules import adaptive_windows, pool_kernel, pool_padding, pool_stride
 from npu_assay.partitioners.ethosu.support import products
 from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, dtype_of, type_text
 from npu_assay.partitioners.ethosu.support.products import on_u55
@@ -137,11 +137,9 @@ def tosa_padding(node: fx.Node) -> tuple[int, ...]:
 
 def largest_window(node: fx.Node) -> tuple[int, int]:
     """Height and width of the largest window of an adaptive pool."""
-    found = []
-    for size, out in zip(shape(operand(node))[-2:], shape(node)[-2:], strict=True):
-        windows = (-(-(i + 1) * size // out) - i * size // out for i in range(out))
-        found.append(max(windows, default=1))
-    return found[0], found[1]
+    pairs = zip(shape(operand(node))[-2:], shape(node)[-2:], strict=True)
+    height, width = (max((e - s for s, e in adaptive_windows(*pair)), default=1) for pair in pairs)
+    return height, width
 
 
 @on_u55
