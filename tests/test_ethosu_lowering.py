@@ -10,7 +10,7 @@ from lowering_graphs import IMAGE, OTHER, POSITIVE, Operation, Q, X, activation,
 from tosa_graphs import CASES, Case, wide, widened
 
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.partitioners.ethosu.lowering.registry import LOWERINGS
+from npu_assay.partitioners.ethosu.operators import LOWERINGS
 from npu_assay.partitioners.ethosu.runtime import EthosURuntime
 from npu_assay.partitioners.exir.ops import GETITEM
 

@@ -1,14 +1,19 @@
-"""Rules that several vendors have, and how pools are read. What a rule is, `exir.rules` says."""
+"""Rules that several vendors have, and how limits and pools are read. What a rule is, `exir.rules` says."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import fx
 
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank
+from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import QParams
 from npu_assay.partitioners.exir.rules import Rule
+
+BOUNDS = (("min_val", -1.0), ("max_val", 1.0))
+"""The arguments of hardtanh, and what they are when left out."""
 
 
 def argument_is(name: str, wanted: object, left_out: object, position: int | None = None) -> Rule[Any]:
@@ -43,6 +48,16 @@ def qparams_change(before: QParams | None, after: QParams | None) -> str | None:
     return f"({before.scale}, {before.zero_point}) in, ({after.scale}, {after.zero_point}) out"
 
 
+def bounds(node: fx.Node) -> tuple[float, float]:
+    """The limits of a relu, hardtanh or clamp; infinite where there is none."""
+    name = target_name(node.target)
+    if name == "aten.relu.default":
+        return 0.0, math.inf
+    (lower, least), (upper, most) = BOUNDS if name == "aten.hardtanh.default" else (("min", None), ("max", None))
+    low, high = argument(node, 1, lower, least), argument(node, 2, upper, most)
+    return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+
+
 def pool_kernel(node: fx.Node) -> tuple[int, int]:
     """Height and width of a pool's window."""
     return pair(argument(node, 1, "kernel_size")) or (1, 1)
@@ -56,3 +71,8 @@ def pool_stride(node: fx.Node) -> tuple[int, int]:
 def pool_padding(node: fx.Node) -> tuple[int, int]:
     """Rows and columns that a pool adds on either side."""
     return pair(argument(node, 3, "padding")) or (0, 0)
+
+
+def adaptive_windows(size: int, count: int) -> list[tuple[int, int]]:
+    """Start and end of each window of an adaptive pool along an axis."""
+    return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]

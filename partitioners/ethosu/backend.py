@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.ethosu.lowering import lower
+from npu_assay.partitioners.ethosu.lowering.program import lower
 from npu_assay.partitioners.ethosu.tosa_format import write
 from npu_assay.partitioners.exir.backend import BackendDetails, CompileSpec, PreprocessResult
 from npu_assay.partitioners.exir.compiling import CompileError

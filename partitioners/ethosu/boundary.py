@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.no_ops import is_no_op
+from npu_assay.partitioners.ethosu.operators import row_of
 from npu_assay.partitioners.ethosu.support.common import (
     dtype_of,
     is_dequantize,
@@ -164,11 +164,17 @@ def partition_rejections(nodes: Nodes, graph: fx.Graph) -> Reasons | None:
     unsigned = next(filter(_holds_uint8, ordered), None)
     if unsigned is not None:
         return dict(_each(ordered, "uint8", f"{unsigned.name} is uint8"))
-    if all(map(is_no_op, ordered)):
+    if all(map(_vanishes, ordered)):
         operators = sum(not is_qdq(node) for node in ordered)
         found = "alone in its partition" if operators == 1 else f"one of {operators} that compute nothing"
         return dict(_each(ordered, "not_alone", found))
     return None
+
+
+def _vanishes(node: fx.Node) -> bool:
+    """Whether the node leaves nothing behind in the compiled program, conversions between codes included."""
+    vanishes = row_of(node).vanishes
+    return is_qdq(node) or (vanishes is not None and vanishes(node))
 
 
 def _holds_uint8(node: fx.Node) -> bool:

@@ -25,6 +25,7 @@ from npu_assay.partitioners.ethosu.boundary import (
     without_cycles,
 )
 from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
+from npu_assay.partitioners.ethosu.operators import OPERATORS
 from npu_assay.partitioners.ethosu.preservation import is_preserved, preserved_operators
 from npu_assay.partitioners.ethosu.report import rejection_report
 from npu_assay.partitioners.ethosu.support.rule import Context
@@ -112,7 +113,7 @@ class EthosUPartitioner(Partitioner):
         return rejection_report(self.rejections)
 
     def _own_reasons(self, graph: fx.Graph, constants: Mapping[str, torch.Tensor | None]) -> Reasons:
-        context = Context(self.compile_spec.tosa_spec.is_u55_subset, constants)
+        context = Context(OPERATORS, self.compile_spec.tosa_spec.is_u55_subset, constants)
         modules = dict(graph.owning_module.named_modules()) if graph.owning_module is not None else {}
         reasons: Reasons = {}
         for node in graph.nodes:

@@ -172,7 +172,7 @@ def is_dim_order_op(name: str) -> bool:
     return name in _DIM_ORDER_OPS
 
 
-def _find_overload(name: str) -> OpOverload | None:
+def find_overload(name: str) -> OpOverload | None:
     found: Any = torch.ops
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -187,7 +187,7 @@ def edge_op(name: str) -> EdgeOp:
     """
     if name in _DIM_ORDER_OPS:
         return EdgeOp(name, _DIM_ORDER_OPS[name])
-    found = _find_overload(name)
+    found = find_overload(name)
     if found is None:
         raise ValueError(f"no operator {name!r}: expected namespace.operator.overload, e.g. aten.add.Tensor")
     return EdgeOp(name, found)

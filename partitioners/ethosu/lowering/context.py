@@ -15,7 +15,7 @@ from npu_assay.partitioners.ethosu.lowering.scaling import quantised
 from npu_assay.partitioners.ethosu.lowering.values import DTYPES, FLOAT, PerChannel, Value, mapped
 from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES
 from npu_assay.partitioners.exir.compiling import axis_of, refusal, require
-from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, target_name
 from npu_assay.partitioners.exir.qdq import QParams, qparams
 
 CODES = {torch.int8: "INT8", torch.int16: "INT16", torch.int32: "INT32"}
@@ -39,10 +39,10 @@ class Context(Values[Value]):
         assert data is not None
         return constant_value(node, data)
 
-    def numbers(self, node: fx.Node, name: str) -> Value:
+    def numbers(self, node: fx.Node) -> Value:
         """The numbers of a dequantize node."""
         source = self.value(node.args[0], node)
-        if name == DEQUANTIZE_PER_CHANNEL:
+        if target_name(node.target) == DEQUANTIZE_PER_CHANNEL:
             return source.seen_as(self._per_channel(node, source))
         quant = checked_qparams(node)
         require(source.dtype == CODES[quant.dtype], node, "type of the codes", source.dtype, CODES[quant.dtype])

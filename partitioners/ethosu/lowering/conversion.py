@@ -1,4 +1,4 @@
-"""Conversions between types."""
+"""Conversions between types, and between codes and numbers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ from npu_assay.partitioners.exir.nodes import value as value_of
 from npu_assay.partitioners.exir.qdq import QParams
 
 _CODES = {"INT8": torch.int8, "INT16": torch.int16, "INT32": torch.int32}
+
+
+def dequantize(operation: Operation) -> Value:
+    """Codes as the numbers that they stand for -> nothing."""
+    return operation.ctx.numbers(operation.node)
+
+
+def quantize(operation: Operation) -> Value:
+    """Numbers as codes -> RESCALE, where they have others yet."""
+    return operation.ctx.codes(operation.node)
 
 
 def to_copy(operation: Operation) -> Value:

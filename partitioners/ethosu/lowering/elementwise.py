@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
+from npu_assay.partitioners.common.rules import bounds
 from npu_assay.partitioners.ethosu.lowering.operation import Lower, Operation
 from npu_assay.partitioners.ethosu.lowering.scaling import code_of
 from npu_assay.partitioners.ethosu.lowering.values import Value, mapped
 from npu_assay.partitioners.exir.layout import Layout, arranged
-from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import QParams
 
 # Bits below the larger operand's step that sums keep.
@@ -157,15 +157,15 @@ def _negated_wide(operation: Operation, tensor: str, quant: QParams) -> str:
 
 def clamp(operation: Operation) -> Value:
     """aten.relu, aten.hardtanh, aten.clamp: CLAMP to the codes of the limits, after a RESCALE between two scales."""
-    x, (low, high) = operation.first, limits_of(operation)
+    x, (low, high) = operation.first, bounds(operation.node)
     if is_plain([x]):
         return _clamp_plain(operation, x, low, high)
     y = operation.y
     source = operation.ctx.requantised(x, y, operation.node)
-    bounds = (code_of(low, y), code_of(high, y))
+    codes = (code_of(low, y), code_of(high, y))
 
     def make(tensor: str) -> str:
-        return operation.ctx.limited(tensor, y, operation.node, *bounds)
+        return operation.ctx.limited(tensor, y, operation.node, *codes)
 
     return mapped(operation.model, source, operation.node.name, make, y)
 
@@ -179,13 +179,3 @@ def _clamp_plain(operation: Operation, x: Value, low: float, high: float) -> Val
             shape = operation.model.shape(tensor)
             made = operation.emit(code, [made, number], shape, "INT32", nan_mode="PROPAGATE")
     return operation.result(operation.integers(made, operation.dtype), layout)
-
-
-def limits_of(operation: Operation) -> tuple[float, float]:
-    """The limits of a relu, hardtanh or clamp; infinite where there is none."""
-    arguments, name = operation.arguments, target_name(operation.node.target)
-    if name == "aten.relu.default":
-        return (0.0, math.inf)
-    names = ("min_val", "max_val") if name == "aten.hardtanh.default" else ("min", "max")
-    low, high = (arguments[each] for each in names)
-    return (-math.inf if low is None else float(low), math.inf if high is None else float(high))

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from npu_assay.partitioners.common.rules import adaptive_windows, pool_kernel, pool_padding, pool_stride
 from npu_assay.partitioners.ethosu.lowering.model import LIMITS
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
 from npu_assay.partitioners.ethosu.lowering.values import Value
-from npu_assay.partitioners.ethosu.lowering.windows import NHWC, as_image, fitted, spread
+from npu_assay.partitioners.ethosu.lowering.windows import NHWC, as_image, fitted
+from npu_assay.partitioners.ethosu.support.pooling import dilation
 from npu_assay.partitioners.exir.qdq import QParams
 
 Pair = tuple[int, int]
 LARGEST_U55_STRIDE = 3
 
 
-def _window(operation: Operation) -> tuple[Any, Any, Any]:
-    """(kernel, stride, padding) of a pool; no stride means the kernel."""
-    bound = operation.arguments
-    kernel = spread(bound["kernel_size"], 2)
-    stride = spread(bound["stride"], 2) if bound["stride"] else kernel
-    return kernel, stride, spread(bound["padding"], 2)
+def _window(operation: Operation) -> tuple[Pair, Pair, Pair]:
+    """(kernel, stride, padding) of a pool."""
+    return pool_kernel(operation.node), pool_stride(operation.node), pool_padding(operation.node)
 
 
 def _sizes(operation: Operation) -> Pair:
@@ -68,7 +66,7 @@ def average(
     return operation.emit("AVG_POOL2D", [tensor, zero, zero], shape, model.dtype(tensor), **attributes)
 
 
-def _summed(operation: Operation, image: Value, window: tuple[Any, Any, Any], divisor: int) -> Value:
+def _summed(operation: Operation, image: Value, window: tuple[Pair, Pair, Pair], divisor: int) -> Value:
     kernel, stride, padding = window
     quant, outputs = operation.quant_of(image), _sizes(operation)
     tensor, pads = fitted(operation, operation.tensor(image, NHWC), outputs, kernel, stride, padding)
@@ -106,11 +104,10 @@ def sum_windows(
 def max_pool2d(operation: Operation) -> Value:
     """aten.max_pool2d(_with_indices) -> MAX_POOL2D; no indices."""
     kernel, stride, padding = _window(operation)
-    dilation, outputs = spread(operation.arguments["dilation"], 2), _sizes(operation)
-    image = as_image(operation.first)
+    gaps, outputs, image = dilation(operation.node), _sizes(operation), as_image(operation.first)
     tensor = operation.tensor(image, NHWC)
-    if dilation != (1, 1):
-        made = _max_dilated(operation, tensor, kernel, stride, padding, dilation)
+    if gaps != (1, 1):
+        made = _max_dilated(operation, tensor, kernel, stride, padding, gaps)
     elif operation.ctx.is_u55 and max(stride) > LARGEST_U55_STRIDE:
         made = _max_by_axis(operation, tensor, kernel, stride, padding)
     else:
@@ -207,16 +204,11 @@ def _regular(size: int, count: int) -> Pair | None:
 def _averages(operation: Operation, tensor: str, outputs: Sequence[int], quant: QParams) -> str:
     high, wide = operation.model.shape(tensor)[1:3]
     rows = []
-    for top, bottom in _spans(high, outputs[0]):
+    for top, bottom in adaptive_windows(high, outputs[0]):
         row, parts = operation.slice(tensor, 1, top, bottom - top), []
-        for left, right in _spans(wide, outputs[1]):
+        for left, right in adaptive_windows(wide, outputs[1]):
             part = operation.slice(row, 2, left, right - left)
             size = (bottom - top, right - left)
             parts.append(average(operation, part, (1, 1), size, (1, 1), (0, 0, 0, 0), quant))
         rows.append(operation.model.concat(parts, 2, f"{operation.node.name}_row"))
     return operation.model.concat(rows, 1, operation.node.name)
-
-
-def _spans(size: int, count: int) -> list[Pair]:
-    """Start and end of each of the windows that cover an axis."""
-    return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.common.lowering import function_calls, lowering_of, returned_nodes, separate
+from npu_assay.partitioners.common.lowering import function_calls, lowering_of, returned_nodes, separate, static_shape
+from npu_assay.partitioners.common.rules import bounds
 from npu_assay.partitioners.ethosu.lowering.context import Context
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
-from npu_assay.partitioners.ethosu.lowering.registry import LOWERINGS
 from npu_assay.partitioners.ethosu.lowering.values import DTYPES, FLOAT, Value
+from npu_assay.partitioners.ethosu.operators import LOWERINGS, row_of
 from npu_assay.partitioners.ethosu.tosa_model import TModel
-from npu_assay.partitioners.exir.compiling import bind, require
+from npu_assay.partitioners.exir.compiling import require
 from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.layout import identity
 from npu_assay.partitioners.exir.nodes import value as value_of
-from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE_PER_TENSOR, target_name
 from npu_assay.partitioners.exir.qdq import output_qparams
-
-FUSING = frozenset({"aten.convolution.default", "aten.linear.default"})
-"""Operators that take a relu or hardtanh behind them along."""
 
 
 def lower(program: ExportedProgram, *, is_u55: bool) -> TModel:
@@ -46,42 +41,23 @@ def _input(ctx: Context, node: fx.Node) -> Value:
     fits = dtype in DTYPES and str(dtype) != "torch.int64"
     require(fits, node, "type of an input", dtype, "bool, int8, int16 or int32")
     assert found is not None
-    shape = tuple(found.shape)
-    require(all(isinstance(size, int) for size in shape), node, "sizes of an input", shape, "numbers")
+    shape = static_shape(node)
     tensor = ctx.model.tensor(node.name, shape, DTYPES[found.dtype])
     return Value(node.name, shape, DTYPES[found.dtype], None, tensors={identity(len(shape)): tensor})
 
 
 def _visit(ctx: Context, node: fx.Node) -> None:
     """Define the value of one node, writing what it needs."""
-    name = target_name(node.target)
-    if name in DEQUANTIZE:
-        ctx.values[node] = ctx.numbers(node, name)
-    elif name == QUANTIZE_PER_TENSOR:
-        ctx.values[node] = ctx.codes(node)
-    else:
-        lower = lowering_of(LOWERINGS, node)
-        activation = _fused_activation(node) if name in FUSING else None
-        quant = output_qparams(node if activation is None else activation)
-        limits = None if activation is None else _limits(activation)
-        result = lower(Operation(ctx, node, quant, limits))
-        ctx.values[node] = result
-        if activation is not None:
-            ctx.values[activation] = result
+    lower, activation = lowering_of(LOWERINGS, node), _fused_activation(node)
+    last = node if activation is None else activation
+    limits = None if activation is None else bounds(activation)
+    ctx.values[node] = ctx.values[last] = lower(Operation(ctx, node, output_qparams(last), limits))
 
 
 def _fused_activation(node: fx.Node) -> fx.Node | None:
-    """The relu or hardtanh that alone uses the result."""
-    user = next(iter(node.users)) if len(node.users) == 1 else None
-    fits = user is not None and target_name(user.target) in ("aten.relu.default", "aten.hardtanh.default")
-    return user if fits else None
-
-
-def _limits(activation: fx.Node) -> tuple[float, float]:
-    if target_name(activation.target) == "aten.relu.default":
-        return (0.0, math.inf)
-    arguments = bind(activation)
-    return (float(arguments["min_val"]), float(arguments["max_val"]))
+    """The relu or hardtanh that alone uses the result of a product."""
+    user = next(iter(node.users)) if len(node.users) == 1 and row_of(node).is_weighted else None
+    return user if user is not None and row_of(user).is_activation else None
 
 
 def _outputs(ctx: Context, output: fx.Node, inputs: list[str]) -> list[str]:

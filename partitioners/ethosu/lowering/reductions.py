@@ -10,16 +10,9 @@ from npu_assay.partitioners.ethosu.lowering.elementwise import is_plain
 from npu_assay.partitioners.ethosu.lowering.operation import Lower, Operation
 from npu_assay.partitioners.ethosu.lowering.pooling import sum_windows
 from npu_assay.partitioners.ethosu.lowering.values import Value, viewed
+from npu_assay.partitioners.ethosu.support.reduction import reduced_dims
 from npu_assay.partitioners.exir.layout import Layout, arranged, identity
 from npu_assay.partitioners.exir.qdq import QParams
-
-
-def _dims(operation: Operation, rank: int) -> list[int]:
-    """The dimensions to reduce, counted from the front; all when none are given."""
-    given = operation.arguments.get("dim")
-    if given is None or given == []:
-        return list(range(rank))
-    return [operation.axis(dim, rank) for dim in ([given] if isinstance(given, int) else given)]
 
 
 def _reduced(
@@ -54,13 +47,13 @@ def sum_(operation: Operation) -> Value:
 def mean(operation: Operation) -> Value:
     """aten.mean -> REDUCE_SUM, and the division within the one RESCALE behind it."""
     x = operation.first
-    return _total(operation, int(np.prod([x.shape[dim] for dim in _dims(operation, x.rank)])))
+    return _total(operation, int(np.prod([x.shape[dim] for dim in reduced_dims(operation.node)])))
 
 
 def _total(operation: Operation, count: int) -> Value:
     x = operation.first
     _scalar_refused(operation, x)
-    dims, layout = _dims(operation, x.rank), x.home
+    dims, layout = reduced_dims(operation.node), x.home
     tensor = operation.tensor(x, layout)
     if is_plain([x]):
         made = _reduced(operation, "REDUCE_SUM", operation.integers(tensor, "INT32"), layout, dims)
@@ -77,7 +70,7 @@ def extreme(code: str) -> Lower:
     def lower(operation: Operation) -> Value:
         x = operation.first
         _scalar_refused(operation, x)
-        dims, layout = _dims(operation, x.rank), x.home
+        dims, layout = reduced_dims(operation.node), x.home
         made = _reduced(operation, code, operation.tensor(x, layout), layout, dims, nan_mode="PROPAGATE")
         return _dropped(operation, made, layout, dims, None if x.quant is None else operation.quant_of(x))
 
@@ -89,7 +82,7 @@ def any_(operation: Operation) -> Value:
     x = operation.first
     _scalar_refused(operation, x)
     operation.require(is_plain([x]), "operand", "quantised numbers", "booleans or integers")
-    dims = [] if operation.arguments.get("dim") == [] else _dims(operation, x.rank)
+    dims = [] if operation.arguments.get("dim") == [] else reduced_dims(operation.node)
     layout = x.home
     tensor = operation.integers(operation.tensor(x, layout), "BOOL")
     return _dropped(operation, _reduced(operation, "REDUCE_ANY", tensor, layout, dims), layout, dims, None)

@@ -8,28 +8,17 @@ from itertools import chain
 import torch
 from torch.fx import GraphModule, Node
 
-from npu_assay.partitioners.ethosu.quantizing.config import FIXED_RANGE, QuantizationConfig, integers
-from npu_assay.partitioners.ethosu.quantizing.operators import (
-    ACTIVATIONS,
-    ARITHMETIC,
-    CASTS,
-    COMPARISONS,
-    HARDTANH,
-    NORMS,
-    OWN,
-    POOLS,
-    PRODUCTS,
-    SHARING,
-)
+from npu_assay.partitioners.common.rules import bounds
+from npu_assay.partitioners.ethosu.operators import row_of
+from npu_assay.partitioners.ethosu.operators.row import Annotation
+from npu_assay.partitioners.ethosu.quantizing.config import QuantizationConfig, integers
 from npu_assay.partitioners.ethosu.support.common import MARK
 from npu_assay.partitioners.exir.annotations import ANNOTATION, is_float
 from npu_assay.partitioners.exir.pt2e import QuantizationAnnotation, QuantizationSpecBase, SharedQuantizationSpec
 
-aten = torch.ops.aten
 INTEGERS = (torch.int8, torch.int16, torch.int32)
 LARGEST_NUMBER = 3.4028235e15
 """Above it the observers' histograms fail."""
-FILLED = (aten.full.default, aten.fill_.Scalar)
 Specs = Mapping[Node, QuantizationSpecBase]
 
 
@@ -71,20 +60,20 @@ def annotate(nodes: Sequence[Node], config: QuantizationConfig | None) -> None:
             leave(node)
         elif node.op in ("placeholder", "output"):
             _annotate([node], config)
-        elif node.op == "call_function" and node.target in OWN and _suits(node):
+        elif row_of(node).annotation not in (None, Annotation.SHARED) and _suits(node):
             _annotate(_chain(node, chosen, config), config)
 
 
 def _chain(node: Node, chosen: frozenset[Node], config: QuantizationConfig) -> list[Node]:
     """A product with the norm and the activation that alone use its result; most operators are alone."""
     found = [node]
-    if node.target in PRODUCTS:
+    if row_of(node).annotation is Annotation.PRODUCT:
         norm = _only_user(node, chosen)
-        if norm is not None and norm.target in NORMS:
+        if norm is not None and row_of(norm).annotation is Annotation.NORM:
             found.append(norm)
-    if node.target in PRODUCTS and config.is_affine:
+    if row_of(node).annotation is Annotation.PRODUCT and config.is_affine:
         last = _only_user(found[-1], chosen)
-        if last is not None and last.target in ACTIVATIONS and (last.target not in HARDTANH or _least(last) == 0):
+        if last is not None and row_of(last).is_activation and bounds(last)[0] == 0:
             found.append(last)
     return found
 
@@ -95,18 +84,14 @@ def _only_user(node: Node, chosen: frozenset[Node]) -> Node | None:
     return users[0] if free else None
 
 
-def _least(hardtanh: Node) -> object:
-    return hardtanh.args[1] if len(hardtanh.args) > 1 else hardtanh.kwargs.get("min_val", -1.0)
-
-
 def _suits(node: Node) -> bool:
     """Whether an operator with parameters of its own can have them here."""
-    if node.target in ARITHMETIC:
+    if row_of(node).annotation is Annotation.ARITHMETIC:
         return all(map(is_float, node.all_input_nodes))
-    if node.target in FILLED:
+    if row_of(node).annotation is Annotation.FILLED:
         number = node.args[1]
         return not isinstance(number, (int, float)) or abs(number) <= LARGEST_NUMBER
-    return node.target not in CASTS or _is_cast(node)
+    return row_of(node).annotation is not Annotation.CAST or _is_cast(node)
 
 
 def _is_cast(node: Node) -> bool:
@@ -137,16 +122,17 @@ def _annotate(members: Sequence[Node], config: QuantizationConfig) -> None:
 
 
 def _input(node: Node, source: Node, config: QuantizationConfig) -> QuantizationSpecBase | None:
-    if not is_float(source) or (node.target in NORMS and source in node.args[1:]):
+    if not is_float(source) or (row_of(node).annotation is Annotation.NORM and source in node.args[1:]):
         return None
     if _is_stored(source, 1):
         return config.weights_of(node)
     if _is_stored(source, 2):
         return config.bias_of(node)
-    if node.target in FIXED_RANGE:
-        return config.fixed_input(node.target)
+    domain = row_of(node).domain
+    if domain is not None:
+        return config.fixed_input(domain)
     first = node.args[0] if node.args else None
-    if node.target in COMPARISONS and isinstance(first, Node) and source is not first:
+    if row_of(node).annotation is Annotation.COMPARISON and isinstance(first, Node) and source is not first:
         return SharedQuantizationSpec((first, node))
     return config.activation
 
@@ -154,12 +140,13 @@ def _input(node: Node, source: Node, config: QuantizationConfig) -> Quantization
 def _is_stored(source: Node, position: int) -> bool:
     """Whether a constant is in this place in all of its users, which are products."""
     return source.op == "get_attr" and all(
-        user.target in PRODUCTS and len(user.args) > position and user.args[position] is source for user in source.users
+        row_of(user).annotation is Annotation.PRODUCT and len(user.args) > position and user.args[position] is source
+        for user in source.users
     )
 
 
 def _output(node: Node, config: QuantizationConfig) -> QuantizationSpecBase:
-    if node.target in POOLS | CASTS:
+    if row_of(node).annotation in (Annotation.POOL, Annotation.CAST):
         source = node.all_input_nodes[0]
         before = _dtype(source)
         if before in INTEGERS:
@@ -174,7 +161,7 @@ def _output(node: Node, config: QuantizationConfig) -> QuantizationSpecBase:
 def annotate_shared(model: GraphModule) -> None:
     """One set of parameters for each group of connected operators that share; none without a quantised neighbour."""
     for node in model.graph.nodes:
-        if node.op == "call_function" and node.target in SHARING and not is_annotated(node):
+        if row_of(node).annotation is Annotation.SHARED and not is_annotated(node):
             _annotate_group(node)
 
 
@@ -199,7 +186,7 @@ def _group(root: Node) -> frozenset[Node]:
     found, waiting = set[Node](), [root]
     while waiting:
         node = waiting.pop(0)
-        if node not in found and node.target in SHARING and not is_annotated(node):
+        if node not in found and row_of(node).annotation is Annotation.SHARED and not is_annotated(node):
             found.add(node)
             waiting += [*node.all_input_nodes, *node.users]
     return frozenset(found)

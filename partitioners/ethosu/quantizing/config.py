@@ -18,13 +18,6 @@ SMALLEST_16 = 2.0**-12
 """Smallest scales of int8 tensors and of int16 activations."""
 LARGEST_16 = 32767
 
-FIXED_RANGE: dict[object, tuple[float, float]] = {
-    aten.acos.default: (1.0, 1.0),
-    aten.asin.default: (1.0, 1.0),
-    aten.atanh.default: (0.999, 0.99999),
-}
-"""Operators with a bounded domain: the largest input in 8 and in 16 bits."""
-
 
 @dataclass(frozen=True)
 class QuantizationConfig:
@@ -67,10 +60,10 @@ class QuantizationConfig:
             ch_axis=0 if per_channel else None,
         )
 
-    def fixed_input(self, target: object) -> FixedQParamsQuantizationSpec:
-        """The input of an operator with a bounded domain."""
+    def fixed_input(self, domain: tuple[float, float]) -> FixedQParamsQuantizationSpec:
+        """The input of an operator with a bounded domain: its largest number in 8 and in 16 bits."""
         info = torch.iinfo(self.activation.dtype)
-        largest = FIXED_RANGE[target][info.bits > 8]
+        largest = domain[info.bits > 8]
         return FixedQParamsQuantizationSpec(
             dtype=self.activation.dtype,
             scale=2 * largest / 2**info.bits,

@@ -1,22 +1,15 @@
-"""Sums, products, quotients and comparisons, with numbers among their operands.
-
-The rules have the operators' own arguments, by their names in torch; a rule that returns None changes nothing, and one
-for an operator with several results returns a list.
-"""
+"""Sums, products, quotients and comparisons, with numbers among their operands."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from npu_assay.partitioners.ethosu.rewriting.writer import Writer, tensor
+from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer, tensor
 
 aten = torch.ops.aten
 Operand = fx.Node | float
-Rule = Callable[..., fx.Node | list[fx.Node] | None]
 
 
 def _pair(w: Writer, x: Operand, y: Operand) -> tuple[fx.Node, fx.Node]:
@@ -27,7 +20,7 @@ def _pair(w: Writer, x: Operand, y: Operand) -> tuple[fx.Node, fx.Node]:
     return first, second
 
 
-def with_alpha(target: OpOverload) -> Rule:
+def with_alpha(target: OpOverload) -> Rewrite:
     """A sum or difference: the factor of the second operand becomes a product, numbers become tensors."""
 
     def rule(w: Writer, input: Operand, other: Operand, alpha: float = 1) -> fx.Node | None:
@@ -80,13 +73,10 @@ def remainder(w: Writer, input: fx.Node, other: fx.Node) -> fx.Node:
     return w.call(aten.sub.Tensor, input, whole)
 
 
-def compare_number(target: OpOverload) -> Rule:
+def compare_number(w: Writer, input: fx.Node, other: float) -> fx.Node:
     """The number becomes a tensor."""
-
-    def rule(w: Writer, input: fx.Node, other: float) -> fx.Node:
-        return w.call(target, input, w.filled(other, input))
-
-    return rule
+    assert isinstance(w.node.target, OpOverload)
+    return w.call(w.node.target.overloadpacket.Tensor, input, w.filled(other, input))
 
 
 def not_equal(w: Writer, input: fx.Node, other: fx.Node) -> fx.Node:
@@ -142,27 +132,3 @@ def prelu(w: Writer, input: fx.Node, weight: fx.Node) -> fx.Node:
     up, down = w.call(aten.clamp.default, input, 0, None), w.call(aten.clamp.default, input, None, 0)
     slope = w.call(aten.reshape.default, weight, sizes)
     return w.call(aten.add.Tensor, up, w.call(aten.mul.Tensor, down, slope))
-
-
-RULES: dict[object, Rule] = {
-    **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor, aten.add.Scalar), with_alpha(aten.add.Tensor)),
-    **dict.fromkeys((aten.sub.Tensor, aten.sub_.Tensor, aten.sub.Scalar), with_alpha(aten.sub.Tensor)),
-    aten.rsub.Scalar: rsub,
-    **dict.fromkeys((aten.mul.Tensor, aten.mul_.Tensor, aten.mul.Scalar), product),
-    **dict.fromkeys((aten.div.Tensor, aten.div_.Tensor, aten.div.Scalar), quotient),
-    aten.div.Tensor_mode: rounded_quotient,
-    aten.floor_divide.default: floor_quotient,
-    aten.remainder.Tensor: remainder,
-    **{
-        getattr(aten, name).Scalar: compare_number(getattr(aten, name).Tensor)
-        for name in ("eq", "ne", "ge", "gt", "le", "lt")
-    },
-    aten.ne.Tensor: not_equal,
-    aten.sign.default: sign,
-    aten.sqrt.default: root,
-    aten.logit.default: logit,
-    aten.selu.default: selu,
-    aten.celu.default: celu,
-    aten.relu6.default: relu6,
-    aten.prelu.default: prelu,
-}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
+from npu_assay.partitioners.common.rules import adaptive_windows
 from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape
 
 aten = torch.ops.aten
@@ -75,10 +74,10 @@ def adaptive_avg_pool2d(w: Writer, input: fx.Node, output_size: Sequence[int]) -
         kernel = [step + rest for step, rest in zip(steps, rests, strict=True)]
         return _pool(w, input, kernel, steps)
     rows = []
-    for top, bottom in _bins(sizes[0], wanted[0]):
+    for top, bottom in adaptive_windows(sizes[0], wanted[0]):
         row = [
             _pool(w, _window(w, input, (top, bottom), (left, right)), [bottom - top, right - left], [1, 1])
-            for left, right in _bins(sizes[1], wanted[1])
+            for left, right in adaptive_windows(sizes[1], wanted[1])
         ]
         rows.append(_joined(w, row, -1))
     return _joined(w, rows, -2)
@@ -86,11 +85,6 @@ def adaptive_avg_pool2d(w: Writer, input: fx.Node, output_size: Sequence[int]) -
 
 def _pool(w: Writer, input: fx.Node, kernel: list[int], steps: list[int]) -> fx.Node:
     return w.call(aten.avg_pool2d.default, input, kernel, steps, [0, 0], False, False)
-
-
-def _bins(size: int, count: int) -> list[tuple[int, int]]:
-    """Begin and end of each window."""
-    return [(i * size // count, ceil((i + 1) * size / count)) for i in range(count)]
 
 
 def _window(w: Writer, input: fx.Node, rows: tuple[int, int], columns: tuple[int, int]) -> fx.Node:
@@ -103,36 +97,23 @@ def _joined(w: Writer, parts: list[fx.Node], dim: int) -> fx.Node:
     return parts[0] if len(parts) == 1 else w.call(aten.cat.default, parts, dim % len(shape(parts[0])))
 
 
-def same_padding(target: OpOverload) -> Rule:
+def same_padding(
+    w: Writer,
+    input: fx.Node,
+    weight: fx.Node,
+    bias: fx.Node | None = None,
+    stride: int | list[int] = 1,
+    padding: str = "valid",
+    dilation: int | list[int] = 1,
+    groups: int = 1,
+) -> fx.Node | None:
     """padding="same" where the two sides differ, as with even kernels: the larger one is a padding of its own."""
-
-    def rule(
-        w: Writer,
-        input: fx.Node,
-        weight: fx.Node,
-        bias: fx.Node | None = None,
-        stride: int | list[int] = 1,
-        padding: str = "valid",
-        dilation: int | list[int] = 1,
-        groups: int = 1,
-    ) -> fx.Node | None:
-        kernel = shape(weight)[2:]
-        strides, steps = ([each] * len(kernel) if isinstance(each, int) else [*each] for each in (stride, dilation))
-        totals = [step * (size - 1) for step, size in zip(steps, kernel, strict=True)]
-        if padding != "same" or all(total % 2 == 0 for total in totals):
-            return None
-        more = [amount for total in reversed(totals) for amount in (0, total % 2)]
-        padded = w.call(aten.pad.default, input, more)
-        return w.call(target, padded, weight, bias, strides, [total // 2 for total in totals], steps, groups)
-
-    return rule
-
-
-RULES: dict[object, Rule] = {
-    **{
-        getattr(aten, name).padding: same_padding(getattr(aten, name).default)
-        for name in ("conv1d", "conv2d", "conv3d")
-    },
-    aten.avg_pool2d.default: avg_pool2d,
-    aten.adaptive_avg_pool2d.default: adaptive_avg_pool2d,
-}
+    target, kernel = w.node.target, shape(weight)[2:]
+    assert isinstance(target, OpOverload)
+    strides, steps = ([each] * len(kernel) if isinstance(each, int) else [*each] for each in (stride, dilation))
+    totals = [step * (size - 1) for step, size in zip(steps, kernel, strict=True)]
+    if padding != "same" or all(total % 2 == 0 for total in totals):
+        return None
+    more = [amount for total in reversed(totals) for amount in (0, total % 2)]
+    padded, pads = w.call(aten.pad.default, input, more), [total // 2 for total in totals]
+    return w.call(target.overloadpacket.default, padded, weight, bias, strides, pads, steps, groups)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
 from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape, tensor
 
 aten = torch.ops.aten
@@ -60,13 +59,3 @@ def repeat_interleave(
     wider = w.call(aten.unsqueeze.default, input, dim + 1)
     spread = w.call(aten.expand.default, wider, [*sizes[: dim + 1], repeats, *sizes[dim + 1 :]])
     return _reshaped(w, spread, shape(w.node))
-
-
-RULES: dict[object, Rule] = {
-    aten.reshape.default: reshape,
-    aten.flatten.using_ints: reshape,
-    aten.stack.default: stack,
-    aten.pixel_shuffle.default: pixel_shuffle,
-    aten.pixel_unshuffle.default: pixel_unshuffle,
-    aten.repeat_interleave.self_int: repeat_interleave,
-}

@@ -8,7 +8,6 @@ import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
 from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape, tensor
 
 aten = torch.ops.aten
@@ -106,12 +105,3 @@ def einsum(w: Writer, equation: str, tensors: list[fx.Node], *, path: object = N
             twins[node] = w.call(node.target, *args, **kwargs)
     (result,) = traced.graph.output_node().all_input_nodes
     return twins[result]
-
-
-RULES: dict[object, Rule] = {
-    aten.addmm.default: addmm,
-    aten.baddbmm.default: baddbmm,
-    aten.matmul.default: matmul,
-    aten.scaled_dot_product_attention.default: attention,
-    aten.einsum.default: einsum,
-}

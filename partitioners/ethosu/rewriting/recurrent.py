@@ -14,8 +14,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
-from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape
+from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer, shape
 
 aten = torch.ops.aten
 State: TypeAlias = tuple[fx.Node, ...]
@@ -152,7 +151,7 @@ def _stacked(w: Writer, nodes: Sequence[fx.Node], dim: int) -> fx.Node:
 # ------------------------------------------------------------------------------------ rules
 
 
-def layer(step: Step) -> Rule:
+def layer(step: Step) -> Rewrite:
     """A recurrent layer; None with dropout. torch fixes the length of the sequence when it exports one."""
 
     def rule(
@@ -176,7 +175,7 @@ def layer(step: Step) -> Rule:
     return rule
 
 
-def cell(step: Step) -> Rule:
+def cell(step: Step) -> Rewrite:
     """One step."""
 
     def rule(
@@ -193,15 +192,3 @@ def cell(step: Step) -> Rule:
         return list(step(w, input, tuple(hx), Weights(w_ih, w_hh, b_ih, b_hh)))
 
     return rule
-
-
-_STEPS: dict[str, Step] = {
-    "lstm": lstm_step,
-    "gru": gru_step,
-    "rnn_tanh": rnn_step(aten.tanh.default),
-    "rnn_relu": rnn_step(aten.relu.default),
-}
-RULES: dict[object, Rule] = {
-    **{getattr(aten, name).input: layer(step) for name, step in _STEPS.items()},
-    **{getattr(aten, f"{name}_cell").default: cell(step) for name, step in _STEPS.items()},
-}

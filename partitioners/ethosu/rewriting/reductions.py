@@ -8,7 +8,6 @@ from math import prod
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
 from npu_assay.partitioners.ethosu.rewriting.writer import Writer, dims_of, shape
 
 aten = torch.ops.aten
@@ -29,11 +28,6 @@ def mean(w: Writer, input: fx.Node, dim: Sequence[int] | None = None, keepdim: b
         total = w.call(aten.sum.dim_IntList, input, reduced, True)
         input = w.call(aten.mul.Tensor, total, 1 / count)
     return input if list(shape(input)) == after else w.call(aten.reshape.default, input, after)
-
-
-def mean_of_all(w: Writer, input: fx.Node) -> fx.Node:
-    """The mean of everything."""
-    return mean(w, input)
 
 
 def variance(
@@ -134,11 +128,6 @@ def softmax(w: Writer, input: fx.Node, dim: int, dtype: torch.dtype | None = Non
     return w.call(aten.mul.Tensor, powers, w.call(aten.reciprocal.default, total))
 
 
-def inner_softmax(w: Writer, input: fx.Node, dim: int, half_to_float: bool) -> fx.Node:
-    """softmax as torch's kernels call it."""
-    return softmax(w, input, dim)
-
-
 def log_softmax(w: Writer, input: fx.Node, dim: int, dtype: torch.dtype | None = None) -> fx.Node:
     """The logarithm of the softmax."""
     return w.call(aten.log.default, softmax(w, input, dim))
@@ -169,19 +158,3 @@ def cosine_similarity(w: Writer, x1: fx.Node, x2: fx.Node, dim: int = 1, eps: fl
     least = w.call(aten.full_like.default, lengths[0], eps)
     bounded = [w.call(aten.maximum.default, length, least) for length in lengths]
     return w.call(aten.div.Tensor, total, w.call(aten.mul.Tensor, *bounded))
-
-
-RULES: dict[object, Rule] = {
-    aten.mean.dim: mean,
-    aten.mean.default: mean_of_all,
-    aten.var.correction: variance,
-    aten.var.dim: unbiased_variance,
-    aten.layer_norm.default: layer_norm,
-    aten.group_norm.default: group_norm,
-    aten.batch_norm.default: batch_norm,
-    aten.softmax.int: softmax,
-    aten._softmax.default: inner_softmax,
-    aten.log_softmax.int: log_softmax,
-    aten.linalg_vector_norm.default: vector_norm,
-    aten.cosine_similarity.default: cosine_similarity,
-}

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import operator
+from functools import wraps
+from typing import Any
 
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.rewriting.arithmetic import Rule
-from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape, tensor
+from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer, shape, tensor
 from npu_assay.partitioners.exir.changed_in_place import is_alone
 
 aten = torch.ops.aten
 EXTREMES = {aten.max.dim: aten.amax.default, aten.min.dim: aten.amin.default}
+
+
+def on_u85(rewrite: Rewrite) -> Rewrite:
+    """The same for Ethos-U85; Ethos-U55 has neither the operator nor its pieces."""
+
+    @wraps(rewrite)
+    def judged(w: Writer, *args: Any, **kwargs: Any) -> fx.Node | list[fx.Node] | None:
+        return None if w.is_u55 else rewrite(w, *args, **kwargs)
+
+    return judged
 
 
 def glu(w: Writer, input: fx.Node, dim: int = -1) -> fx.Node:
@@ -24,15 +34,21 @@ def glu(w: Writer, input: fx.Node, dim: int = -1) -> fx.Node:
     return w.call(aten.mul.Tensor, first, w.call(aten.sigmoid.default, second))
 
 
+@on_u85
 def masked_fill(w: Writer, input: fx.Node, mask: fx.Node, value: float) -> fx.Node:
     """A choice between the input and a tensor full of the number."""
+    return _filled(w, input, mask, value)
+
+
+def _filled(w: Writer, input: fx.Node, mask: fx.Node, value: float) -> fx.Node:
     full = w.call(aten.full_like.default, input, value)
     return w.call(aten.where.self, mask, full, input)
 
 
+@on_u85
 def masked_fill_(w: Writer, input: fx.Node, mask: fx.Node, value: float) -> fx.Node | None:
     """As masked_fill, where nobody else sees that the input changes."""
-    return masked_fill(w, input, mask, value) if is_alone(w.node, input) else None
+    return _filled(w, input, mask, value) if is_alone(w.node, input) else None
 
 
 def where_number(w: Writer, condition: fx.Node, input: fx.Node | float, other: fx.Node | float) -> fx.Node | None:
@@ -106,6 +122,7 @@ def embedding(w: Writer, weight: fx.Node, indices: fx.Node, *rest: object) -> fx
     return w.call(aten.reshape.default, rows, [*shape(indices), shape(weight)[-1]])
 
 
+@on_u85
 def index_select(w: Writer, input: fx.Node, dim: int, index: fx.Node) -> fx.Node | None:
     """With 32-bit indices."""
     if tensor(index).dtype == torch.int32:
@@ -113,6 +130,7 @@ def index_select(w: Writer, input: fx.Node, dim: int, index: fx.Node) -> fx.Node
     return w.call(aten.index_select.default, input, dim, _int32(w, index))
 
 
+@on_u85
 def gather(w: Writer, input: fx.Node, dim: int, index: fx.Node, *, sparse_grad: bool = False) -> fx.Node | None:
     """With 32-bit indices."""
     if tensor(index).dtype == torch.int32:
@@ -120,6 +138,7 @@ def gather(w: Writer, input: fx.Node, dim: int, index: fx.Node, *, sparse_grad: 
     return w.call(aten.gather.default, input, dim, _int32(w, index))
 
 
+@on_u85
 def index(w: Writer, input: fx.Node, indices: list[fx.Node | None]) -> fx.Node | None:
     """With 32-bit indices; masks stay masks."""
     narrow = [_int32(w, each) if each is not None and _is_int64(each) else each for each in indices]
@@ -137,23 +156,3 @@ def _int32(w: Writer, indices: fx.Node) -> fx.Node:
         assert isinstance(source, fx.Node)  # by its schema
         indices = source
     return indices if tensor(indices).dtype == torch.int32 else w.call(aten.to.dtype, indices, torch.int32)
-
-
-RULES: dict[object, Rule] = {
-    aten.glu.default: glu,
-    aten.where.ScalarOther: where_number,
-    aten.where.ScalarSelf: where_number,
-    aten.tril.default: lower_triangle,
-    aten.select_scatter.default: select_scatter,
-    aten.slice_scatter.default: slice_scatter,
-    aten.embedding.default: embedding,
-    operator.getitem: selected,
-}
-NOT_ON_U55: dict[object, Rule] = {
-    aten.gather.default: gather,
-    aten.index.Tensor: index,
-    aten.index_select.default: index_select,
-    aten.masked_fill.Scalar: masked_fill,
-    aten.masked_fill_.Scalar: masked_fill_,
-}
-"""Operators that the U55 has neither whole nor in parts."""

@@ -11,16 +11,22 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_map
 
+Rewrite = Callable[..., fx.Node | list[fx.Node] | None]
+"""Replaces an operator, whose own arguments it has, by their names in torch; None changes nothing.
+
+One for an operator with several results returns a list.
+"""
 KEPT = ("nn_module_stack", "stack_trace", "source_fn_stack", "torch_fn", "from_node")
 """What a node's pieces inherit."""
 
 
 @dataclass
 class Writer:
-    """Appends operators in front of `node`. made: what it has written so far."""
+    """Appends operators in front of `node`. is_u55: for Ethos-U55 or Ethos-U65. made: what it has written so far."""
 
     model: fx.GraphModule
     node: fx.Node
+    is_u55: bool = False
     made: list[fx.Node] = field(default_factory=list)
 
     def call(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:

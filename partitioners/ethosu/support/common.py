@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import torch
 from torch import fx
 
+from npu_assay.partitioners.common.rules import bounds
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
-from npu_assay.partitioners.exir.nodes import argument, operand, rank, size_text, value
+from npu_assay.partitioners.exir.nodes import operand, rank, size_text, value
 from npu_assay.partitioners.exir.ops import (
     DEQUANTIZE,
     DEQUANTIZE_PER_TENSOR,
@@ -27,59 +28,6 @@ MARK = "_arm_annotation_info"
 
 ARGMAX = "aten.argmax.default"
 CONVERT = "dim_order_ops._to_dim_order_copy.default"
-CONVOLUTION = "aten.convolution.default"
-LINEAR = "aten.linear.default"
-RELU = "aten.relu.default"
-HARDTANH = "aten.hardtanh.default"
-MAX_POOL_WITH_INDICES = "aten.max_pool2d_with_indices.default"
-EXTREMES = ("aten.amax.default", "aten.amin.default")
-SEVERAL_RESULTS = ("aten.split_with_sizes_copy.default", "aten.split_copy.Tensor")
-COMPUTED_AHEAD = frozenset(
-    {
-        "aten.arange.start_step",
-        "aten.eye.default",
-        "aten.full.default",
-        "aten.linspace.default",
-        "aten.scalar_tensor.default",
-    }
-)
-"""Operators without operands: constants."""
-ALONG_DIMS = frozenset(
-    {
-        "aten.amax.default",
-        "aten.amin.default",
-        "aten.any.default",
-        "aten.any.dim",
-        "aten.any.dims",
-        "aten.argmax.default",
-        "aten.cumsum.default",
-        "aten.flip.default",
-        "aten.mean.dim",
-        "aten.sum.dim_IntList",
-    }
-)
-"""Operators along dimensions that torch also applies to scalars."""
-KEEPING = frozenset(
-    {
-        "aten.alias_copy.default",
-        "aten.as_strided_copy.default",
-        "aten.detach_copy.default",
-        "aten.expand_copy.default",
-        "aten.flip.default",
-        "aten.permute_copy.default",
-        "aten.repeat.default",
-        "aten.select_copy.int",
-        "aten.slice_copy.Tensor",
-        "aten.squeeze_copy.dims",
-        "aten.unfold_copy.default",
-        "aten.unsqueeze_copy.default",
-        "aten.view_copy.default",
-        "dim_order_ops._clone_dim_order.default",
-    }
-)
-"""Operators that move the elements of one tensor: the result has its operand's codes."""
-TAKING = KEEPING | {"aten.cat.default"}
-"""Operators that may read what those give, without quantisation in between."""
 MAX_RANK = 6
 MAX_SIZE = 65536
 REFUSED_DTYPES = (
@@ -178,9 +126,18 @@ def dtype(node: fx.Node, context: Context) -> str | None:
 @rule("no_bool")
 def no_bool(node: fx.Node, context: Context) -> str | None:
     """no tensor may be boolean"""
-    # Ethos-U55 and Ethos-U65 have no boolean tensors; REDUCE_MAX and REDUCE_MIN take none.
-    if not context.is_u55 and not is_named(node, *EXTREMES):
-        return None
+    # Ethos-U55 and Ethos-U65 have no boolean tensors.
+    return _boolean(node) if context.is_u55 else None
+
+
+@rule("no_bool")
+def no_truths(node: fx.Node, context: Context) -> str | None:
+    """no tensor may be boolean"""
+    # REDUCE_MAX and REDUCE_MIN take none.
+    return _boolean(node)
+
+
+def _boolean(node: fx.Node) -> str | None:
     return next((f"{member.name} is bool" for member, tensor in tensors(node) if tensor.dtype == torch.bool), None)
 
 
@@ -213,7 +170,7 @@ def not_empty(node: fx.Node, context: Context) -> str | None:
 def along_dims(node: fx.Node, context: Context) -> str | None:
     """the input must have rank 1 or more"""
     # TOSA goes along an axis, where torch takes a scalar for a list of one.
-    return "a scalar" if is_named(node, *ALONG_DIMS) and rank(operand(node)) == 0 else None
+    return "a scalar" if rank(operand(node)) == 0 else None
 
 
 @rule("spatial_rank")
@@ -221,7 +178,7 @@ def matrix_of_weights(node: fx.Node, context: Context) -> str | None:
     """the weight must have rank 2"""
     # torch takes a list of weights for a single output.
     found = rank(operand(node, 1))
-    return f"rank {found}" if is_named(node, LINEAR) and found != 2 else None
+    return f"rank {found}" if found != 2 else None
 
 
 # ------------------------------------------------------------------------------------ 64-bit integers
@@ -241,7 +198,7 @@ def is_argmax_for_int32(node: fx.Node) -> bool:
 def no_int64(node: fx.Node, context: Context) -> str | None:
     """64-bit integers must be constants within 32 bits that every user turns into something else"""
     # Vela has 32 bits; argmax gives 32-bit indices where everybody wants them so.
-    return int64_result(node) or next(
+    return int64_result(node, context) or next(
         (
             f"{source.name} is int64"
             for source, tensor in inputs(node)
@@ -251,12 +208,12 @@ def no_int64(node: fx.Node, context: Context) -> str | None:
     )
 
 
-def int64_result(node: fx.Node) -> str | None:
+def int64_result(node: fx.Node, context: Context) -> str | None:
     """What is wrong with a 64-bit result."""
     if is_named(node, ARGMAX) or all(tensor.dtype != torch.int64 for tensor in results(node)):
         return None
     unread = all(dtype_of(user) not in (torch.int64, None) for user in node.users)
-    if is_named(node, *COMPUTED_AHEAD) and unread:
+    if context.is_computed_ahead(node) and unread:
         return _beyond_int32(node)
     selected = all(is_named(user, GETITEM) for user in node.users)
     return None if unread and selected else f"{node.name} is int64"
@@ -284,7 +241,7 @@ def _may_be_int64(source: fx.Node, node: fx.Node, context: Context) -> bool:
         return True
     if source.op != "call_function":
         return context.is_constant(source)
-    return is_named(source, *COMPUTED_AHEAD) and int64_result(source) is None
+    return context.is_computed_ahead(source) and int64_result(source, context) is None
 
 
 # ------------------------------------------------------------------------------------ quantisation
@@ -294,7 +251,7 @@ def _may_be_int64(source: fx.Node, node: fx.Node, context: Context) -> bool:
 def quantized(node: fx.Node, context: Context) -> str | None:
     """the operator must be marked as quantised by the quantizer, or have integers in and out"""
     # The quantizer's mark survives export; operators without operands count when all users quantise them.
-    if is_qdq(node) or _computes_integers(node) or _is_quantised_constant(node):
+    if is_qdq(node) or _computes_integers(node) or _is_quantised_constant(node, context):
         return None
     mark = node.meta.get("custom", {}).get(MARK)
     return None if mark is not None and mark["quantized"] else "not marked"
@@ -305,31 +262,29 @@ def _computes_integers(node: fx.Node) -> bool:
     return is_integer(dtype_of(node)) and all(found is not None and is_integer(found.dtype) for found in operands)
 
 
-def _is_quantised_constant(node: fx.Node) -> bool:
-    if not is_named(node, "aten.full_like.default", *COMPUTED_AHEAD) or not node.users:
+def _is_quantised_constant(node: fx.Node, context: Context) -> bool:
+    if not context.traits(node).is_constant or not node.users:
         return False
     if all(map(is_quantize, node.users)):
         return True
     return all(is_named(user, CONVERT) and is_integer(dtype_of(user)) for user in node.users)
 
 
-def is_fusing(node: fx.Node) -> bool:
+def is_fusing(node: fx.Node, context: Context) -> bool:
     """Whether an activation behind the node may become part of it."""
-    return is_named(node, CONVOLUTION, LINEAR) and len(node.users) == 1
+    return context.traits(node).is_weighted and len(node.users) == 1
 
 
-def is_fused(node: fx.Node) -> bool:
-    """Whether the node is a relu, or a hardtanh from 0 to the largest code, in front of one per-tensor quantize."""
+def is_fused(node: fx.Node, context: Context) -> bool:
+    """Whether the node is an activation from 0 to the largest code, in front of one per-tensor quantize."""
     user = next(iter(node.users), None)
-    if user is None or len(node.users) != 1 or not is_named(user, QUANTIZE_PER_TENSOR):
+    alone = user is not None and len(node.users) == 1 and is_named(user, QUANTIZE_PER_TENSOR)
+    if not alone or not context.traits(node).is_activation:
         return False
-    params = qparams(user)
-    if is_named(node, RELU):
-        return params is not None
-    if not is_named(node, HARDTANH) or params is None or argument(node, 1, "min_val", -1) != 0:
+    params, (low, high) = qparams(user), bounds(node)
+    if params is None or low != 0:
         return False
-    largest = torch.tensor(argument(node, 2, "max_val", 1), dtype=torch.float32)
-    code = torch.clamp(torch.round(largest / params.scale) + params.zero_point, params.qmin, params.qmax)
+    code = torch.clamp(torch.round(torch.tensor(high) / params.scale) + params.zero_point, params.qmin, params.qmax)
     return int(code) == params.qmax
 
 
@@ -340,10 +295,10 @@ def quantized_inputs(node: fx.Node, context: Context) -> str | None:
     source = operand(node)
     if is_named(node, GETITEM):
         return None
-    if is_fused(node) and source is not None and is_fusing(source):
+    if is_fused(node, context) and source is not None and is_fusing(source, context):
         return None
     for source in node.all_input_nodes:
-        if not (is_dequantize(source) or is_integer(dtype_of(source)) or passes_codes(source, node)):
+        if not (is_dequantize(source) or is_integer(dtype_of(source)) or passes_codes(source, node, context)):
             return f"{source.name} is {type_text(dtype_of(source))}"
     return None
 
@@ -352,18 +307,19 @@ def quantized_inputs(node: fx.Node, context: Context) -> str | None:
 def quantized_outputs(node: fx.Node, context: Context) -> str | None:
     """every use of the result must quantise it, or the result must hold integers"""
     # Of a product that takes an activation in, the activation's result counts.
-    if is_integer(dtype_of(node)) or (is_fusing(node) and is_fused(next(iter(node.users)))):
+    if is_integer(dtype_of(node)) or (is_fusing(node, context) and is_fused(next(iter(node.users)), context)):
         return None
-    others = (user for user in readers(node) if not is_quantize(user) and not passes_codes(node, user))
+    others = (user for user in readers(node) if not is_quantize(user) and not passes_codes(node, user, context))
     real = next((f"{user.name} uses the real numbers" for user in others), None)
-    results = list(node.users) if is_named(node, *SEVERAL_RESULTS) else [node]
+    results = list(node.users) if context.traits(node).splits else [node]
     torn = any(len(set(map(qparams, readers(result)))) > 1 for result in results)
     return real or ("quantised in several ways" if torn else None)
 
 
-def passes_codes(source: fx.Node, user: fx.Node) -> bool:
+def passes_codes(source: fx.Node, user: fx.Node, context: Context) -> bool:
     """Whether the codes of real numbers that one operator gives and another takes follow from the ones it moves."""
-    return is_named(source, *KEEPING) and is_named(user, *TAKING)
+    after = context.traits(user)
+    return context.traits(source).moves and (after.moves or after.reads_moved)
 
 
 def readers(node: fx.Node) -> Iterator[fx.Node]:
@@ -382,8 +338,6 @@ EVERY_NODE: tuple[Rule, ...] = (
     no_int64,
     static_shape,
     not_empty,
-    along_dims,
-    matrix_of_weights,
     quantized,
 )
 """What holds for all operators, conversions between codes and real numbers included."""

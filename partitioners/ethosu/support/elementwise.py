@@ -7,52 +7,21 @@ import math
 import torch
 from torch import fx
 
-from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.ethosu.support.common import (
-    COMPUTED_AHEAD,
-    CONVERT,
     dtype_of,
-    integer_operands,
     is_dequantize,
     is_integer,
     is_named,
     type_text,
 )
 from npu_assay.partitioners.ethosu.support.products import on_u55
-from npu_assay.partitioners.ethosu.support.quantisation import mixed_dtype, neighbours
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule
-from npu_assay.partitioners.ethosu.support.slopes import STEEP, table_slope
+from npu_assay.partitioners.ethosu.support.quantisation import neighbours
+from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import argument, operand, shape, size_text
 from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR
 from npu_assay.partitioners.exir.qdq import qparams
 from npu_assay.partitioners.exir.rules import rule
 
-TABULATED = tuple(
-    f"aten.{name}"
-    for name in (
-        "acos.default", "acosh.default", "asin.default", "asinh.default", "atan.default", "atanh.default",
-        "ceil.default", "cos.default", "cosh.default", "elu.default", "erf.default", "erfinv.default",
-        "exp.default", "expm1.default", "floor.default", "gelu.default", "hardsigmoid.default", "hardswish.default",
-        "leaky_relu.default", "log.default", "log10.default", "log1p.default", "pow.Tensor_Scalar",
-        "reciprocal.default", "remainder.Scalar", "round.default", "rsqrt.default", "sigmoid.default",
-        "silu.default", "sin.default", "sinh.default", "tan.default", "tanh.default",
-    )
-)  # fmt: skip
-"""Functions of one number, looked up."""
-ALSO_TABULATED = ("aten.celu.default", "aten.selu.default", "aten.sign.default")
-"""The same, though 1.5.1 does not ask for their quantisation."""
-LOGICAL = tuple(f"aten.logical_{name}.default" for name in ("and", "not", "or", "xor"))
-BITWISE = (
-    *(f"aten.bitwise_{name}.{kind}" for name in ("and", "or", "xor") for kind in ("Tensor", "Scalar")),
-    "aten.bitwise_not.default",
-)
-COMPARISONS = tuple(f"aten.{name}.{kind}" for name in ("eq", "ge", "gt", "le", "lt") for kind in ("Tensor", "Scalar"))
-SHIFTS = (
-    "aten.__lshift__.Scalar",
-    "aten.__rshift__.Scalar",
-    "aten.bitwise_left_shift.Tensor",
-    "aten.bitwise_right_shift.Tensor",
-)
 CONVERTIBLE = (torch.bool, torch.int8, torch.int16, torch.int32)
 
 
@@ -134,33 +103,3 @@ def some_bound(node: fx.Node, context: Context) -> str | None:
     """there must be a bound"""
     # A clamp without bounds is none.
     return None if any(argument(node, i, name) is not None for i, name in ((1, "min"), (2, "max"))) else "no bounds"
-
-
-_TABLE: tuple[Rule, ...] = (mixed_dtype, no_plain_operand)
-_TABLE_OF_TWO: tuple[Rule, ...] = (number_operand, *_TABLE)
-_SUM: tuple[Rule, ...] = (argument_is("alpha", 1, 1), *_TABLE)
-RULES: dict[str, tuple[Rule, ...]] = {
-    **dict.fromkeys((*TABULATED, *ALSO_TABULATED), (mixed_dtype, looked_up)),
-    **{op: (mixed_dtype, looked_up, table_slope) for op in TABULATED if op in STEEP},
-    **dict.fromkeys(LOGICAL, (signed_operands, integer_operands)),
-    **dict.fromkeys((*BITWISE, *SHIFTS), (integer_operands,)),
-    **dict.fromkeys(COMPARISONS, (signed_operands, *_TABLE)),
-    "aten.eq.Scalar": (signed_operands, whole_number, mixed_dtype),
-    **dict.fromkeys(COMPUTED_AHEAD, ()),
-    "aten.full_like.default": (),
-    "aten.abs.default": (mixed_dtype,),
-    "aten.add.Tensor": _SUM,
-    "aten.sub.Tensor": _SUM,
-    "aten.mul.Tensor": _TABLE,
-    "aten.neg.default": (mixed_dtype,),
-    "aten.maximum.default": _TABLE,
-    "aten.minimum.default": _TABLE,
-    "aten.clamp.default": (some_bound,),
-    "aten.clamp.Tensor": (some_bound,),
-    "aten.hardtanh.default": (),
-    "aten.relu.default": (),
-    "aten.div.Tensor_mode": _TABLE_OF_TWO,
-    "aten.pow.Tensor_Tensor": (*_TABLE_OF_TWO, table_slope),
-    "aten.remainder.Tensor": _TABLE_OF_TWO,
-    CONVERT: (conversion, narrowing),
-}

@@ -7,7 +7,6 @@ import math
 import torch
 from torch import fx
 
-from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.ethosu.support.common import dtype_of, is_dequantize, type_text
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text
@@ -120,14 +119,3 @@ def chosen_dtype(node: fx.Node, context: Context) -> str | None:
         if found not in SELECTED and not (found == torch.float32 and is_dequantize(source)):
             return f"{source.name} is {type_text(found)}"
     return None
-
-
-RULES: dict[str, tuple[Rule, ...]] = {
-    "aten.embedding.default": (index_dtype(1),),
-    "aten.gather.default": (index_dtype(2), gathered_dim, gathered_shape),
-    "aten.index_select.default": (no_scalar, index_dtype(2), list_of_indices),
-    "aten.index.Tensor": (explicit_indices, few_elements),
-    "aten.index_put.default": (explicit_indices, mask_alone, argument_is("accumulate", False, False, 3)),
-    "aten.masked_fill.Scalar": (),
-    "aten.where.self": (distinct_inputs, condition_dtype, chosen_dtype),
-}

@@ -9,13 +9,12 @@ from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, code_dtype, dtype_of, type_text
 from npu_assay.partitioners.ethosu.support.products import on_u55
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule
+from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
-from npu_assay.partitioners.exir.ops import GETITEM
 from npu_assay.partitioners.exir.rules import rule
 
 MAX_WINDOWS = 16
-ANY_INTEGER = (torch.int8, torch.int16, torch.int32)
+any_integer = code_dtype(torch.int8, torch.int16, torch.int32)
 
 
 # ------------------------------------------------------------------------------------ slices and windows
@@ -129,33 +128,3 @@ def _fits(sizes: tuple[int, ...], order: list[int]) -> bool:
         if moved[0] == 0 or moved == (0, 1, 2, 3):
             return max(four[1:]) <= MAX_SIZE
     return all(one * other <= MAX_SIZE for at, one in enumerate(sizes) for other in sizes[at + 1 :])
-
-
-_TILED: tuple[Rule, ...] = (code_dtype(*ANY_INTEGER),)
-RULES: dict[str, tuple[Rule, ...]] = {
-    **dict.fromkeys(
-        (
-            "aten.alias_copy.default",
-            "aten.copy.default",
-            "aten.detach_copy.default",
-            "aten.select_copy.int",
-            "aten.split_copy.Tensor",
-            "aten.split_with_sizes_copy.default",
-            "aten.squeeze_copy.dims",
-            "aten.unsqueeze_copy.default",
-            "aten.view_copy.default",
-            GETITEM,
-        ),
-        (),
-    ),
-    **dict.fromkeys(
-        ("aten.cat.default", "aten.constant_pad_nd.default", "aten.expand_copy.default", "aten.repeat.default"), _TILED
-    ),
-    "aten.as_strided_copy.default": (contiguous, within_storage),
-    "aten.pad.default": (bordered,),
-    "aten.flip.default": (reversed_dim,),
-    "aten.permute_copy.default": (transposition, *_TILED),
-    "aten.slice_copy.Tensor": (range_arguments, positive_step),
-    "aten.unfold_copy.default": (window_within, few_windows),
-    "dim_order_ops._clone_dim_order.default": (no_conversion,),
-}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from npu_assay.partitioners.common.rules import pool_kernel, pool_padding, pool_stride, rank_is
+from npu_assay.partitioners.common.rules import adaptive_windows, pool_kernel, pool_padding, pool_stride
 from npu_assay.partitioners.ethosu.support import products
-from npu_assay.partitioners.ethosu.support.common import MAX_POOL_WITH_INDICES, MAX_SIZE, dtype_of, type_text
-from npu_assay.partitioners.ethosu.support.products import image_size, on_u55
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule
+from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, dtype_of, type_text
+from npu_assay.partitioners.ethosu.support.products import on_u55
+from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, shape, size_text
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.rules import rule
@@ -137,11 +137,9 @@ def tosa_padding(node: fx.Node) -> tuple[int, ...]:
 
 def largest_window(node: fx.Node) -> tuple[int, int]:
     """Height and width of the largest window of an adaptive pool."""
-    found = []
-    for size, out in zip(shape(operand(node))[-2:], shape(node)[-2:], strict=True):
-        windows = (-(-(i + 1) * size // out) - i * size // out for i in range(out))
-        found.append(max(windows, default=1))
-    return found[0], found[1]
+    pairs = zip(shape(operand(node))[-2:], shape(node)[-2:], strict=True)
+    height, width = (max((e - s for s, e in adaptive_windows(*pair)), default=1) for pair in pairs)
+    return height, width
 
 
 @on_u55
@@ -165,36 +163,3 @@ def pooled_dtype(node: fx.Node, context: Context) -> str | None:
     """the values must be int8 or int16, or quantised so"""
     found = dtype_of(node.all_input_nodes[0])
     return None if found in (torch.int8, torch.int16, torch.float32, torch.float16) else type_text(found)
-
-
-IMAGE = rank_is(3, 4)
-_MAX_POOL: tuple[Rule, ...] = (
-    IMAGE,
-    dilation_stride,
-    kernel_height,
-    kernel_area,
-    image_size,
-    stride_or_window,
-    pooled_dtype,
-)
-RULES: dict[str, tuple[Rule, ...]] = {
-    "aten.avg_pool2d.default": (
-        IMAGE,
-        padded_kernel,
-        divided_window,
-        kernel_height,
-        kernel_area,
-        image_size,
-        stride,
-        single_image,
-    ),
-    "aten._adaptive_avg_pool2d.default": (
-        IMAGE,
-        adaptive_height,
-        adaptive_area,
-        image_size,
-        single_image,
-    ),
-    "aten.max_pool2d.default": _MAX_POOL,
-    MAX_POOL_WITH_INDICES: (*_MAX_POOL, indices_unused),
-}

@@ -8,22 +8,19 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import (
-    CONVOLUTION,
-    LINEAR,
     MAX_SIZE,
-    code_dtype,
     dtype_of,
     is_named,
     type_text,
 )
-from npu_assay.partitioners.ethosu.support.quantisation import mixed_dtype, operand_params
+from npu_assay.partitioners.ethosu.support.quantisation import operand_params
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
 from npu_assay.partitioners.exir.qdq import input_qparams, is_dequantize, qparams
 from npu_assay.partitioners.exir.rules import rule
 
-PRODUCTS = frozenset({CONVOLUTION, LINEAR})
+CONVOLUTION = "aten.convolution.default"
 MAX_KERNEL_HEIGHT = 64
 MAX_KERNEL_AREA = 4096
 MAX_WEIGHT_SUM = 127 * 65536
@@ -353,35 +350,6 @@ def matrix_size(node: fx.Node, context: Context) -> str | None:
 @rule("code_dtype")
 def matrix_dtype(node: fx.Node, context: Context) -> str | None:
     """the values must be int8"""
-    found = [type_text(params.dtype) for params in operand_params(node) if params.dtype != torch.int8]
+    found = [type_text(params.dtype) for params in operand_params(node, context) if params.dtype != torch.int8]
     found += [type_text(dtype_of(s)) for s in node.all_input_nodes if dtype_of(s) in (torch.int16, torch.int32)]
     return found[0] if found else None
-
-
-_CONSTANTS = (mixed_dtype, static_weights, weight_dtype, weight_zero_point, weight_axis, weight_sum, bias_dtype)
-_MATRICES = (mixed_dtype, matrix_dtype, matrix_size)
-_CONVOLUTION = (
-    flat_kernel,
-    output_padding,
-    transposed_dilation,
-    transposed_padding,
-    transposed_size,
-    transposed_groups,
-    cropped,
-    narrow_transposed,
-    transposed_rank,
-    transposed_stride,
-    stride,
-    kernel_depth,
-    kernel_height,
-    kernel_area,
-    image_size,
-    *_CONSTANTS,
-    code_dtype(torch.int8, torch.int16),
-)
-RULES = {
-    CONVOLUTION: _CONVOLUTION,
-    LINEAR: _CONSTANTS,
-    "aten.bmm.default": _MATRICES,
-    "aten.mm.default": _MATRICES,
-}

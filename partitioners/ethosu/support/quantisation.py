@@ -9,9 +9,6 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import (
-    CONVOLUTION,
-    KEEPING,
-    LINEAR,
     dtype_of,
     is_dequantize,
     is_named,
@@ -37,16 +34,16 @@ def origin(node: fx.Node) -> fx.Node:
     return node.all_input_nodes[0] if is_named(node, GETITEM) else node
 
 
-def codes_behind(node: fx.Node) -> fx.Node | None:
+def codes_behind(node: fx.Node, context: Context) -> fx.Node | None:
     """The dequantize node whose codes an operand has, looking back through what moves them; None without one."""
-    while is_named(node, *KEEPING) and node.all_input_nodes:
+    while context.traits(node).moves and node.all_input_nodes:
         node = node.all_input_nodes[0]
     return node if is_dequantize(node) else None
 
 
-def operand_params(node: fx.Node) -> list[QParams]:
+def operand_params(node: fx.Node, context: Context) -> list[QParams]:
     """How the node's operands are quantised, per tensor, in order."""
-    found = (qparams(codes_behind(source)) for source in origin(node).all_input_nodes)
+    found = (qparams(codes_behind(source, context)) for source in origin(node).all_input_nodes)
     return [params for params in found if params is not None]
 
 
@@ -132,7 +129,7 @@ def mixed_dtype(node: fx.Node, context: Context) -> str | None:
 def per_tensor(node: fx.Node, context: Context) -> str | None:
     """only weights and biases may have a scale per channel"""
     # Weights and biases of products are the only operands whose channels are told apart.
-    constants = node.args[1:3] if is_named(node, CONVOLUTION, LINEAR) else ()
+    constants = node.args[1:3] if context.traits(node).is_weighted else ()
     for member in neighbours(node):
         if is_named(member, *PER_CHANNEL) and not (member in constants and context.is_constant(member)):
             return member.name

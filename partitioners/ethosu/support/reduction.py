@@ -7,17 +7,14 @@ import math
 import torch
 from torch import fx
 
-from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.ethosu.support.common import (
     MAX_SIZE,
-    code_dtype,
     dtype_of,
-    integer_operands,
     is_argmax_for_int32,
     type_text,
 )
 from npu_assay.partitioners.ethosu.support.products import MAX_KERNEL_AREA, MAX_KERNEL_HEIGHT, on_u55
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule
+from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
 from npu_assay.partitioners.exir.rules import rule
 
@@ -36,13 +33,6 @@ def reduced_count(node: fx.Node) -> int:
     """How many elements go into one."""
     sizes = shape(operand(node))
     return math.prod(sizes[dim] for dim in reduced_dims(node) if dim < len(sizes))
-
-
-@rule("min_rank")
-def no_scalar(node: fx.Node, context: Context) -> str | None:
-    """the input must have rank 1 or more"""
-    # TOSA reduces along an axis.
-    return "a scalar" if rank(operand(node)) == 0 else None
 
 
 @on_u55
@@ -152,28 +142,3 @@ def argmax_positions(node: fx.Node, context: Context) -> str | None:
     """there must be at most {value} elements"""
     found = math.prod(choices(node)[1])
     return None if 1 <= found <= MAX_SIZE else f"{found} positions"
-
-
-_EXTREMES = (no_scalar, code_dtype(torch.int8, torch.int16))
-RULES: dict[str, tuple[Rule, ...]] = {
-    "aten.amax.default": _EXTREMES,
-    "aten.amin.default": _EXTREMES,
-    "aten.any.default": (integer_operands,),
-    "aten.any.dim": (no_scalar, integer_operands),
-    "aten.any.dims": (no_scalar, integer_operands),
-    "aten.sum.dim_IntList": (no_scalar, reduced_size, output_dtype),
-    "aten.mean.dim": (reduced_size, output_dtype),
-    "aten.cumsum.default": (summed_size, output_dtype),
-    "aten.argmax.default": (
-        int32_indices,
-        one_dim,
-        argument_is("keepdim", False, False, 2),
-        raw_codes,
-        narrow_codes,
-        few_choices,
-        argmax_rank,
-        argmax_batch,
-        argmax_positions,
-        no_scalar,
-    ),
-}

@@ -7,46 +7,24 @@ RESCALE computes (v * m + 2**(s-1)) >> s with 2 <= s <= 62. Of 32-bit multiplier
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support import indexing, movement, pooling, resizing
-from npu_assay.partitioners.ethosu.support.common import is_dequantize, is_named, is_qdq, is_quantize
-from npu_assay.partitioners.ethosu.support.products import PRODUCTS, largest_sum, weight_scales
+from npu_assay.partitioners.ethosu.support.common import is_dequantize, is_quantize
+from npu_assay.partitioners.ethosu.support.products import largest_sum, weight_scales
 from npu_assay.partitioners.ethosu.support.quantisation import operand_params, result_params
 from npu_assay.partitioners.ethosu.support.reduction import reduced_count
 from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import operand, shape
 from npu_assay.partitioners.exir.qdq import QParams, input_qparams, qparams
-from npu_assay.partitioners.exir.rules import rule
 
+Scalings = Callable[[fx.Node, Context], Iterator["Scaling"]]
+"""Finds every RESCALE that an operator needs and whose parameters are known."""
 INT32 = 2**31
 INT48 = 2**47
-SUMS = frozenset({"aten.add.Tensor", "aten.sub.Tensor"})
-COMPARED = frozenset(f"aten.{name}.Tensor" for name in ("eq", "ge", "gt", "le", "lt")) | {
-    "aten.maximum.default",
-    "aten.minimum.default",
-    "aten.abs.default",
-    "aten.clamp.Tensor",
-}
-MOVING = frozenset(
-    {
-        *movement.RULES,
-        *indexing.RULES,
-        *pooling.RULES,
-        *resizing.RULES,
-        "aten.amax.default",
-        "aten.amin.default",
-        "aten.clamp.default",
-        "aten.hardtanh.default",
-        "aten.neg.default",
-        "aten.relu.default",
-    }
-)
-REDUCED = frozenset({"aten.sum.dim_IntList", "aten.mean.dim", "aten.cumsum.default"})
 
 
 @dataclass(frozen=True)
@@ -78,9 +56,9 @@ def span(params: QParams) -> int:
     return max(params.zero_point - info.min, info.max - params.zero_point)
 
 
-def _sum(node: fx.Node, context: Context) -> Iterator[Scaling]:
+def sum_(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """Both operands on a common scale of 20 (int8) or 12 (int16) more bits, added, rescaled."""
-    params, after = operand_params(node), result_params(node)
+    params, after = operand_params(node, context), result_params(node)
     if not params or not after:
         return
     bits = 20 if params[0].dtype == torch.int8 else 12
@@ -92,17 +70,17 @@ def _sum(node: fx.Node, context: Context) -> Iterator[Scaling]:
     yield Scaling(common / after[0].scale, total * (2 if len(params) == 1 else 1))
 
 
-def _product(node: fx.Node, context: Context) -> Iterator[Scaling]:
-    params, after = operand_params(node), result_params(node)
+def product(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    params, after = operand_params(node, context), result_params(node)
     if not params or not after:
         return
     first, second = params[0], params[-1]
     yield Scaling(first.scale * second.scale / after[0].scale, span(first) * span(second))
 
 
-def _compared(node: fx.Node, context: Context) -> Iterator[Scaling]:
+def compared(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """Every operand on the smallest scale, compared, rescaled."""
-    params, after = operand_params(node), result_params(node)
+    params, after = operand_params(node, context), result_params(node)
     smallest = min((one.scale for one in params), default=1.0)
     largest = 0
     for one in params:
@@ -112,16 +90,25 @@ def _compared(node: fx.Node, context: Context) -> Iterator[Scaling]:
         yield Scaling(smallest / one.scale, largest)
 
 
-def _reduced(node: fx.Node, context: Context) -> Iterator[Scaling]:
-    params, after = operand_params(node), result_params(node)
+def total(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    """A sum of codes."""
+    return _total(node, 1, context)
+
+
+def mean(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    """A sum of codes, divided by their count."""
+    return _total(node, max(reduced_count(node), 1), context)
+
+
+def _total(node: fx.Node, divisor: int, context: Context) -> Iterator[Scaling]:
+    params, after = operand_params(node, context), result_params(node)
     count = reduced_count(node)
     if not params or not after:
         return
-    divisor = count if is_named(node, "aten.mean.dim") else 1
-    yield Scaling(params[0].scale / (max(divisor, 1) * after[0].scale), count * span(params[0]))
+    yield Scaling(params[0].scale / (divisor * after[0].scale), count * span(params[0]))
 
 
-def _weighted(node: fx.Node, context: Context) -> Iterator[Scaling]:
+def weighted(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """Every channel of a product with weights."""
     x, after = input_qparams(node), result_params(_end(node))
     scales = weight_scales(node, context)
@@ -138,8 +125,8 @@ def _end(node: fx.Node) -> fx.Node:
     return user if len(node.users) == 1 and not is_quantize(user) else node
 
 
-def _matrices(node: fx.Node, context: Context) -> Iterator[Scaling]:
-    params, after = operand_params(node), result_params(node)
+def matrices(node: fx.Node, context: Context) -> Iterator[Scaling]:
+    params, after = operand_params(node, context), result_params(node)
     if not params or not after:
         return
     first, second, depth = params[0], params[-1], shape(operand(node))[-1]
@@ -147,7 +134,7 @@ def _matrices(node: fx.Node, context: Context) -> Iterator[Scaling]:
     yield Scaling(first.scale * second.scale / after[0].scale, depth * span(first) * span(second), wide)
 
 
-def _converted(node: fx.Node, context: Context) -> Iterator[Scaling]:
+def converted(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """A dequantize node right in front of a quantize node."""
     source = node.all_input_nodes[0]
     before, after = qparams(source), qparams(node)
@@ -155,36 +142,8 @@ def _converted(node: fx.Node, context: Context) -> Iterator[Scaling]:
         yield Scaling(before.scale / after.scale, span(before))
 
 
-def _moved(node: fx.Node, context: Context) -> Iterator[Scaling]:
+def moved(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """Codes that are the same before and behind the operator, but for their parameters."""
     for after in result_params(node):
-        for before in operand_params(node):
+        for before in operand_params(node, context):
             yield Scaling(before.scale / after.scale, span(before))
-
-
-def scalings(node: fx.Node, context: Context) -> Iterator[Scaling]:
-    """Every RESCALE that the operator needs and whose parameters are known."""
-    for names, found in _BY_OPERATOR:
-        if is_named(node, *names):
-            return found(node, context)
-    return _converted(node, context) if is_qdq(node) else iter(())
-
-
-_BY_OPERATOR: tuple[tuple[Collection[str], Callable[[fx.Node, Context], Iterator[Scaling]]], ...] = (
-    (MOVING, _moved),
-    (SUMS, _sum),
-    (("aten.mul.Tensor",), _product),
-    (COMPARED, _compared),
-    (REDUCED, _reduced),
-    (PRODUCTS, _weighted),
-    (("aten.mm.default", "aten.bmm.default"), _matrices),
-)
-
-
-@rule("rescale")
-def rescale(node: fx.Node, context: Context) -> str | None:
-    """the scales must be ones that 32-bit fixed-point arithmetic can hold without overflow"""
-    # The device's results are unpredictable elsewhere.
-    if any(not 0 < one.scale < math.inf for one in (*operand_params(node), *result_params(node))):
-        return None
-    return next((text for one in scalings(node, context) if (text := one.defect()) is not None), None)

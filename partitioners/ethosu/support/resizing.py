@@ -12,12 +12,11 @@ from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import is_named
 from npu_assay.partitioners.ethosu.support.products import on_u55
-from npu_assay.partitioners.ethosu.support.rule import Context, Rule
+from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import argument, operand, shape, size_text
 from npu_assay.partitioners.exir.rules import rule
 
 NEAREST = "aten.upsample_nearest2d.vec"
-BILINEAR = "aten.upsample_bilinear2d.vec"
 MAX_RESIZED = 16384
 MAX_NUMERATOR = 2048
 MAX_SCALE = 256
@@ -118,9 +117,3 @@ def doubled(node: fx.Node, context: Context) -> str | None:
     else:
         fits = any(after == (before[0] * scale, before[1] * scale) for scale in (2, 4, 8))
     return None if fits else f"{size_text(before)} to {size_text(after)}"
-
-
-RULES: dict[str, tuple[Rule, ...]] = {
-    NEAREST: (resize, single_image, doubled),
-    BILINEAR: (resize,),
-}

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Set
 
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support import (
-    elementwise,
-    indexing,
-    movement,
-    pooling,
-    products,
-    reduction,
-    resizing,
-)
+from npu_assay.partitioners.ethosu.operators import OPERATORS
 from npu_assay.partitioners.ethosu.support.common import (
     ANY_DEQUANTIZE,
     ANY_QUANTIZE,
@@ -24,37 +17,16 @@ from npu_assay.partitioners.ethosu.support.common import (
     not_empty,
     static_shape,
 )
-from npu_assay.partitioners.ethosu.support.quantisation import AROUND, CONVERSION
-from npu_assay.partitioners.ethosu.support.rescale import rescale
+from npu_assay.partitioners.ethosu.support.quantisation import AROUND, operand_params, result_params
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.backend import Rejection
-from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
-from npu_assay.partitioners.exir.rules import rejection, rejections
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.rules import rejection, rejections, rule
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    **elementwise.RULES,
-    **indexing.RULES,
-    **movement.RULES,
-    **pooling.RULES,
-    **products.RULES,
-    **reduction.RULES,
-    **resizing.RULES,
-    **dict.fromkeys(QUANTIZE | DEQUANTIZE, CONVERSION),
+    name: (*row.first, *row.rules) for name, row in OPERATORS.items() if row.rules is not None
 }
-"""Ethos-U85's operators."""
-ABSENT_ON_U55 = frozenset(
-    {
-        *elementwise.LOGICAL,
-        *elementwise.BITWISE,
-        *elementwise.COMPARISONS,
-        *indexing.RULES,
-        "aten.any.default",
-        "aten.any.dim",
-        "aten.any.dims",
-        resizing.BILINEAR,
-    }
-)
-"""What Ethos-U55 and Ethos-U65 have not: comparisons, logic, selection, and interpolation."""
+"""Limits of Ethos-U85's operators, those without which the others cannot be asked at first."""
 UNMEASURABLE = frozenset({static_shape.code, not_empty.code, along_dims.code})
 CONTROL_FLOW = frozenset({"cond", "while_loop"})
 REFUSED: Mapping[str, str] = {
@@ -64,9 +36,19 @@ REFUSED: Mapping[str, str] = {
 """Sentences on operators without rules, by code."""
 
 
+@rule("rescale")
+def rescale(node: fx.Node, context: Context) -> str | None:
+    """the scales must be ones that 32-bit fixed-point arithmetic can hold without overflow"""
+    # The device's results are unpredictable elsewhere.
+    if any(not 0 < one.scale < math.inf for one in (*operand_params(node, context), *result_params(node))):
+        return None
+    found = OPERATORS[target_name(node.target)].scalings
+    return None if found is None else next((text for one in found(node, context) if (text := one.defect())), None)
+
+
 def supported_operators(is_u55: bool) -> frozenset[str]:
     """The names of the operators that the target has."""
-    return frozenset(RULES) - (ABSENT_ON_U55 if is_u55 else frozenset())
+    return frozenset(name for name in RULES if OPERATORS[name].on_u55 or not is_u55)
 
 
 def all_rules() -> tuple[Rule, ...]:
@@ -86,11 +68,13 @@ def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
         return (rejection(node, "control_flow", name, REFUSED["control_flow"]),)
     if name not in supported_operators(context.is_u55):
         return (rejection(node, "unsupported", name, REFUSED["unsupported"]),)
-    found = rejections(EVERY_NODE, node, context)
+    own, (*every, last) = RULES[name], EVERY_NODE
+    first = (one for one in own if one in OPERATORS[name].first)
+    found = _once((), rejections((*every, *first, last), node, context))
     if not _is_measurable(node, {rejected.code for rejected in found}):
         return found
     around = () if name in ANY_QUANTIZE | ANY_DEQUANTIZE else AROUND
-    return found + _once(found, rejections((*RULES[name], *around, rescale), node, context))
+    return found + _once(found, rejections((*own, *around, rescale), node, context))
 
 
 def _is_measurable(node: fx.Node, codes: Set[str]) -> bool:

@@ -17,10 +17,6 @@ from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.exir.qdq import is_dequantize, qparams
 from npu_assay.partitioners.exir.rules import rule
 
-STEEP = frozenset(
-    f"aten.{name}" for name in ("cos.default", "log.default", "log10.default", "pow.Tensor_Scalar", "pow.Tensor_Tensor")
-) | {"aten.reciprocal.default", "aten.sin.default", "aten.tan.default"}
-"""Functions that can go from one end to the other between two entries; others pass through 0 at code 0."""
 MAX_SLOPE = 2**15 - 1
 HALF = 256
 """The entry of code 0."""
@@ -30,7 +26,7 @@ HALF = 256
 def table_slope(node: fx.Node, context: Context) -> str | None:
     """from one code to the 128th next, results of int16 must not differ by more than {value} codes"""
     # TABLE is unpredictable elsewhere. Entries for codes that never come do not count.
-    before, after = operand_params(node)[:1], result_params(node)[:1]
+    before, after = operand_params(node, context)[:1], result_params(node)[:1]
     if not before or not after or before[0].dtype != torch.int16 or after[0].dtype != torch.int16:
         return None
     if not all(0 < one.scale < float("inf") and one.zero_point == 0 for one in (*before, *after)):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from torch import fx
+
+from npu_assay.partitioners.common.rules import bounds
 from npu_assay.partitioners.exir.compiling import require
-from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.xnnpack.lowering.operation import Operation
 from npu_assay.partitioners.xnnpack.lowering.values import Value
 
@@ -51,23 +53,18 @@ def prefers_channels_last(values: Sequence[Value]) -> bool:
     return fit and any(value.is_channels_last for value in values)
 
 
-def limits_of(operation: Operation) -> tuple[float, float]:
+def limits_of(node: fx.Node) -> tuple[float, float]:
     """The limits of a relu, hardtanh or clamp; infinite where there is none.
 
     Torch takes the upper of two crossed limits, XNNPACK either one: the blob has them uncrossed.
     """
-    arguments, name = operation.arguments, target_name(operation.node.target)
-    if name == "aten.relu.default":
-        return (0.0, math.inf)
-    names = ("min_val", "max_val") if name == "aten.hardtanh.default" else ("min", "max")
-    low, high = (arguments[each] for each in names)
-    most = math.inf if high is None else float(high)
-    return (-math.inf if low is None else min(float(low), most), most)
+    low, high = bounds(node)
+    return min(low, high), high
 
 
 def clamp(operation: Operation) -> Value:
     """aten.relu, aten.hardtanh and aten.clamp -> Clamp."""
-    return _mapped(operation, "Clamp", limits=limits_of(operation))
+    return _mapped(operation, "Clamp", limits=limits_of(operation.node))
 
 
 def elu(operation: Operation) -> Value:

@@ -113,7 +113,7 @@ class _Walk:
         last = node if norm is None else next(iter(norm.users))
         if output is None and how.is_clamped:
             activation = _clamp_behind(last)
-        limits = None if activation is None else limits_of(Operation(self.ctx, activation))
+        limits = None if activation is None else limits_of(activation)
         quant = None if output is None else per_tensor(output)
         assert how.lower is not None
         result = how.lower(Operation(self.ctx, node, quant, limits, norm))

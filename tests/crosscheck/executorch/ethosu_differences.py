@@ -14,9 +14,11 @@ from crosscheck.executorch.agreement import Difference, all_of, named
 from ethosu_graphs import U55, U85, WIDE, Builder
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.common import ALONG_DIMS, CONVERT, EXTREMES, LINEAR
-from npu_assay.partitioners.ethosu.support.elementwise import COMPARISONS, LOGICAL
-from npu_assay.partitioners.ethosu.support.slopes import STEEP
+from npu_assay.partitioners.ethosu.support.common import CONVERT, along_dims, matrix_of_weights, no_truths
+from npu_assay.partitioners.ethosu.support.elementwise import signed_operands
+from npu_assay.partitioners.ethosu.support.rule import Rule
+from npu_assay.partitioners.ethosu.support.rules import RULES
+from npu_assay.partitioners.ethosu.support.slopes import table_slope
 from npu_assay.partitioners.exir.nodes import argument, operand, shape
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_CHANNEL
 
@@ -26,6 +28,11 @@ TWO = ("aten.div.Tensor_mode", "aten.pow.Tensor_Tensor", "aten.remainder.Tensor"
 POOLS = ("aten.max_pool2d.default", "aten.max_pool2d_with_indices.default", "aten.avg_pool2d.default")
 NARROW = (0.05, 3, -128, 127, torch.int8)
 Write = Callable[[Builder], fx.Node | list[fx.Node]]
+
+
+def having(rule: Rule) -> Callable[[fx.Node], bool]:
+    """Nodes of the operators that have a rule."""
+    return named(*(name for name, rules in RULES.items() if rule in rules))
 
 
 def conv(kernel: tuple[int, int], sizes: tuple[int, int], **options: object) -> Write:
@@ -183,10 +190,10 @@ LISTED: tuple[Difference, ...] = (
         "min_rank",
         "TOSA goes along an axis; where torch takes a scalar for a list of one, 1.5.1 does, too.",
         "a scalar turned around",
-        all_of(named(*ALONG_DIMS), of_a_scalar),
+        all_of(having(along_dims), of_a_scalar),
     ),
-    Difference("no_bool", "REDUCE_MAX and REDUCE_MIN take no booleans.", "the largest truth", named(*EXTREMES)),
-    Difference("spatial_rank", "A list of weights is no matrix.", "a list of weights", named(LINEAR)),
+    Difference("no_bool", "REDUCE_MAX and REDUCE_MIN take no booleans.", "the largest truth", having(no_truths)),
+    Difference("spatial_rank", "A list of weights is no matrix.", "a list of weights", having(matrix_of_weights)),
     Difference("mixed_dtype", "An operator computes on int8 or on int16, and gives the same.", "int8 added to int16"),
     Difference(
         "quantized_outputs",
@@ -214,13 +221,13 @@ LISTED: tuple[Difference, ...] = (
         "code_dtype",
         "A truth does not show that it was made of uint8, which a delegate does not take.",
         "uint8 compared",
-        named(*COMPARISONS, *LOGICAL),
+        having(signed_operands),
     ),
     Difference(
         "table_slope",
         "A 16-bit TABLE cannot jump by more than 32767 from one entry to the next; 1.5.1 leaves that undefined.",
         "int16 reciprocal",
-        named(*STEEP),
+        having(table_slope),
     ),
     Difference(
         "no_wide_transposed",
