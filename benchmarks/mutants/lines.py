@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import Any
 
+from benchmarks.mutants.answers import PARTITION, STAGES, Known, known
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.record.results import CaseResult, to_line
-from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.record.results import CaseResult, Failure, to_line
+from npu_assay.conformance.run.answering import answer
+from npu_assay.conformance.run.one_case import asked, judged
 from npu_assay.conformance.table import Table
+from npu_assay.partitioners.exir import Backend
 
-T = TypeVar("T")
 Lines = dict[str, dict[int, list[int]]]
 """File -> line -> numbers of the cases that execute it, in order."""
 
 
+Stages = dict[str, dict[int, set[int]]]
+"""File -> line -> the stages of `answers` in which some case executes it."""
+
+
 @dataclass(frozen=True)
 class Executed:
-    """What the cases of a table execute, and by case the tags and the digest that snapshots hold."""
+    """What the cases of a table execute and the unchanged vendor answers.
+
+    snapshots: by case the tags and the digest that golden/ holds. answers: of every case, in order.
+    modules: all that was imported by the time that all cases had run.
+    """
 
     lines: Lines
-    snapshots: dict[str, list[str]]
+    stages: Stages
+    snapshots: Mapping[str, Sequence[str]]
+    answers: Sequence[Known]
+    modules: Sequence[str]
 
 
 def tags(result: CaseResult) -> str:
@@ -42,11 +55,13 @@ def recorded(result: CaseResult) -> str:
 
 
 class Watch:
-    """The lines of some files that run while a case does."""
+    """The lines of some files that run while a case does, or a test; of a case with the stage in which they do."""
 
     def __init__(self, root: Path, files: Sequence[Path]) -> None:
         self.names = {str(file): file.relative_to(root).as_posix() for file in files}
         self.seen = set[tuple[str, int]]()
+        self.staged = set[tuple[str, int, int]]()
+        self.stage = PARTITION
         self.known: dict[CodeType, str | None] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
@@ -57,19 +72,34 @@ class Watch:
         name = self.known[code]
         return None if name is None else self._line(name)
 
-    def watched(self, run: Callable[[], T]) -> T:
-        """What `run` returns; `seen` then has the lines that it executed."""
-        self.seen = set()
+    def watched(self, case: Case, backend: Backend, table: Table) -> CaseResult:
+        """The result of a case; `seen` then has the lines that the backend executed."""
+        self.seen, self.stage = set(), PARTITION
+        question = asked(case, table)
         sys.settrace(self)
         try:
-            return run()
+            found = answer(question, backend, self)
         finally:
             sys.settrace(None)
+        return judged(case, table, found)
+
+    def entered(self, stage: str) -> None:
+        """Called by `answer`."""
+        self.stage = STAGES[stage]
+
+    def changes(self, numeric: bool) -> list[str]:
+        """Nobody asks for settings here."""
+        return []
+
+    def refused(self, error: BaseException) -> str | None:
+        """There is no limit of memory."""
+        return None
 
     def _line(self, name: str) -> Any:
         def local(frame: FrameType, event: str, argument: Any) -> Any:
             if event == "line":
                 self.seen.add((name, frame.f_lineno))
+                self.staged.add((name, frame.f_lineno, self.stage))
             return local
 
         return local
@@ -97,24 +127,38 @@ def by_number(lines: dict[str, dict[str, Any]]) -> dict[str, dict[int, Any]]:
 def executed(
     spec: str, table: Table, cases: Sequence[Case], root: Path, files: Sequence[Path], cache: Path
 ) -> Executed:
-    """The lines that each case executes; read from `cache` where it was written of files and cases as they are.
+    """What each case executes; read from `cache`, which this wrote, where files and cases are as they were.
 
     Raises RuntimeError for a case that fails with nothing changed: it would fail of every change, too.
     """
-    known = fingerprint(files, repr(cases))
-    stored = read(cache, known)
-    if stored is not None:
-        return Executed(by_number(stored["lines"]), stored["snapshots"])
-    backend = load_backend(spec)
-    found: Lines = {}
-    told: dict[str, list[str]] = {}
-    watch = Watch(root, files)
+    of = fingerprint([*files, *sorted(Path(__file__).parent.glob("*.py"))], repr(cases))
+    if cache.exists():
+        stored, found = pickle.loads(cache.read_bytes())
+        if stored == of:
+            assert isinstance(found, Executed)
+            return found
+    found = _executed(load_backend(spec), table, cases, Watch(root, files))
+    cache.write_bytes(pickle.dumps((of, found)))
+    return found
+
+
+def _executed(backend: Backend, table: Table, cases: Sequence[Case], watch: Watch) -> Executed:
+    lines: Lines = {}
+    told: dict[str, Sequence[str]] = {}
+    answers = []
     for number, case in enumerate(cases):
-        result = watch.watched(partial(run_case, case, backend, table))
-        if result.failures:
-            raise RuntimeError(f"{case.id}: fails with nothing changed: {result.failures[0]}")
+        result = watch.watched(case, backend, table)
+        _passes(result.failures, case)
         told[case.id] = [tags(result), recorded(result)]
+        answers.append(known(case, table, backend))
         for file, line in watch.seen:
-            found.setdefault(file, {}).setdefault(line, []).append(number)
-    cache.write_text(json.dumps({"of": known, "lines": found, "snapshots": told}))
-    return Executed(found, told)
+            lines.setdefault(file, {}).setdefault(line, []).append(number)
+    stages: Stages = {}
+    for file, line, stage in watch.staged:
+        stages.setdefault(file, {}).setdefault(line, set()).add(stage)
+    return Executed(lines, stages, told, answers, sorted(sys.modules))
+
+
+def _passes(failures: Sequence[Failure], case: Case) -> None:
+    if failures:
+        raise RuntimeError(f"{case.id}: fails with nothing changed: {failures[0]}")
