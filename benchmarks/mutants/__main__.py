@@ -23,8 +23,9 @@ import torch
 
 from benchmarks.mutants.answers import program_of
 from benchmarks.mutants.lines import Executed, Lines, executed
+from benchmarks.mutants.pins import RECORDED, SNAPSHOT, Pins
 from benchmarks.mutants.sites import Site, changed, sites
-from benchmarks.mutants.trials import PACKAGE, RECORDED, SNAPSHOT, TYPES, UNIT_TESTS, Judges, Tried, Verdict
+from benchmarks.mutants.trials import PACKAGE, TYPES, UNIT_TESTS, Judges, Tried, Verdict
 from benchmarks.mutants.types_checked import Checked
 from benchmarks.mutants.unit_tests import Tests, judged, traced
 from npu_assay.conformance.programs.graph import Case
@@ -56,11 +57,11 @@ def part(file: str) -> str:
     return "compilers and devices" if RULES.isdisjoint(Path(file).parts) else "rules"
 
 
-def drawn(lines: Lines, vendor: str, count: int, seed: int) -> list[Site]:
-    """Changes of lines that cases execute, in an order that the seed gives."""
+def drawn(lines: Lines, vendor: str, count: int, seed: int, only: tuple[str, ...] = ("",)) -> list[Site]:
+    """Changes of lines that cases execute, in an order that the seed gives; those whose ids begin as one of `only`."""
     known = [site for file in files(vendor) for site in sites(ROOT, file) if lines.get(site.file, {}).get(site.line)]
     random.Random(seed).shuffle(known)
-    return known[:count]
+    return [site for site in known if f"{site.id}:".startswith(only)][:count]
 
 
 def ordered(numbers: Sequence[int], cases: Sequence[Tried]) -> list[Tried]:
@@ -93,6 +94,7 @@ def main() -> None:
     parser.add_argument("vendor", choices=sorted(VENDORS))
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="+", default=[""], help="the beginnings of ids: FILE, FILE:LINE, or an id")
     parser.add_argument("--seconds", type=float, default=120.0, help="of processor time that a mutant may take")
     parser.add_argument("--out", type=Path, default=None, help="records, a line each; read again where they stand")
     parser.add_argument("-n", type=int, default=2, help="processes")
@@ -106,12 +108,13 @@ def main() -> None:
         VENDORS[options.vendor][1], ROOT, files(options.vendor), out.with_name(f"{options.vendor}.tests.json")
     )
     _loaded(found.modules, options.vendor)
-    judges = Judges(options.vendor, table, found.snapshots, ROOT, options.seconds)
+    judges = Judges(options.vendor, table, Pins.of(table, ROOT), ROOT, options.seconds)
     tried = [Tried(case, program_of(case, table), of) for case, of in zip(cases, found.answers, strict=True)]
     work = Work(judges, tried, found, tests, out)
     known = _known(out)
     gc.freeze()
-    asked = [site for site in drawn(found.lines, options.vendor, options.count, options.seed) if site.id not in known]
+    sites_of = drawn(found.lines, options.vendor, options.count, options.seed, tuple(options.only))
+    asked = [site for site in sites_of if site.id not in known]
     children = []
     for index in range(options.n):
         child = os.fork()

@@ -8,7 +8,7 @@ further than the changed line has any effect, and only a case whose answer is an
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -36,15 +36,8 @@ from npu_assay.partitioners.exir import (
 
 PARTITION, COMPILE, RUN = range(3)
 """The stages in which a line runs: passes and tags; compiling; loading and running."""
-STAGES: Mapping[str, int] = {
-    "passes": PARTITION,
-    "partition": PARTITION,
-    "partition again": PARTITION,
-    "compile": COMPILE,
-    "compile again": COMPILE,
-    "run": RUN,
-}
-"""By the names that `run.answering` gives them."""
+
+Entered = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -70,6 +63,7 @@ class _Asked(Partitioner):
     """Passes on to a partitioner and keeps its answer."""
 
     inner: Partitioner
+    entered: Entered
     answer: PartitionResult | None = None
     handed: list[Handed] = field(default_factory=list)
 
@@ -78,6 +72,7 @@ class _Asked(Partitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         self.answer = self.inner(exported_program)
+        self.entered(COMPILE)
         return self.answer
 
     def tags(self) -> str:
@@ -100,22 +95,24 @@ def program_of(case: Case, table: Table) -> ExportedProgram:
     return build(case.graph, tuple(table.preserve), table.mark)
 
 
-def known(case: Case, table: Table, backend: Backend) -> Known:
-    """What a vendor answers to a case. Raises whatever the vendor raises."""
-    digests, handed = _answered(case, table, backend, program_of(case, table), RUN)
+def known(case: Case, table: Table, backend: Backend, entered: Entered) -> Known:
+    """What a vendor answers to a case. entered: called with each stage. Raises whatever the vendor raises."""
+    digests, handed = _answered(case, table, backend, program_of(case, table), RUN, entered)
     given = (Given(each.blob, each.specs, each.inputs, digest(each.outputs)) for each in handed)
     return Known(digests, tuple(given))
 
 
-def same(case: Case, table: Table, backend: Backend, program: ExportedProgram, before: Known, stages: Set[int]) -> bool:
-    """Whether a vendor answers a case as `before`, as far as a line that runs in these stages can change it.
+def differs(
+    case: Case, table: Table, backend: Backend, program: ExportedProgram, before: Known, stages: Set[int]
+) -> bool:
+    """Whether a vendor answers another thing than `before`.
 
-    program: the case's own, which this writes on.
+    program: the case's own, which this writes on. stages: in which the changed line runs; no others are looked at.
     """
     if stages == {RUN}:
-        return all(_runs(backend, each) == each.outputs for each in before.given)
-    found, _ = _answered(case, table, backend, program, max(stages))
-    return found == before.digests[: len(found)]
+        return any(_runs(backend, each) != each.outputs for each in before.given)
+    found, _ = _answered(case, table, backend, program, max(stages), lambda stage: None)
+    return found != before.digests[: len(found)]
 
 
 def _runs(backend: Backend, given: Given) -> str:
@@ -125,11 +122,12 @@ def _runs(backend: Backend, given: Given) -> str:
 
 
 def _answered(
-    case: Case, table: Table, backend: Backend, program: ExportedProgram, last: int
+    case: Case, table: Table, backend: Backend, program: ExportedProgram, last: int, entered: Entered
 ) -> tuple[tuple[str, ...], Sequence[Handed]]:
     """The digests of the stages up to the last, and what was handed to delegates."""
+    entered(PARTITION)
     program = apply_passes(program, backend.passes) if backend.passes else program
-    asked = _Asked(backend.partitioner(**dict(case.options)))
+    asked = _Asked(backend.partitioner(**dict(case.options)), entered)
     if last == PARTITION:
         asked(program)
         return (asked.tags(),), ()
@@ -138,6 +136,7 @@ def _answered(
     found = (asked.tags(), _digest(*(bytes(each.processed_bytes) for each in delegates(lowered))))
     if last == COMPILE:
         return found, ()
+    entered(RUN)
     runtime = CheckedRuntime(backend.runtime, asked.handed.append)
     runtimes = {delegate.backend_id: runtime for delegate in delegates(lowered)}
     inputs = [model_inputs(redrawn(case.graph, number)) for number in range(3 if runtimes else 0)]

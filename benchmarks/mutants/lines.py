@@ -1,4 +1,4 @@
-"""Which cases execute which lines of a vendor's modules, and what the vendor answered to each."""
+"""Which cases execute which lines of a vendor's modules, and what the vendor answers to each."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import hashlib
 import json
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from benchmarks.mutants.answers import PARTITION, STAGES, Known, known
+from benchmarks.mutants.answers import PARTITION, Known, known
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.record.results import CaseResult, Failure, to_line
-from npu_assay.conformance.run.answering import answer
-from npu_assay.conformance.run.one_case import asked, judged
 from npu_assay.conformance.table import Table
 from npu_assay.partitioners.exir import Backend
 
+Traced = Callable[[FrameType, str, Any], Any]
+"""What Python calls at each line of a function."""
 Lines = dict[str, dict[int, list[int]]]
 """File -> line -> numbers of the cases that execute it, in order."""
 
@@ -33,76 +32,53 @@ Stages = dict[str, dict[int, set[int]]]
 class Executed:
     """What the cases of a table execute and the unchanged vendor answers.
 
-    snapshots: by case the tags and the digest that golden/ holds. answers: of every case, in order.
-    modules: all that was imported by the time that all cases had run.
+    answers: to every case, in order. modules: all that was imported by the time that all cases had run.
     """
 
     lines: Lines
     stages: Stages
-    snapshots: Mapping[str, Sequence[str]]
     answers: Sequence[Known]
     modules: Sequence[str]
 
 
-def tags(result: CaseResult) -> str:
-    """The verdict and the constraints that were named, as golden/ has them."""
-    return " ".join([result.verdict, *sorted({reason.code for reason in result.reasons or ()})])
-
-
-def recorded(result: CaseResult) -> str:
-    """A digest of all that a run notes of a case, down to the compiled bytes, as golden/*/results.sha256 pins it."""
-    return fingerprint([], to_line(result))[:16]
-
-
 class Watch:
-    """The lines of some files that run while a case does, or a test; of a case with the stage in which they do."""
+    """The lines of some files that run while a case does, or a test; of cases with the stages in which they do."""
 
     def __init__(self, root: Path, files: Sequence[Path]) -> None:
         self.names = {str(file): file.relative_to(root).as_posix() for file in files}
         self.seen = set[tuple[str, int]]()
         self.staged = set[tuple[str, int, int]]()
         self.stage = PARTITION
-        self.known: dict[CodeType, str | None] = {}
+        self.known: dict[CodeType, Traced | None] = {}
 
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
-        code = frame.f_code
-        if code not in self.known:
-            named = self.names.get(str(Path(code.co_filename).resolve()))
-            self.known[code] = None if code.co_name == "<module>" else named
-        name = self.known[code]
-        return None if name is None else self._line(name)
+    def start(self) -> None:
+        """From now on `seen` collects lines."""
+        self.seen = set()
+        known, learned = self.known, self._learned
 
-    def watched(self, case: Case, backend: Backend, table: Table) -> CaseResult:
-        """The result of a case; `seen` then has the lines that the backend executed."""
-        self.seen, self.stage = set(), PARTITION
-        question = asked(case, table)
-        sys.settrace(self)
-        try:
-            found = answer(question, backend, self)
-        finally:
-            sys.settrace(None)
-        return judged(case, table, found)
+        def calls(frame: FrameType, event: str, argument: Any) -> Traced | None:
+            code = frame.f_code  # of every function that is called, so this is all that is done of most
+            return known[code] if code in known else learned(code)
 
-    def entered(self, stage: str) -> None:
-        """Called by `answer`."""
-        self.stage = STAGES[stage]
+        sys.settrace(calls)
 
-    def changes(self, numeric: bool) -> list[str]:
-        """Nobody asks for settings here."""
-        return []
+    def entered(self, stage: int) -> None:
+        """What runs now belongs to this stage."""
+        self.stage = stage
 
-    def refused(self, error: BaseException) -> str | None:
-        """There is no limit of memory."""
-        return None
+    def _learned(self, code: CodeType) -> Traced | None:
+        name = None if code.co_name == "<module>" else self.names.get(str(Path(code.co_filename).resolve()))
+        self.known[code] = None if name is None else self._of_file(name)
+        return self.known[code]
 
-    def _line(self, name: str) -> Any:
-        def local(frame: FrameType, event: str, argument: Any) -> Any:
+    def _of_file(self, name: str) -> Traced:
+        def traced(frame: FrameType, event: str, argument: Any) -> Traced:
             if event == "line":
                 self.seen.add((name, frame.f_lineno))
                 self.staged.add((name, frame.f_lineno, self.stage))
-            return local
+            return traced
 
-        return local
+        return traced
 
 
 def fingerprint(files: Sequence[Path], more: str = "") -> str:
@@ -127,11 +103,8 @@ def by_number(lines: dict[str, dict[str, Any]]) -> dict[str, dict[int, Any]]:
 def executed(
     spec: str, table: Table, cases: Sequence[Case], root: Path, files: Sequence[Path], cache: Path
 ) -> Executed:
-    """What each case executes; read from `cache`, which this wrote, where files and cases are as they were.
-
-    Raises RuntimeError for a case that fails with nothing changed: it would fail of every change, too.
-    """
-    of = fingerprint([*files, *sorted(Path(__file__).parent.glob("*.py"))], repr(cases))
+    """What each case executes; read from `cache`, which this wrote, where files and cases are as they were."""
+    of = fingerprint([*files, Path(__file__), Path(__file__).with_name("answers.py")], repr(cases))
     if cache.exists():
         stored, found = pickle.loads(cache.read_bytes())
         if stored == of:
@@ -144,21 +117,16 @@ def executed(
 
 def _executed(backend: Backend, table: Table, cases: Sequence[Case], watch: Watch) -> Executed:
     lines: Lines = {}
-    told: dict[str, Sequence[str]] = {}
     answers = []
     for number, case in enumerate(cases):
-        result = watch.watched(case, backend, table)
-        _passes(result.failures, case)
-        told[case.id] = [tags(result), recorded(result)]
-        answers.append(known(case, table, backend))
+        watch.start()
+        try:
+            answers.append(known(case, table, backend, watch.entered))
+        finally:
+            sys.settrace(None)
         for file, line in watch.seen:
             lines.setdefault(file, {}).setdefault(line, []).append(number)
     stages: Stages = {}
     for file, line, stage in watch.staged:
         stages.setdefault(file, {}).setdefault(line, set()).add(stage)
-    return Executed(lines, stages, told, answers, sorted(sys.modules))
-
-
-def _passes(failures: Sequence[Failure], case: Case) -> None:
-    if failures:
-        raise RuntimeError(f"{case.id}: fails with nothing changed: {failures[0]}")
+    return Executed(lines, stages, answers, sorted(sys.modules))

@@ -13,29 +13,27 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from torch.export import ExportedProgram
 
-from benchmarks.mutants.answers import Known, same
-from benchmarks.mutants.lines import recorded, tags
+from benchmarks.mutants.answers import Known, differs
+from benchmarks.mutants.pins import Pins
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table
 from npu_assay.partitioners.exir import Backend
 
 PACKAGE = "npu_assay"
-SNAPSHOT = "snapshot"
-RECORDED = "recorded results"
 UNIT_TESTS = "unit tests"
 TYPES = "types"
 """How mutants end that no case fails on."""
+PASSED = "-"
 SLACK = 20
 """How much longer than its time of the processor a mutant may take, on a machine that has other things to do."""
 WHOLE = 60
@@ -94,30 +92,43 @@ class Tried:
 
 @dataclass(frozen=True)
 class Judges:
-    """The vendor, its table, and by case the tags and the digest that are recorded."""
+    """The vendor, its table, and what golden/ holds.
+
+    sound: what is known of cases that killed a mutant: what the vendor does with nothing changed.
+    """
 
     spec: str
     table: Table
-    snapshots: Mapping[str, Sequence[str]]
+    pins: Pins
     root: Path
     seconds: float
-
-    @property
-    def pinned(self) -> bool:
-        """Whether results are recorded, which floats of another processor would change."""
-        return (self.root / "golden" / f"{self.table.name}@{self.table.version}" / "results.sha256").exists()
+    sound: dict[str, str] = field(default_factory=dict)
 
     def trial(self, cases: Sequence[Tried], stages: Set[int], file: str, tree: ast.Module) -> Verdict:
         """Run the cases on the vendor with one module changed, until one fails or the seconds are over.
 
-        stages: in which the changed line runs.
+        stages: in which the changed line runs. Raises RuntimeError where the case that fails does so with nothing
+        changed, or has another snapshot then.
         """
 
         def work() -> str:
             sys.meta_path.insert(0, Mutated(self.root, file, tree))
             return self._judged(cases, stages)
 
-        return in_a_process(work, SLACK * self.seconds)
+        found = in_a_process(work, SLACK * self.seconds)
+        for case in (each.case for each in cases if found.killed and found.how.endswith(f" {each.case.id}")):
+            self._check(case)
+        return found
+
+    def _check(self, case: Case) -> None:
+        if case.id not in self.sound:
+            self.sound[case.id] = in_a_process(lambda: f"0 1 {self._found(case)}", SLACK * self.seconds).how
+        if self.sound[case.id] != PASSED:
+            raise RuntimeError(f"{case.id}: with nothing changed: {self.sound[case.id]}")
+
+    def _found(self, case: Case) -> str:
+        result = run_case(case, load_backend(self.spec), self.table)
+        return str(result.failures[0]) if result.failures else self.pins.moved(case, result) or PASSED
 
     def _judged(self, cases: Sequence[Tried], stages: Set[int]) -> str:
         """Other tags or results alone are what snapshots show: of tags on which the table is silent, of programs that
@@ -132,10 +143,10 @@ class Judges:
                 result = run_case(case, backend, self.table)
                 if result.failures:
                     return f"1 {count} {result.failures[0].check} {case.id}"
-                moved = moved or self._moved(case, result)
+                moved = moved or self.pins.moved(case, result)
         except BaseException as error:  # noqa: BLE001  (whatever a broken module raises)
             return f"1 {count} {type(error).__name__}"
-        return f"{int(bool(moved))} {len(cases)} {moved or '-'}"
+        return f"{int(bool(moved))} {len(cases)} {moved or PASSED}"
 
     def _to_judge(self, cases: Sequence[Tried], stages: Set[int], backend: Backend) -> Iterator[Case]:
         """Those whose answer is another one, and then the first of all."""
@@ -143,22 +154,16 @@ class Judges:
         for each in cases:
             if time.process_time() > self.seconds / 2 or len(others) == OTHERS:
                 break
-            if not self._same(each, stages, backend):
+            if self._differs(each, stages, backend):
                 others.add(each.case.id)
                 yield each.case
         yield from (each.case for each in cases[:WHOLE] if each.case.id not in others)
 
-    def _same(self, tried: Tried, stages: Set[int], backend: Backend) -> bool:
+    def _differs(self, tried: Tried, stages: Set[int], backend: Backend) -> bool:
         try:
-            return same(tried.case, self.table, backend, tried.program, tried.before, stages)
+            return differs(tried.case, self.table, backend, tried.program, tried.before, stages)
         except Exception:  # noqa: BLE001  (whatever a broken module raises: the case says what it makes of it)
-            return False
-
-    def _moved(self, case: Case, result: CaseResult) -> str:
-        """Which snapshot is another one now, and of which case; nothing where all are as they were."""
-        kinds = (SNAPSHOT, RECORDED) if self.pinned else (SNAPSHOT,)
-        found = zip(kinds, (tags(result), recorded(result)), self.snapshots[case.id], strict=False)
-        return next((f"{name} {case.id}" for name, now, before in found if now != before), "")
+            return True
 
 
 BUSY = 10

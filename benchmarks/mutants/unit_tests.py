@@ -81,8 +81,7 @@ class _Watching:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        self.watch.seen = set()
-        sys.settrace(self.watch)
+        self.watch.start()
         try:
             yield
         finally:
