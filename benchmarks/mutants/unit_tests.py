@@ -28,7 +28,8 @@ MOST = 150
 Tests = dict[str, dict[int, list[str]]]
 """File -> line -> tests that execute it, those first that execute little else."""
 
-OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist")
+OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+"""Pytest warns of plugins that are loaded already: here they are."""
 
 
 def named(folders: Sequence[str], root: Path) -> list[str]:
