@@ -47,6 +47,13 @@ def test_round_trip(make: Callable[[int], Model]) -> None:
     assert write(found) == blob == write(model)
 
 
+def test_metadata_that_others_wrote_may_have_no_name() -> None:
+    blob = write(replace(SMALL, metadata={"a": b"1", "b": b"2"}))
+    record = flatbuffer.read(schema.MODEL, blob, schema.IDENTIFIER)
+    record["metadata"][0]["name"] = None
+    assert read(flatbuffer.write(schema.MODEL, record, schema.IDENTIFIER)).metadata == {"": b"1", "b": b"2"}
+
+
 def test_the_models_use_every_operator() -> None:
     assert {operator.code for make in MODELS for operator in make(0).operators} == set(OPERATORS)
 

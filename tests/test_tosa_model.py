@@ -82,6 +82,24 @@ def test_constants_are_made_first_and_arguments_keep_their_order() -> None:
     assert record["version"] == {"_major": 1, "_minor": 0, "_patch": 0, "_draft": False}
 
 
+def _with_data(model: TModel, name: str, data: list[int]) -> bytes:
+    """The flatbuffer with other bytes in one constant."""
+    record = flatbuffer.read(schema.GRAPH, write(model), schema.IDENTIFIER)
+    tensors = record["regions"][0]["blocks"][0]["tensors"]
+    next(each for each in tensors if each["name"] == name)["data"] = np.array(data, np.uint8)
+    return flatbuffer.write(schema.GRAPH, record, schema.IDENTIFIER)
+
+
+def test_the_zero_point_of_weights_may_be_stored_for_every_channel_and_nothing_else() -> None:
+    conv = _conv()
+    (operator,) = conv.operators
+    _, _, bias, _, zero = operator.inputs
+    assert _same(conv, read(_with_data(conv, zero, [0, 0, 0, 0])))
+    for name, data in ((zero, [0, 0, 0, 1]), (bias, [0] * 32)):
+        with pytest.raises(FormatError, match="size of the data"):
+            read(_with_data(conv, name, data))
+
+
 # ------------------------------------------------------------------------------------------------ broken graphs
 
 

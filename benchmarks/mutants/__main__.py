@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import gc
+import importlib
 import json
 import os
 import random
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
-from benchmarks.mutants.lines import Executed, Lines, executed, fingerprint, read
+from benchmarks.mutants.answers import program_of
+from benchmarks.mutants.lines import Executed, Lines, executed
+from benchmarks.mutants.pins import RECORDED, SNAPSHOT, Pins
 from benchmarks.mutants.sites import Site, changed, sites
-from benchmarks.mutants.trials import RECORDED, SNAPSHOT, TYPES, UNIT_TESTS, Judges, Verdict
+from benchmarks.mutants.trials import PACKAGE, TYPES, UNIT_TESTS, Judges, Tried, Verdict
 from benchmarks.mutants.types_checked import Checked
 from benchmarks.mutants.unit_tests import Tests, judged, traced
 from npu_assay.conformance.programs.graph import Case
@@ -27,12 +35,13 @@ from npu_assay.conformance.table import Table, load_table
 ROOT = Path(__file__).resolve().parents[2]
 VENDORS = {
     "neutron": ("neutron@1.3", ("neutron", "common")),
-    "xnnpack": ("xnnpack@1.5", ("xnnpack",)),
+    "xnnpack": ("xnnpack@1.5", ("xnnpack", "common")),
     "ethos-u55": ("ethos_u55@1.5", ("ethosu", "common")),
     "ethos-u85": ("ethos_u85@1.5", ("ethosu", "common")),
 }
-PARTS = dict.fromkeys(("support", "tosa_rules", "configs", "partitioner.py", "patterns.py"), "rules")
-MOST = 1200
+RULES = frozenset({"support", "operators", "configs", "tosa_rules", "rules.py", "partitioner.py", "patterns.py"})
+"""Folders and modules of rules: what a row of an operator says is one, too."""
+MOST = 2500
 """Cases that a mutant is tried on."""
 
 
@@ -45,30 +54,37 @@ def files(vendor: str) -> list[Path]:
 
 def part(file: str) -> str:
     """Rules, or compilers and devices."""
-    return next((kind for name, kind in PARTS.items() if name in Path(file).parts), "compilers and devices")
+    return "compilers and devices" if RULES.isdisjoint(Path(file).parts) else "rules"
 
 
-def drawn(lines: Lines, vendor: str, count: int, seed: int) -> list[Site]:
-    """Changes of lines that cases execute, in an order that the seed gives."""
+def drawn(lines: Lines, vendor: str, count: int, seed: int, only: tuple[str, ...] = ("",)) -> list[Site]:
+    """Changes of lines that cases execute, in an order that the seed gives; those whose ids begin as one of `only`."""
     known = [site for file in files(vendor) for site in sites(ROOT, file) if lines.get(site.file, {}).get(site.line)]
     random.Random(seed).shuffle(known)
-    return known[:count]
+    return [site for site in known if f"{site.id}:".startswith(only)][:count]
 
 
-def ordered(numbers: Sequence[int], cases: Sequence[Case]) -> list[Case]:
+def ordered(numbers: Sequence[int], cases: Sequence[Tried]) -> list[Tried]:
     """Some of the cases: in turn the next row, constraint and side, and the next variant of a number type."""
-    reached = [cases[number] for number in numbers]
-    by_row = _turns(reached, lambda case: (case.row, case.constraint, case.side))
-    by_variant = _turns(reached, lambda case: (case.precision, *case.id.split("/")[-3:]))
+    by_row = _turns(numbers, lambda number: _row(cases[number].case))
+    by_variant = _turns(numbers, lambda number: _variant(cases[number].case))
     both = (case for pair in zip(by_row, by_variant, strict=True) for case in pair)
-    return list(dict.fromkeys(both))[:MOST]
+    return [cases[number] for number in list(dict.fromkeys(both))[:MOST]]
 
 
-def _turns(cases: Sequence[Case], kind: Callable[[Case], Hashable]) -> list[Case]:
+def _row(case: Case) -> Hashable:
+    return case.row, case.constraint, case.side
+
+
+def _variant(case: Case) -> Hashable:
+    return case.precision, *case.id.split("/")[-3:]
+
+
+def _turns(numbers: Sequence[int], kind: Callable[[int], Hashable]) -> list[int]:
     """The first of every kind, then the second of every kind, and so on."""
-    groups: dict[Hashable, list[Case]] = defaultdict(list)
-    for case in cases:
-        groups[kind(case)].append(case)
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for number in numbers:
+        groups[kind(number)].append(number)
     rounds = max(map(len, groups.values()))
     return [group[index] for index in range(rounds) for group in groups.values() if index < len(group)]
 
@@ -78,6 +94,7 @@ def main() -> None:
     parser.add_argument("vendor", choices=sorted(VENDORS))
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="+", default=[""], help="the beginnings of ids: FILE, FILE:LINE, or an id")
     parser.add_argument("--seconds", type=float, default=120.0, help="of processor time that a mutant may take")
     parser.add_argument("--out", type=Path, default=None, help="records, a line each; read again where they stand")
     parser.add_argument("-n", type=int, default=2, help="processes")
@@ -86,13 +103,18 @@ def main() -> None:
     torch.set_num_threads(1)
     table = load_table(VENDORS[options.vendor][0])
     cases = all_cases(table)
-    found = _executed(options.vendor, table, cases, out.with_name(f"{options.vendor}.lines.json"))
+    found = _executed(options.vendor, table, cases, out.with_name(f"{options.vendor}.lines.pickle"))
     tests = traced(
         VENDORS[options.vendor][1], ROOT, files(options.vendor), out.with_name(f"{options.vendor}.tests.json")
     )
-    work = Work(Judges(options.vendor, table, found.snapshots, ROOT, options.seconds), cases, found.lines, tests, out)
+    _loaded(found.modules, options.vendor)
+    judges = Judges(options.vendor, table, Pins.of(table, ROOT), ROOT, options.seconds)
+    tried = [Tried(case, program_of(case, table), of) for case, of in zip(cases, found.answers, strict=True)]
+    work = Work(judges, tried, found, tests, out)
     known = _known(out)
-    asked = [site for site in drawn(found.lines, options.vendor, options.count, options.seed) if site.id not in known]
+    gc.freeze()
+    sites_of = drawn(found.lines, options.vendor, options.count, options.seed, tuple(options.only))
+    asked = [site for site in sites_of if site.id not in known]
     children = []
     for index in range(options.n):
         child = os.fork()
@@ -111,13 +133,21 @@ def _executed(vendor: str, table: Table, cases: Sequence[Case], cache: Path) -> 
     Raises RuntimeError where that process does not end well.
     """
     arguments = (vendor, table, cases, ROOT, files(vendor), cache)
-    if read(cache, fingerprint(files(vendor), repr(cases))) is None:
-        process = get_context("fork").Process(target=executed, args=arguments)
-        process.start()
-        process.join()
-        if process.exitcode:
-            raise RuntimeError(f"{vendor}: the lines that cases execute are not known")
+    process = get_context("fork").Process(target=executed, args=arguments)
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"{vendor}: the lines that cases execute are not known")
     return executed(*arguments)
+
+
+def _loaded(modules: Sequence[str], vendor: str) -> None:
+    """Import what the vendor needs of others, once for all mutants."""
+    own = tuple(f"{PACKAGE}.partitioners.{folder}" for folder in VENDORS[vendor][1])
+    for name in modules:
+        if not f"{name}.".startswith(tuple(f"{each}." for each in own)) and name not in sys.modules:
+            with suppress(Exception):  # a name that is put there by hand, and is no module that can be imported
+                importlib.import_module(name)
 
 
 @dataclass(frozen=True)
@@ -125,8 +155,8 @@ class Work:
     """What mutants are judged by, and the file that their records go to."""
 
     judges: Judges
-    cases: Sequence[Case]
-    lines: Lines
+    cases: Sequence[Tried]
+    found: Executed
     tests: Tests
     out: Path
 
@@ -143,11 +173,21 @@ class Work:
 
     def _verdict(self, site: Site, checked: Checked) -> Verdict:
         tree = changed(ROOT, site)
-        verdict = self.judges.trial(ordered(self.lines[site.file][site.line], self.cases), site.file, tree)
+        by_cases, by_tests = partial(self._by_cases, site, tree), partial(self._by_tests, site, tree)
+        verdicts = []
+        for judge in (by_tests, by_cases) if site.guards else (by_cases, by_tests):
+            verdicts.append(judge())
+            if verdicts[-1].killed:
+                return verdicts[-1]
+        return replace(checked.judged(site), cases=max(verdict.cases for verdict in verdicts))
+
+    def _by_cases(self, site: Site, tree: ast.Module) -> Verdict:
+        cases = ordered(self.found.lines[site.file][site.line], self.cases)
+        return self.judges.trial(cases, self.found.stages[site.file][site.line], site.file, tree)
+
+    def _by_tests(self, site: Site, tree: ast.Module) -> Verdict:
         tests = self.tests.get(site.file, {}).get(site.line, [])
-        if not verdict.killed and tests:
-            verdict = judged(tests, ROOT, site.file, tree, 2 * self.judges.seconds)
-        return verdict if verdict.killed else replace(checked.judged(site), cases=verdict.cases)
+        return judged(tests, ROOT, site.file, tree, 2 * self.judges.seconds) if tests else Verdict(False, "-", 0)
 
 
 def _known(out: Path) -> dict[str, dict[str, object]]:

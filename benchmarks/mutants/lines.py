@@ -1,78 +1,84 @@
-"""Which cases execute which lines of a vendor's modules, and what the vendor answered to each."""
+"""Which cases execute which lines of a vendor's modules, and what the vendor answers to each."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import Any
 
+from benchmarks.mutants.answers import PARTITION, Known, known
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.record.results import CaseResult, to_line
-from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table
+from npu_assay.partitioners.exir import Backend
 
-T = TypeVar("T")
+Traced = Callable[[FrameType, str, Any], Any]
+"""What Python calls at each line of a function."""
 Lines = dict[str, dict[int, list[int]]]
 """File -> line -> numbers of the cases that execute it, in order."""
 
 
+Stages = dict[str, dict[int, set[int]]]
+"""File -> line -> the stages of `answers` in which some case executes it."""
+
+
 @dataclass(frozen=True)
 class Executed:
-    """What the cases of a table execute, and by case the tags and the digest that snapshots hold."""
+    """What the cases of a table execute and the unchanged vendor answers.
+
+    answers: to every case, in order. modules: all that was imported by the time that all cases had run.
+    """
 
     lines: Lines
-    snapshots: dict[str, list[str]]
-
-
-def tags(result: CaseResult) -> str:
-    """The verdict and the constraints that were named, as golden/ has them."""
-    return " ".join([result.verdict, *sorted({reason.code for reason in result.reasons or ()})])
-
-
-def recorded(result: CaseResult) -> str:
-    """A digest of all that a run notes of a case, down to the compiled bytes, as golden/*/results.sha256 pins it."""
-    return fingerprint([], to_line(result))[:16]
+    stages: Stages
+    answers: Sequence[Known]
+    modules: Sequence[str]
 
 
 class Watch:
-    """The lines of some files that run while a case does."""
+    """The lines of some files that run while a case does, or a test; of cases with the stages in which they do."""
 
     def __init__(self, root: Path, files: Sequence[Path]) -> None:
         self.names = {str(file): file.relative_to(root).as_posix() for file in files}
         self.seen = set[tuple[str, int]]()
-        self.known: dict[CodeType, str | None] = {}
+        self.staged = set[tuple[str, int, int]]()
+        self.stage = PARTITION
+        self.known: dict[CodeType, Traced | None] = {}
 
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
-        code = frame.f_code
-        if code not in self.known:
-            named = self.names.get(str(Path(code.co_filename).resolve()))
-            self.known[code] = None if code.co_name == "<module>" else named
-        name = self.known[code]
-        return None if name is None else self._line(name)
-
-    def watched(self, run: Callable[[], T]) -> T:
-        """What `run` returns; `seen` then has the lines that it executed."""
+    def start(self) -> None:
+        """From now on `seen` collects lines."""
         self.seen = set()
-        sys.settrace(self)
-        try:
-            return run()
-        finally:
-            sys.settrace(None)
+        known, learned = self.known, self._learned
 
-    def _line(self, name: str) -> Any:
-        def local(frame: FrameType, event: str, argument: Any) -> Any:
+        def calls(frame: FrameType, event: str, argument: Any) -> Traced | None:
+            code = frame.f_code  # of every function that is called, so this is all that is done of most
+            return known[code] if code in known else learned(code)
+
+        sys.settrace(calls)
+
+    def entered(self, stage: int) -> None:
+        """What runs now belongs to this stage."""
+        self.stage = stage
+
+    def _learned(self, code: CodeType) -> Traced | None:
+        name = None if code.co_name == "<module>" else self.names.get(str(Path(code.co_filename).resolve()))
+        self.known[code] = None if name is None else self._of_file(name)
+        return self.known[code]
+
+    def _of_file(self, name: str) -> Traced:
+        def traced(frame: FrameType, event: str, argument: Any) -> Traced:
             if event == "line":
                 self.seen.add((name, frame.f_lineno))
-            return local
+                self.staged.add((name, frame.f_lineno, self.stage))
+            return traced
 
-        return local
+        return traced
 
 
 def fingerprint(files: Sequence[Path], more: str = "") -> str:
@@ -97,24 +103,30 @@ def by_number(lines: dict[str, dict[str, Any]]) -> dict[str, dict[int, Any]]:
 def executed(
     spec: str, table: Table, cases: Sequence[Case], root: Path, files: Sequence[Path], cache: Path
 ) -> Executed:
-    """The lines that each case executes; read from `cache` where it was written of files and cases as they are.
+    """What each case executes; read from `cache`, which this wrote, where files and cases are as they were."""
+    of = fingerprint([*files, Path(__file__), Path(__file__).with_name("answers.py")], repr(cases))
+    if cache.exists():
+        stored, found = pickle.loads(cache.read_bytes())
+        if stored == of:
+            assert isinstance(found, Executed)
+            return found
+    found = _executed(load_backend(spec), table, cases, Watch(root, files))
+    cache.write_bytes(pickle.dumps((of, found)))
+    return found
 
-    Raises RuntimeError for a case that fails with nothing changed: it would fail of every change, too.
-    """
-    known = fingerprint(files, repr(cases))
-    stored = read(cache, known)
-    if stored is not None:
-        return Executed(by_number(stored["lines"]), stored["snapshots"])
-    backend = load_backend(spec)
-    found: Lines = {}
-    told: dict[str, list[str]] = {}
-    watch = Watch(root, files)
+
+def _executed(backend: Backend, table: Table, cases: Sequence[Case], watch: Watch) -> Executed:
+    lines: Lines = {}
+    answers = []
     for number, case in enumerate(cases):
-        result = watch.watched(partial(run_case, case, backend, table))
-        if result.failures:
-            raise RuntimeError(f"{case.id}: fails with nothing changed: {result.failures[0]}")
-        told[case.id] = [tags(result), recorded(result)]
+        watch.start()
+        try:
+            answers.append(known(case, table, backend, watch.entered))
+        finally:
+            sys.settrace(None)
         for file, line in watch.seen:
-            found.setdefault(file, {}).setdefault(line, []).append(number)
-    cache.write_text(json.dumps({"of": known, "lines": found, "snapshots": told}))
-    return Executed(found, told)
+            lines.setdefault(file, {}).setdefault(line, []).append(number)
+    stages: Stages = {}
+    for file, line, stage in watch.staged:
+        stages.setdefault(file, {}).setdefault(line, set()).add(stage)
+    return Executed(lines, stages, answers, sorted(sys.modules))

@@ -13,27 +13,34 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.mutants.lines import recorded, tags
+from torch.export import ExportedProgram
+
+from benchmarks.mutants.answers import Known, differs
+from benchmarks.mutants.pins import Pins
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table
+from npu_assay.partitioners.exir import Backend
 
 PACKAGE = "npu_assay"
-SNAPSHOT = "snapshot"
-RECORDED = "recorded results"
 UNIT_TESTS = "unit tests"
 TYPES = "types"
 """How mutants end that no case fails on."""
+PASSED = "-"
 SLACK = 20
 """How much longer than its time of the processor a mutant may take, on a machine that has other things to do."""
+WHOLE = 60
+"""Cases that are run and judged as a whole though a changed vendor answers them as before: what it keeps between runs
+shows there."""
+OTHERS = 200
+"""Cases that may have another answer, and pass."""
 
 
 @dataclass(frozen=True)
@@ -75,30 +82,55 @@ def module_name(file: str) -> str:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """A case, its program before any passes, and what the unchanged vendor answers to it."""
+
+    case: Case
+    program: ExportedProgram
+    before: Known
+
+
+@dataclass(frozen=True)
 class Judges:
-    """The vendor, its table, and by case the tags and the digest that are recorded."""
+    """The vendor, its table, and what golden/ holds.
+
+    sound: what is known of cases that killed a mutant: what the vendor does with nothing changed.
+    """
 
     spec: str
     table: Table
-    snapshots: Mapping[str, Sequence[str]]
+    pins: Pins
     root: Path
     seconds: float
+    sound: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def pinned(self) -> bool:
-        """Whether results are recorded, which floats of another processor would change."""
-        return (self.root / "golden" / f"{self.table.name}@{self.table.version}" / "results.sha256").exists()
+    def trial(self, cases: Sequence[Tried], stages: Set[int], file: str, tree: ast.Module) -> Verdict:
+        """Run the cases on the vendor with one module changed, until one fails or the seconds are over.
 
-    def trial(self, cases: Sequence[Case], file: str, tree: ast.Module) -> Verdict:
-        """Run the cases on the vendor with one module changed, until one fails or the seconds are over."""
+        stages: in which the changed line runs. Raises RuntimeError where the case that fails does so with nothing
+        changed, or has another snapshot then.
+        """
 
         def work() -> str:
             sys.meta_path.insert(0, Mutated(self.root, file, tree))
-            return self._judged(cases)
+            return self._judged(cases, stages)
 
-        return in_a_process(work, SLACK * self.seconds)
+        found = in_a_process(work, SLACK * self.seconds)
+        for case in (each.case for each in cases if found.killed and found.how.endswith(f" {each.case.id}")):
+            self._check(case)
+        return found
 
-    def _judged(self, cases: Sequence[Case]) -> str:
+    def _check(self, case: Case) -> None:
+        if case.id not in self.sound:
+            self.sound[case.id] = in_a_process(lambda: f"0 1 {self._found(case)}", SLACK * self.seconds).how
+        if self.sound[case.id] != PASSED:
+            raise RuntimeError(f"{case.id}: with nothing changed: {self.sound[case.id]}")
+
+    def _found(self, case: Case) -> str:
+        result = run_case(case, load_backend(self.spec), self.table)
+        return str(result.failures[0]) if result.failures else self.pins.moved(case, result) or PASSED
+
+    def _judged(self, cases: Sequence[Tried], stages: Set[int]) -> str:
         """Other tags or results alone are what snapshots show: of tags on which the table is silent, of programs that
         do the same in another way, and of numbers that stay within their bounds, nothing else does.
 
@@ -107,22 +139,31 @@ class Judges:
         count, moved = 0, ""
         try:
             backend = load_backend(self.spec)
-            for count, case in enumerate(cases, 1):
-                if time.process_time() > self.seconds / 2:
-                    break
+            for count, case in enumerate(self._to_judge(cases, stages, backend), 1):
                 result = run_case(case, backend, self.table)
                 if result.failures:
                     return f"1 {count} {result.failures[0].check} {case.id}"
-                moved = moved or self._moved(case, result)
+                moved = moved or self.pins.moved(case, result)
         except BaseException as error:  # noqa: BLE001  (whatever a broken module raises)
             return f"1 {count} {type(error).__name__}"
-        return f"{int(bool(moved))} {count} {moved or '-'}"
+        return f"{int(bool(moved))} {len(cases)} {moved or PASSED}"
 
-    def _moved(self, case: Case, result: CaseResult) -> str:
-        """Which snapshot is another one now, and of which case; nothing where all are as they were."""
-        kinds = (SNAPSHOT, RECORDED) if self.pinned else (SNAPSHOT,)
-        found = zip(kinds, (tags(result), recorded(result)), self.snapshots[case.id], strict=False)
-        return next((f"{name} {case.id}" for name, now, before in found if now != before), "")
+    def _to_judge(self, cases: Sequence[Tried], stages: Set[int], backend: Backend) -> Iterator[Case]:
+        """Those whose answer is another one, and then the first of all."""
+        others = set[str]()
+        for each in cases:
+            if time.process_time() > self.seconds / 2 or len(others) == OTHERS:
+                break
+            if self._differs(each, stages, backend):
+                others.add(each.case.id)
+                yield each.case
+        yield from (each.case for each in cases[:WHOLE] if each.case.id not in others)
+
+    def _differs(self, tried: Tried, stages: Set[int], backend: Backend) -> bool:
+        try:
+            return differs(tried.case, self.table, backend, tried.program, tried.before, stages)
+        except Exception:  # noqa: BLE001  (whatever a broken module raises: the case says what it makes of it)
+            return True
 
 
 BUSY = 10

@@ -28,7 +28,8 @@ MOST = 150
 Tests = dict[str, dict[int, list[str]]]
 """File -> line -> tests that execute it, those first that execute little else."""
 
-OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist")
+OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+"""Pytest warns of plugins that are loaded already: here they are."""
 
 
 def named(folders: Sequence[str], root: Path) -> list[str]:
@@ -81,8 +82,7 @@ class _Watching:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        self.watch.seen = set()
-        sys.settrace(self.watch)
+        self.watch.start()
         try:
             yield
         finally:

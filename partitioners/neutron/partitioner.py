@@ -30,7 +30,7 @@ from npu_assay.partitioners.neutron.rewriting import Correspondence, attached_co
 from npu_assay.partitioners.neutron.support.common import quantized
 from npu_assay.partitioners.neutron.support.rule import Context
 from npu_assay.partitioners.neutron.support.rules import RULES, node_rejections, stage_rejections
-from npu_assay.partitioners.neutron.support.weights import WEIGHT_POSITION, through_permute
+from npu_assay.partitioners.neutron.support.weights import through_permute
 from npu_assay.partitioners.neutron.target import NeutronTargetSpec
 
 BACKEND_ID = "NeutronBackend"
@@ -243,5 +243,4 @@ def _follows(node: fx.Node) -> fx.Node:
     if target_name(node.target) == GETITEM and source is not None and target_name(source.target) in RULES:
         return source
     user = next(iter(node.users), node)
-    is_weight = target_name(user.target) in WEIGHT_POSITION and through_permute(user, node) is not node
-    return user if is_weight else node
+    return user if through_permute(user, node) is not node else node
