@@ -31,6 +31,7 @@ from npu_assay.conformance.commands.shared import (
 )
 from npu_assay.conformance.commands.table import table as table_group
 from npu_assay.conformance.commands.verify import verify
+from npu_assay.conformance.record.levels import LEVELS, NUMBERS
 
 if TYPE_CHECKING:
     from npu_assay.conformance.run.execution import Pool
@@ -94,6 +95,13 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
 @click.option("--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, help="For a case; else 4096.")
 @click.option("--fuzz", metavar="N", type=click.IntRange(min=1), help="N random programs besides, see docs/fuzz.md.")
 @click.option("--seed", metavar="SEED", type=click.IntRange(min=0), default=0, help="Of all random numbers; else 0.")
+@click.option(
+    "--level",
+    metavar="LEVEL",
+    type=click.Choice(LEVELS),
+    default=NUMBERS,
+    help="How far to look, and what is certified: tags, compiles, runs or numbers; else numbers.",
+)
 @click.option("--with-vela", is_flag=True, help="Arm's Vela must compile every delegate (needs ethos-u-vela).")
 def certify(
     backend: str,
@@ -110,11 +118,12 @@ def certify(
     memory: int,
     fuzz: int | None,
     seed: int,
+    level: str,
 ) -> None:
     """Run the cases; write certificate, results and reports.
 
-    Only a run of all cases certifies. Exit codes: 0 all that was asked for passes, 1 something fails, 2 usage or data
-    error.
+    Only a run of all cases certifies, and only what its level judges. Exit codes: 0 all that was asked for passes,
+    1 something fails, 2 usage or data error.
     """
     from npu_assay.conformance.isolation import origin
 
@@ -125,7 +134,8 @@ def certify(
 
     console = Console()
     part = "-part" if smoke or expression is not None else ""  # a look at some cases leaves the certificate alone
-    folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}{part}")
+    lower = "" if level == NUMBERS else f"-{level}"  # which does not take the place of a higher one
+    folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}{lower}{part}")
     with usage_errors():
         from npu_assay.conformance.isolation.limits import Limits
         from npu_assay.conformance.record.certificate import Selection
@@ -144,6 +154,7 @@ def certify(
             Limits(timeout, memory),
             resume,
             0 if fuzz is None else fuzz,
+            level=level,
         )
         try:
             with progress(console) as shown:

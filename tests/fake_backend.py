@@ -31,7 +31,7 @@ from npu_assay.partitioners.exir import (
 )
 from npu_assay.partitioners.exir.backend import BlobCheck
 from npu_assay.partitioners.exir.faults import Fault
-from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, target_name
 from npu_assay.reference.affine import Affine
 
 LIMITS = {"aten.abs.default": 2**23, "aten.neg.default": 2**19}  # output steps per input step
@@ -118,6 +118,8 @@ class FakeRuntime:
 TABLE = str(Path(__file__).parent / "data" / "fake@1.0.toml")
 
 backend = Backend("fake", TABLE, FakePartitioner, FakeBackend, FakeRuntime())
+without_runtime = Backend("fake", TABLE, FakePartitioner, FakeBackend)
+without_compiler = Backend("fake", TABLE, FakePartitioner)
 
 # ------------------------------------------------------------------------------------ faulty copies
 
@@ -227,6 +229,29 @@ class Misfiles(FakeBackend):
         raise ValueError("cannot compile")
 
 
+class Rewrites(FakePartitioner):
+    """Halves every scale that it sees."""
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        result = super().partition(exported_program)
+        for node in result.tagged_exported_program.graph.nodes:
+            if _name(node) in QUANTIZE:
+                node.args = (node.args[0], node.args[1] / 2, *node.args[2:])
+        return result
+
+
+def flatten(module: fx.GraphModule) -> None:
+    """A pass that makes every output of the model a line."""
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    with module.graph.inserting_before(output):
+        lines = []
+        for node in output.args[0]:
+            line = module.graph.call_function(edge_op("aten.view_copy.default"), (node, [-1]))
+            line.meta = node.meta | {"val": node.meta["val"].reshape(-1)}
+            lines.append(line)
+    output.args = (tuple(lines),)
+
+
 class Garbles(FakeRuntime):
     """Returns a tensor of another shape."""
 
@@ -260,6 +285,8 @@ unsteady = replace(backend, details=Unsteady)
 hollow = replace(backend, partitioner=Hollow, details=Copies, runtime=Dequantises())
 misfiles = replace(backend, details=Misfiles)
 garbles = replace(backend, runtime=Garbles())
+rewrites = replace(backend, partitioner=Rewrites)
+flattens = replace(backend, passes=(flatten,))
 checked = replace(backend, blob_checks={"vela": BlobCheck("pytest", refusal)})
 uncheckable = replace(backend, blob_checks={"vela": BlobCheck("no-such-compiler", refusal)})
 

@@ -6,26 +6,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npu_assay.conformance.backend.environment import file_digest
-from npu_assay.conformance.backend.loading import BackendSpecError, installed_tools, load_backend, needed_path, target
+from npu_assay.conformance.backend.loading import (
+    BackendSpecError,
+    highest_level,
+    installed_tools,
+    load_backend,
+    needed_path,
+    target,
+)
 from npu_assay.conformance.backend.sources import backend_files
 
 
 @dataclass(frozen=True)
 class About:
-    """Plain data. table: the backend's own. tools: versions by distribution. path: the PYTHONPATH that finds it."""
+    """Plain data. table: the backend's own. tools: versions by distribution. path: the PYTHONPATH that finds it.
+
+    level: how far it can be judged.
+    """
 
     name: str
     table: str
     tools: dict[str, str]
     sources: dict[str, str]
     path: str
+    level: str
 
 
 def about(spec: str, tools: Sequence[str]) -> About:
     """Load a backend and say what it is. Raises UsageError for one that does not load, or lacks a tool."""
     backend = load_backend(spec)
     versions = installed_tools(backend, tools)
-    return About(backend.name, backend.table, versions, backend_sources(spec), needed_path(spec))
+    return About(
+        backend.name, backend.table, versions, backend_sources(spec), needed_path(spec), highest_level(backend)
+    )
 
 
 def backend_sources(spec: str) -> dict[str, str]:

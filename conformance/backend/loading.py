@@ -16,6 +16,7 @@ from npu_assay.conformance.adapters import adapted
 from npu_assay.conformance.backend.environment import installed_version
 from npu_assay.conformance.backend.importing import import_regular
 from npu_assay.conformance.common.errors import UsageError, nearest
+from npu_assay.conformance.record.levels import COMPILES, LEVELS, NUMBERS, TAGS, reaches
 
 if TYPE_CHECKING:
     from npu_assay.partitioners.exir.backend import Backend
@@ -62,6 +63,40 @@ def _check_fields(where: str, backend: Backend) -> None:
         raise BackendSpecError(f"{where}: its details is {backend.details!r}, expected a class with preprocess")
 
 
+def highest_level(backend: Backend) -> str:
+    """How far a backend can be judged: what it has of compiler and runtime decides."""
+    from npu_assay.partitioners.exir.backend import NoCompiler, NoRuntime
+
+    if backend.details is NoCompiler:
+        return TAGS
+    return COMPILES if isinstance(backend.runtime, NoRuntime) else NUMBERS
+
+
+def check_level(spec: str, highest: str, level: str) -> None:
+    """Raise BackendSpecError when a level is asked for that is higher than a backend's highest."""
+    if not reaches(highest, level):
+        lacks = "compiler" if highest == TAGS else "runtime"
+        raise BackendSpecError(
+            f"backend {spec!r} has no {lacks}: found --level {level}, expected --level {_until(highest)}"
+        )
+
+
+def _until(level: str) -> str:
+    """The levels up to one, in words."""
+    return " or ".join(one for one in LEVELS if reaches(level, one))
+
+
+def load_whole(spec: str) -> Backend:
+    """`load_backend` where compiler and runtime are needed. Raises BackendSpecError for a backend without them."""
+    backend = load_backend(spec)
+    if (highest := highest_level(backend)) != NUMBERS:
+        lacks = "compiler" if highest == TAGS else "runtime"
+        raise BackendSpecError(
+            f"backend {spec!r} has no {lacks}, which this needs; 'assay certify --level {highest}' does not"
+        )
+    return backend
+
+
 def load_object(what: str, spec: str) -> object:
     """What `module:attribute` names. Raises BackendSpecError, which begins with `what`, when there is nothing."""
     module, _, attribute = spec.partition(":")
@@ -76,11 +111,11 @@ def by_delegate(specs: Sequence[str] = ()) -> dict[str, Backend]:
     """
     found: dict[str, Backend] = {}
     for spec in specs:
-        backend = load_backend(spec)
+        backend = load_whole(spec)
         found.setdefault(backend.details.__name__, backend)
     for name in registered():
         try:
-            backend = load_backend(name)
+            backend = load_whole(name)
         except BackendSpecError:
             continue  # somebody else's; only a delegate of its own needs it
         found.setdefault(backend.details.__name__, backend)

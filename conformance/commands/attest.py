@@ -55,5 +55,5 @@ def attest(folder: Path, key: Path, out: Path | None) -> None:
         envelope = write(contents, found.certificate, signer, target)
     signatures = f"{len(envelope.signatures)} signature{'s' * (len(envelope.signatures) > 1)}"
     click.echo(f"{target}: {signatures}, the last by {signer.verifier.keyid}")
-    click.echo(verdict_text(found.certified, found.verdict.counts))
+    click.echo(verdict_text(found.certified, found.verdict.counts, found.certificate.level))
     raise SystemExit(ATTESTED)

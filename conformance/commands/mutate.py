@@ -54,7 +54,7 @@ def mutate(
     from rich.console import Console
 
     with usage_errors():
-        from npu_assay.conformance.backend.loading import load_backend
+        from npu_assay.conformance.backend.loading import load_whole
         from npu_assay.conformance.isolation.imports import unchanged
         from npu_assay.conformance.mutation.catalogue import catalogue_of, load_faults, selected
         from npu_assay.conformance.mutation.report import Mutation
@@ -63,7 +63,7 @@ def mutate(
         from npu_assay.conformance.mutation.text import print_report
 
         with unchanged(backend):
-            right = load_backend(backend)
+            right = load_whole(backend)
         job = Job(backend, table or right.table, catalogue_of(right, catalogue), limit, timeout)
         faults = [fault.id for fault in selected(load_faults(backend, job.catalogue), expression)]
         start = time.perf_counter()

@@ -32,6 +32,7 @@ def package(folder: Path, out: Path | None) -> None:
         click.echo(f"{folder}: not packed")
         raise SystemExit(REFUSED)
     click.echo(f"{target}: {len(packed.files)} files, {packed.size} bytes, sha256 {packed.sha256}")
-    verdict = packed.verification.verdict
-    click.echo(verdict_text(packed.verification.certified, {} if verdict is None else verdict.counts))
+    verdict, certificate = packed.verification.verdict, packed.verification.certificate
+    if verdict is not None and certificate is not None:
+        click.echo(verdict_text(packed.verification.certified, verdict.counts, certificate.level))
     raise SystemExit(PACKED)

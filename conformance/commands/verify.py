@@ -10,6 +10,7 @@ import click
 
 from npu_assay.conformance.commands.asked import ALL, Asked
 from npu_assay.conformance.commands.shared import MOST, Seconds, plain, usage_errors
+from npu_assay.conformance.record.levels import LEVELS, NUMBERS, reaches, unjudged
 
 if TYPE_CHECKING:
     from npu_assay.conformance.verify.verification import Verification
@@ -66,6 +67,14 @@ class Cases(click.IntRange):
     "--backend", metavar="BACKEND", help="The backend that is here; the one that the certificate names if left out."
 )
 @click.option("--table", metavar="TABLE", help="The certificate must be of this table.")
+@click.option(
+    "--level",
+    metavar="LEVEL",
+    type=click.Choice(LEVELS),
+    default=NUMBERS,
+    show_default=True,
+    help="The certificate must be of this level, or of a higher one: tags, compiles, runs, numbers.",
+)
 @click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
 @click.option("--timeout", metavar="SECONDS", type=Seconds(), help="Per case; the certificate's if left out.")
 @click.option("--memory", metavar="MIB", type=click.IntRange(1, MOST), help="Per case; the certificate's if left out.")
@@ -79,6 +88,7 @@ def verify(
     draw: int | None,
     backend: str | None,
     table: str | None,
+    level: str,
     workers: int | None,
     timeout: float | None,
     memory: int | None,
@@ -87,7 +97,7 @@ def verify(
     """Derive the verdict of a results folder, or of an archive of one, again: from its results and its table.
 
     --key also checks who signed it. --rerun also runs its cases again, and compares what they show with what is
-    recorded; it loads the backend.
+    recorded; it loads the backend. A certificate of a lower level than numbers is taken with --level alone.
 
     Exit codes: 0 certified, and all that was asked for agrees; 1 not; 2 a usage or data error.
     """
@@ -115,10 +125,11 @@ def verify(
             click.echo("not run again: the record has problems")
     right = (
         found.certified
+        and (found.certificate is not None and reaches(found.certificate.level, level))
         and (cases is None or (again is not None and again.reproduced))
         and (signed is None or not signed.problems)
     )
-    _print_verdict(folder, found, right, [str(said) for said in (signed, again) if said is not None])
+    _print_verdict(folder, found, right, level, [str(said) for said in (signed, again) if said is not None])
     raise SystemExit(CERTIFIED if right else NOT_CERTIFIED)
 
 
@@ -129,7 +140,7 @@ def _print_found(found: Verification) -> None:
         click.echo(f"problem: {plain(problem)}")
 
 
-def _print_verdict(folder: Path, found: Verification, right: bool, trust: list[str]) -> None:
+def _print_verdict(folder: Path, found: Verification, right: bool, asked: str, trust: list[str]) -> None:
     """Counts, what speaks against the verdict, and a last line: the verdict, what is waived, who says so."""
     from npu_assay.conformance.record.certificate import TRUST, verdict_text
 
@@ -139,4 +150,8 @@ def _print_verdict(folder: Path, found: Verification, right: bool, trust: list[s
             click.echo(f"because: {plain(objection)}")
     counts = {} if found.verdict is None else found.verdict.counts
     said = [] if found.problems else trust or [TRUST]
-    click.echo(f"{folder}: {', '.join([verdict_text(right, counts), *said])}")
+    level = NUMBERS if found.certificate is None else found.certificate.level
+    if not reaches(level, asked):
+        click.echo(f"because: the certificate is of level {level}, expected {asked} (--level {level} asks for no more)")
+    verdict = verdict_text(right, counts, level if reaches(level, asked) else asked)
+    click.echo(f"{folder}: {', '.join([verdict, *said])}{unjudged(level)}")

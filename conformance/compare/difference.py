@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,12 @@ from typing import Any
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.certificate import Certificate, CertificateError, Fuzz, read_certificate, verdict_text
 from npu_assay.conformance.record.folder import sha256
+from npu_assay.conformance.record.levels import LEVELS, NUMBERS, TAGS
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult, Number, ResultError, read_results
 from npu_assay.conformance.record.waivers import Waiver
+from npu_assay.conformance.verify.result import beyond
 
 KINDS = ("cases", "promises", "tags", "reasons", "failures", "numbers", "delegates", "bytes")
 Side = str | None  # what one run has, in words; None: no such case
@@ -90,6 +92,7 @@ def _summary(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
         "certified": certificate.certified,
+        "level": certificate.level,
         "counts": dict(certificate.counts),
         "made": certificate.made,
         "backend": certificate.backend["name"],
@@ -117,20 +120,25 @@ def read_run(path: Path) -> Run:
 
 
 def compare(a: Run, b: Run) -> Difference:
-    """Everything that differs, rows and cases in order of their names."""
-    changes = [change for case in sorted({*a.results, *b.results}) for change in _changes(case, a, b)]
+    """Everything that differs, rows and cases in order of their names.
+
+    Of runs of two levels, what both of them judged.
+    """
+    level = min(a.certificate.level, b.certificate.level, key=LEVELS.index)
+    changes = [change for case in sorted({*a.results, *b.results}) for change in _changes(case, a, b, level)]
     ranked = sorted(changes, key=lambda change: (change.row, KINDS.index(change.kind), change.case, change.what))
     stated = _pairs(_stated(a.certificate), _stated(b.certificate))
     return Difference(a, b, stated, _pairs(_made_with(a.certificate), _made_with(b.certificate)), tuple(ranked))
 
 
-def _changes(case: str, a: Run, b: Run) -> Iterator[Change]:
+def _changes(case: str, a: Run, b: Run, level: str) -> Iterator[Change]:
     before, after = a.results.get(case), b.results.get(case)
     known = before or after
     assert known is not None
     if before is None or after is None:
         yield Change(known.row, "cases", case, _status(before), _status(after))
         return
+    before, after = seen_at(before, level), seen_at(after, level)
     for kind, words in WORDS.items():
         one, other = words(before), words(after)
         if one != other:
@@ -139,6 +147,15 @@ def _changes(case: str, a: Run, b: Run) -> Iterator[Change]:
         x, y = before.metrics.get(metric), after.metrics.get(metric)
         if x != y:
             yield Change(known.row, "numbers", case, number(x), number(y), metric)
+
+
+def seen_at(result: CaseResult, level: str) -> CaseResult:
+    """What a run of a lower level would have recorded of the same case: no failed gates, numbers or blobs."""
+    if level == NUMBERS:
+        return result
+    kept = tuple(failure for failure in result.failures if failure.check not in beyond(level))
+    blobs = () if level == TAGS else result.blobs
+    return replace(result, failures=kept, metrics=dict.fromkeys(result.metrics), blobs=blobs)
 
 
 def number(value: Number) -> str:
@@ -181,7 +198,8 @@ def _stated(certificate: Certificate) -> dict[str, str]:
     waivers = {f"waiver of {w.case}": _waiver_text(w) for w in certificate.waivers}
     counts = ", ".join(f"{count} {name}" for name, count in certificate.counts.items())
     return {
-        "verdict": verdict_text(certificate.certified, certificate.counts),
+        "verdict": verdict_text(certificate.certified, certificate.counts, certificate.level),
+        "level": certificate.level,
         "counts": counts,
         "table": f"{certificate.table['name']}@{certificate.table['version']} {certificate.table['sha256'][:12]}",
         "selection": str(certificate.selection) or "all cases",

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from npu_assay.conformance.compare.difference import Change, Difference, Run
+from npu_assay.conformance.record.levels import named
 
 WIDTH = 80
 SHOWN = 3  # cases of each change, changes of each kind, and sources of each package; JSON has them all
@@ -35,7 +36,7 @@ def lines(found: Difference) -> Iterator[str]:
 def _head(run: Run) -> str:
     certificate = run.certificate
     counts = ", ".join(f"{count} {name}" for name, count in certificate.counts.items() if count or name == "fail")
-    verdict = "certified" if certificate.certified else "not certified"
+    verdict = named("certified" if certificate.certified else "not certified", certificate.level)
     table = f"{certificate.table['name']}@{certificate.table['version']}"
     return f"{run.name}: {certificate.backend['name']} against {table}, {verdict}; {counts}"
 

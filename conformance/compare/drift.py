@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from npu_assay.conformance.compare.promise import BEYOND, DIFFER, DOCUMENTED, documented, source
+from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.table import Table
 from npu_assay.conformance.verify.result import FORM, GATES
@@ -103,12 +104,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Drift:
-    """The drift of one run: every case, in the order of the results. seed: of their random numbers."""
+    """The drift of one run: every case, in the order of the results.
+
+    seed: of their random numbers. level: how far the run looked.
+    """
 
     backend: str
     table: Table
     entries: tuple[Entry, ...]
     seed: int = 0
+    level: str = NUMBERS
 
     @property
     def found(self) -> tuple[Entry, ...]:
@@ -161,6 +166,7 @@ class Drift:
             "schema": SCHEMA,
             "backend": self.backend,
             "table": f"{self.table.name}@{self.table.version}",
+            **({} if self.level == NUMBERS else {"level": self.level}),
             "cases": len(self.entries),
             "counts": dict(self.counts),
             "documented": dict(self.documented),
@@ -181,9 +187,12 @@ class Drift:
         }
 
 
-def drift(backend: str, table: Table, results: Iterable[CaseResult], seed: int = 0) -> Drift:
-    """What the results of a run say about its backend and its table. seed: of the cases' random numbers."""
-    return Drift(backend, table, tuple(_entry(table, result) for result in results), seed)
+def drift(backend: str, table: Table, results: Iterable[CaseResult], seed: int = 0, level: str = NUMBERS) -> Drift:
+    """What the results of a run say about its backend and its table.
+
+    seed: of the cases' random numbers. level: how far the run looked.
+    """
+    return Drift(backend, table, tuple(_entry(table, result) for result in results), seed, level)
 
 
 def drift_text(found: Drift) -> str:

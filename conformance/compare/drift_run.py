@@ -28,7 +28,9 @@ def read_drift(path: Path) -> Drift:
             _check_row(table, result.row, number)
     except (ResultError, TableError) as error:
         raise PackageError(f"{path}: {error}") from error
-    return drift(str(certificate.backend["spec"]), table, results.values(), certificate.selection.seed)
+    return drift(
+        str(certificate.backend["spec"]), table, results.values(), certificate.selection.seed, certificate.level
+    )
 
 
 def _check_row(table: Table, row: str, number: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from npu_assay.conformance.compare.drift import AGREEMENTS, FLAGS, Drift, Entry, Line
 from npu_assay.conformance.compare.promise import BEYOND, DIFFER, DOCUMENTED
+from npu_assay.conformance.record.levels import unjudged
 from npu_assay.conformance.table import Row, Table
 
 WORDS: Mapping[str, str] = {**AGREEMENTS, **FLAGS}
@@ -15,7 +16,8 @@ SHOWN = 3  # cases named of a line before the rest is only counted
 def lines(found: Drift) -> Iterator[str]:
     """The counts, every constraint of an operator that drifts, with some of its cases; then document against code."""
     table = f"{found.table.name}@{found.table.version}"
-    yield f"{found.backend} against {table}: {len(found.entries)} cases, {len(found.found)} drift"
+    counts = f"{len(found.entries)} cases, {len(found.found)} drift"
+    yield f"{found.backend} against {table}: {counts}{unjudged(found.level)}"
     for key, words in WORDS.items():
         if key in AGREEMENTS or found.counts[key]:
             yield f"  {found.counts[key]:>6} {words}"

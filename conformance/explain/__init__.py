@@ -35,10 +35,10 @@ def explain(
     quantised at run time. What a backend raises is in its part of the answer (`error`). Raises UsageError for a backend
     that cannot be loaded.
     """
-    from npu_assay.conformance.backend.loading import load_backend
+    from npu_assay.conformance.backend.loading import load_whole
     from npu_assay.conformance.explain.explaining import How, explained
     from npu_assay.conformance.explain.models import model_of
 
     model = model_of(program, inputs or samples)
-    loaded = [load_backend(each) if isinstance(each, str) else each for each in backends]
+    loaded = [load_whole(each) if isinstance(each, str) else each for each in backends]
     return Explanation(model.name, tuple(explained(model, each, samples, How(dynamic))[0] for each in loaded))

@@ -104,11 +104,11 @@ def _explained(request: Request, spec: str) -> dict[str, Any]:
     gc.freeze()  # torch is not searched for garbage again and again
     gc.set_threshold(*RARELY)
     try:
-        from npu_assay.conformance.backend.loading import load_backend
+        from npu_assay.conformance.backend.loading import load_whole
         from npu_assay.conformance.explain.explaining import How, explained
         from npu_assay.conformance.explain.models import load_model, samples_of
 
-        backend, model = load_backend(spec), load_model(request.model)
+        backend, model = load_whole(spec), load_model(request.model)
         samples = None if request.calibrate is None else samples_of(model, request.calibrate)
         inputs = samples if request.inputs is None else samples_of(model, request.inputs)
         model = model if inputs is None else replace(model, inputs=inputs)
@@ -133,13 +133,13 @@ def reduced(request: Request, what: str, name: str | None) -> str | None:
 
 
 def _reduced(request: Request, what: str, name: str | None) -> str | None:
-    from npu_assay.conformance.backend.loading import load_backend
+    from npu_assay.conformance.backend.loading import load_whole
     from npu_assay.conformance.explain.explaining import How
     from npu_assay.conformance.explain.models import load_model, quantise, samples_of
     from npu_assay.conformance.explain.reducing import reduce
 
     (spec,) = request.backends
-    backend, model = load_backend(spec), load_model(request.model)
+    backend, model = load_whole(spec), load_model(request.model)
     program = model.program
     if request.calibrate is not None and not model.is_quantised:
         samples = samples_of(model, request.calibrate)

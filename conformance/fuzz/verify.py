@@ -44,6 +44,8 @@ def _problem(result: CaseResult, programs: Programs) -> str:
     case = programs.case(result.case)
     if result.program != program_sha256(case.graph) or result.expect != case.expect:
         return "not the program that its name gives"
+    if result.partitions != len(result.blobs):
+        return f"{result.partitions} partitions, but {len(result.blobs)} blobs"
     measured = any(value for value in result.checks.values() if value not in (0, 0.0))
     if measured and not result.failures:
         return "a limit is passed, but no failure is recorded"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npu_assay import __version__
-from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.backend.loading import load_whole
 from npu_assay.conformance.common.describing import describe
 from npu_assay.conformance.interchange.forms import FORMATS, Format, Made
 from npu_assay.conformance.interchange.manifest import (
@@ -54,7 +54,7 @@ def export(request: Request, progress: Progress = lambda *_: None) -> Manifest:
     if request.folder.exists() or request.folder.is_symlink():
         raise ManifestError(f"{request.folder}: exists already, expected a new folder")
     with unchanged(request.backend):
-        backend = load_backend(request.backend)
+        backend = load_whole(request.backend)
     name = request.table or backend.table
     table_file = table_bytes(name)
     table = read_table(table_file, table_path(name).name)

@@ -25,6 +25,7 @@ from npu_assay.conformance.isolation.frames import GOOD, LAST, STAGE, FrameError
 from npu_assay.conformance.isolation.limits import die_with_parent
 from npu_assay.conformance.isolation.text import encoded
 from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run import crossing, one_case
 from npu_assay.conformance.run.crossing import AnswerError
@@ -40,7 +41,8 @@ JUDGING = "judge"
 class Bench:
     """What every judge knows: the table, its cases by name, the blob checks that are asked for.
 
-    partners: see `one_case.partners`. agreed: the cases on which the second golden need not be asked again.
+    partners: see `one_case.partners`. agreed: the cases on which the second golden need not be asked again. level: how
+    far to look (`record.levels`).
     """
 
     table: Table
@@ -48,6 +50,7 @@ class Bench:
     tools: tuple[str, ...] = ()
     partners: Mapping[str, str] = field(default_factory=dict)
     agreed: frozenset[str] = frozenset()
+    level: str = NUMBERS
 
 
 class _RunnerEndedError(Exception):
@@ -99,7 +102,8 @@ class _Judge:
             result = observe.judged(case, self.bench.table, answer)
         else:
             tools, second = self.bench.tools, case.id not in self.bench.agreed
-            result = one_case.judged(case, self.bench.table, answer, tools, self.clean.run, second)
+            level = self.bench.level
+            result = one_case.judged(case, self.bench.table, answer, tools, self.clean.run, second, level)
         last = message[:1] == LAST.encode() or self.clean.dead
         return LAST if last else GOOD, one_case.with_failures(result, behind)
 
@@ -109,4 +113,4 @@ class _Judge:
         beside = None
         with suppress(KeyError):  # of a partner that is none of these cases
             beside = self.bench.case(self.bench.partners[case.id]).graph
-        return one_case.asked(case, self.bench.table, self.bench.tools, beside)
+        return one_case.asked(case, self.bench.table, self.bench.tools, beside, self.bench.level)

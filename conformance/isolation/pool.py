@@ -26,6 +26,7 @@ from npu_assay.conformance.isolation.runner import take
 from npu_assay.conformance.isolation.usage import taken
 from npu_assay.conformance.isolation.wire import Wire, WireError
 from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CaseResult, Failure, ResultError, from_line
 from npu_assay.conformance.run.one_case import failed, partners
 from npu_assay.conformance.run.selection import all_cases
@@ -171,11 +172,16 @@ class ProcessPool:
         yield from self.run_named(list(by_name), by_name.__getitem__, workers)
 
     def run_named(
-        self, names: Sequence[str], case: Callable[[str], Case], workers: int, agreed: frozenset[str] = frozenset()
+        self,
+        names: Sequence[str],
+        case: Callable[[str], Case],
+        workers: int,
+        agreed: frozenset[str] = frozenset(),
+        level: str = NUMBERS,
     ) -> Iterator[CaseResult]:
-        """The same of cases by name; `case` makes those that are needed here. agreed: see `Bench`."""
+        """The same of cases by name; `case` makes those that are needed here. agreed, level: see `Bench`."""
         table = load_table(self._named or self.about.table)
-        self._bench = Bench(table, case, self._subject.tools, partners(all_cases(table)), agreed)
+        self._bench = Bench(table, case, self._subject.tools, partners(all_cases(table)), agreed, level)
         yield from _Run(self, names, case, workers).results()
 
     # -------------------------------------------------------------------------------- for _Run

@@ -34,6 +34,8 @@ from npu_assay.reference.golden.special import finite_part, other_class
 from npu_assay.reference.integer import SCHEMES
 
 SMALLEST_NORMAL = torch.finfo(torch.float32).tiny
+NUMBERS_OF_FORM = frozenset({"finite", "on_grid"})
+"""The guards of `FORM` that look at numbers."""
 EXACT_SCHEMES = frozenset(SCHEMES)
 """The rescale schemes that `npu_assay.reference.integer` computes."""
 
@@ -124,6 +126,11 @@ def judge(
     beside = [_beside(run, index, output, codes[index], reals[index]) for index, output in enumerate(outputs)]
     chosen = [(name, check) for name, check in CHECKS.items() if name not in without]
     return (*form, *(_over_outputs(name, check, beside, run) for name, check in chosen))
+
+
+def judge_form(golden: Golden, outputs: Sequence[Tensor]) -> tuple[GateResult, ...]:
+    """The number, the shapes and the types of a model's outputs; nothing that depends on their numbers."""
+    return tuple(_well_formed(golden.walk(None, False), outputs, NUMBERS_OF_FORM))
 
 
 def _over_outputs(name: str, check: Check, outputs: Sequence[Output], run: Walk) -> GateResult:

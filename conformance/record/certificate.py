@@ -13,6 +13,7 @@ from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.fuzz.names import is_program
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.seeds import reseeded
+from npu_assay.conformance.record.levels import LEVELS, NUMBERS, named
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.waivers import Waiver, WaiverError, waived_cases, waiver_of, waiver_problems
 from npu_assay.conformance.run.selection import random_program, select, smoke
@@ -41,6 +42,7 @@ SHAPE = {
     "reports": DIGESTS,
     SEAL: str,
     "trust": str,
+    "level": str,
     "certified": bool,
     "counts": dict.fromkeys(COUNTS, int),
     "objections": [str],
@@ -132,6 +134,7 @@ class Certificate:
     made: date of the run (UTC), with which the waivers' expiry is compared.
     reports: the digest of each report, by file. trust: always that it is self-declared; a signature, or a run of its
     cases again, is for others to look at. fuzz: of the run's random programs, if there were any.
+    level: how far the run looked (`record.levels`), and so what is certified.
     """
 
     schema: int
@@ -149,6 +152,7 @@ class Certificate:
     reports: Mapping[str, str] = field(default_factory=dict)
     trust: str = TRUST
     fuzz: Fuzz | None = None
+    level: str = NUMBERS
 
     @property
     def undecided(self) -> bool:
@@ -169,11 +173,11 @@ def disagreeing(undecided: int, known: str) -> tuple[str, ...]:
     return (f"{DISAGREE} on {undecided} of {known}: a fault of the suite, not of the backend",)
 
 
-def verdict_text(certified: bool, counts: Mapping[str, int]) -> str:
-    """The verdict in words, which say how many of its cases fail and are waived."""
+def verdict_text(certified: bool, counts: Mapping[str, int], level: str) -> str:
+    """The verdict in words, which say its level, if that is not the highest, and how many cases fail and are waived."""
     if not certified:
-        return "not certified"
-    return "certified" + (
+        return named("not certified", level)
+    return named("certified", level) + (
         f" with {counts['waived']} of {counts['cases']} cases failing and waived" if counts["waived"] else ""
     )
 
@@ -250,6 +254,8 @@ def _certificate(data: Any) -> Certificate:
         raise ValueError(f"schema {data['schema']!r}, expected {SCHEMA}")
     if data["trust"] != TRUST:
         raise ValueError(f"trust {data['trust']!r:.40}, expected {TRUST!r}: no certificate says more of itself")
+    if data["level"] not in LEVELS:
+        raise ValueError(f"level {data['level']!r:.40}, expected one of {', '.join(LEVELS)}")
     changed = {
         "selection": Selection(**data["selection"]),
         "waivers": tuple(_waiver(waiver, number) for number, waiver in enumerate(data["waivers"], 1)),

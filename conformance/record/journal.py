@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.folder import refuse_foreign, writing
+from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.names import CERTIFICATE, FILES, FUZZ_JOURNAL, JOURNAL, PackageError
 from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, to_line
 from npu_assay.conformance.verify.result import result_problem
@@ -57,11 +58,14 @@ class Journal:
 
 
 @contextmanager
-def journal(folder: Path, identity: Identity, cases: Sequence[Case], resume: bool = False) -> Iterator[Journal]:
+def journal(
+    folder: Path, identity: Identity, cases: Sequence[Case], resume: bool = False, level: str = NUMBERS
+) -> Iterator[Journal]:
     """Make the folder, remove the files of an earlier run (its certificate first), open the journal.
 
-    resume: go on with the journal that is there, if there is one. Raises PackageError when the folder cannot be used,
-    holds files and is not the folder of a run, or, to resume, has the journal of another run or a finished one.
+    resume: go on with the journal that is there, if there is one. level: of the run. Raises PackageError
+    when the folder cannot be used, holds files and is not the folder of a run, or, to resume, has the journal of
+    another run or a finished one.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +73,7 @@ def journal(folder: Path, identity: Identity, cases: Sequence[Case], resume: boo
         file = _locked(folder)
     try:
         with writing(folder):
-            finished, keep = _left(folder, file, identity, cases) if resume else ((), 0)
+            finished, keep = _left(folder, file, identity, cases, level) if resume else ((), 0)
             if not keep:
                 (folder / FUZZ_JOURNAL).unlink(missing_ok=True)
             opened = Journal(folder, file, identity, finished, keep)
@@ -135,7 +139,7 @@ def _header(identity: Identity) -> str:
 
 
 def _left(
-    folder: Path, file: io.FileIO, identity: Identity, cases: Sequence[Case]
+    folder: Path, file: io.FileIO, identity: Identity, cases: Sequence[Case], level: str
 ) -> tuple[tuple[CaseResult, ...], int]:
     """The results of an interrupted run, and how many bytes of its journal are whole lines."""
     path = folder / JOURNAL
@@ -151,7 +155,7 @@ def _left(
     except UnicodeDecodeError as error:
         raise PackageError(f"{path}: not UTF-8 text at byte {error.start}; {_AGAIN}") from error
     _check_same(path, header, identity)
-    return _finished(path, lines, cases), keep
+    return _finished(path, lines, cases, level), keep
 
 
 _AGAIN = "leave out --resume to start from the beginning"
@@ -171,7 +175,7 @@ def _check_same(path: Path, header: str, identity: Identity) -> None:
             raise PackageError(f"{path}: --resume: of another run: {key}: found {found}, expected {expected}; {_AGAIN}")
 
 
-def _finished(path: Path, lines: Sequence[str], cases: Sequence[Case]) -> tuple[CaseResult, ...]:
+def _finished(path: Path, lines: Sequence[str], cases: Sequence[Case], level: str) -> tuple[CaseResult, ...]:
     """The results that stand in a journal, each once and as a run writes it."""
     by_name = {case.id: case for case in cases}
     results = dict[str, CaseResult]()
@@ -181,7 +185,7 @@ def _finished(path: Path, lines: Sequence[str], cases: Sequence[Case]) -> tuple[
         except ResultError as error:
             raise PackageError(f"{path} line {number}: {error}; {_AGAIN}") from error
         case = by_name.get(result.case)
-        problem = "no such case was selected" if case is None else result_problem(result, case)
+        problem = "no such case was selected" if case is None else result_problem(result, case, level=level)
         if result.case in results:
             problem = "the case stands there twice"
         if problem is not None:

@@ -111,7 +111,7 @@ class CaseResult:
     the passes removed it, error when the partitioner did not answer.
     reasons: of the rejection, as the partitioner gave them; None when it never gives any. metrics: see
     METRICS, None where a gate did not apply, and of a passing case that torch computed (in part).
-    partitions: delegates in the lowered program. blobs: sha256 of each.
+    partitions: delegates in the lowered program. blobs: sha256 of each; none at the level of tags.
     checks: those that ran to their end, and by how much each one's limit was passed, or how often it failed:
     0 for a check that found nothing. The verdict on the case follows from them and from the tags.
     """
@@ -241,7 +241,7 @@ def _result(data: Any) -> CaseResult:
     data = {key: value for key, value in data.items() if key != SEAL}
     if data["verdict"] not in VERDICTS or data["status"] not in STATUSES:
         raise ValueError(f"verdict {data['verdict']!r} or status {data['status']!r} does not exist")
-    if data["partitions"] != len(data["blobs"]):
+    if data["blobs"] and data["partitions"] != len(data["blobs"]):
         raise ValueError(f"{data['partitions']} partitions, but {len(data['blobs'])} blobs")
     return CaseResult(
         **data

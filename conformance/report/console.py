@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from npu_assay.conformance.common.escaped import counted, plain
-from npu_assay.conformance.record.certificate import UNDECIDED, verdict_text
+from npu_assay.conformance.record.certificate import UNDECIDED, Certificate, verdict_text
+from npu_assay.conformance.record.levels import NUMBERS, named, unjudged
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.report.bounds import free_cases
 from npu_assay.conformance.report.data import Report, command
@@ -116,24 +117,28 @@ def summary(console: Console, report: Report, folder: Path) -> None:
         console.print(text, highlight=False, soft_wrap=True)
     console.print(plain(f"report: {folder / 'report.html'}"), highlight=False, markup=False, soft_wrap=True)
     console.print(f"trust: {certificate.trust}: {TRUST_MEANS}", highlight=False, markup=False, soft_wrap=True)
+    level = certificate.level
     if certificate.certified:
-        _print_certified(console, name, counts)
+        _print_certified(console, name, certificate)
         return
     if certificate.passed:
-        console.print(f"[bold green]PASSED[/]: {escape(name)}", highlight=False, soft_wrap=True)
+        headline = named("[bold green]PASSED[/]", level)
+        console.print(f"{headline}: {escape(name)}{unjudged(level)}", highlight=False, soft_wrap=True)
         console.print(f"  no certificate: {escape(plain(certificate.objections[0]))}", highlight=False, soft_wrap=True)
         return
-    headline = "[bold yellow]UNDECIDED" if certificate.undecided else "[bold red]NOT CERTIFIED"
-    console.print(f"{headline}[/]: {escape(name)}", highlight=False, soft_wrap=True)
+    headline = named("[bold yellow]UNDECIDED[/]" if certificate.undecided else "[bold red]NOT CERTIFIED[/]", level)
+    console.print(f"{headline}: {escape(name)}{unjudged(level)}", highlight=False, soft_wrap=True)
     for objection in certificate.objections:
         console.print(f"  because {escape(plain(objection))}", highlight=False, soft_wrap=True)
 
 
-def _print_certified(console: Console, name: str, counts: Mapping[str, int]) -> None:
-    """The last line, which says how many cases are waived, the louder the more they are."""
-    waived = verdict_text(True, counts).removeprefix("certified")
+def _print_certified(console: Console, name: str, certificate: Certificate) -> None:
+    """The last line, which says what was not judged, and how many cases are waived, the louder the more they are."""
+    counts, level = certificate.counts, certificate.level
+    waived = verdict_text(True, counts, NUMBERS).removeprefix("certified")
     color = "green" if not waived else "yellow" if counts["waived"] < counts["pass"] else "red"
-    console.print(f"[bold {color}]CERTIFIED{waived.upper()}[/]: {escape(name)}", highlight=False, soft_wrap=True)
+    headline = f"{named(f'[bold {color}]CERTIFIED', level)}{waived.upper()}[/]"
+    console.print(f"{headline}: {escape(name)}{unjudged(level)}", highlight=False, soft_wrap=True)
 
 
 def _print_findings(console: Console, report: Report) -> None:

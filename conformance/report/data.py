@@ -15,6 +15,7 @@ from npu_assay.conformance.covering.counts import Counts
 from npu_assay.conformance.covering.shipped import shipped
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import PATH, Certificate, verdict_text
+from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CHECKS as CHECKS
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult
 from npu_assay.conformance.record.waivers import waived_cases
@@ -79,7 +80,7 @@ class Report:
     @property
     def verdict(self) -> str:
         """The verdict in words."""
-        return verdict_text(self.certificate.certified, self.certificate.counts)
+        return verdict_text(self.certificate.certified, self.certificate.counts, self.certificate.level)
 
     @property
     def failures_by_row(self) -> tuple[tuple[str, tuple[FailedCase, ...]], ...]:
@@ -127,7 +128,7 @@ def make_report(
         common(codes, matrix),
         tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status in NOT_PASSED),
         find(results, {case.id: case for case in cases}, waived, table.rescale),
-        drift(str(certificate.backend["spec"]), table, results, certificate.selection.seed),
+        drift(str(certificate.backend["spec"]), table, results, certificate.selection.seed, certificate.level),
         wide_bounds(table, results),
         tuple(programs),
         path,
@@ -138,6 +139,7 @@ def command(certificate: Certificate, case: str, path: str = "") -> str:
     """The shell command that runs one case again."""
     words = ["assay", "certify", str(certificate.backend["spec"]), "-k", case, "-n", "1"]
     words += ["--seed", str(certificate.selection.seed)] if certificate.selection.seed else []
+    words += ["--level", certificate.level] if certificate.level != NUMBERS else []
     words += [f"--with-{tool}" for tool in certificate.backend["tools"]]
     table = certificate.table.get("path")
     line = shlex.join([*words, "--table", str(table)] if table else words)

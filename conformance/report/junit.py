@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from npu_assay.conformance.record.levels import named
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.report.data import FailedCase, Report
 from npu_assay.conformance.report.matrix import Tally
@@ -14,13 +15,14 @@ from npu_assay.conformance.report.matrix import Tally
 
 def junit(report: Report) -> str:
     """The whole run as JUnit XML."""
-    root = ElementTree.Element("testsuites", name=report.title)
+    root = ElementTree.Element("testsuites", name=named(report.title, report.certificate.level))
     failed = {failure.result.case: failure for failure in report.failures}
     for row, tally in report.rows:
         if tally.cases:
             suite = ElementTree.SubElement(root, "testsuite", {"name": row, **_counts(tally)})
             properties = ElementTree.SubElement(suite, "properties")
-            ElementTree.SubElement(properties, "property", name="trust", value=report.certificate.trust)
+            for name, value in (("trust", report.certificate.trust), ("level", report.certificate.level)):
+                ElementTree.SubElement(properties, "property", name=name, value=value)
             for result in report.results:
                 if result.row == row:
                     _case(suite, result, failed.get(result.case))

@@ -11,6 +11,7 @@ from npu_assay.conformance.common.escaped import plain_lines, visible
 from npu_assay.conformance.compare.drift import FILE as DRIFT
 from npu_assay.conformance.compare.drift import drift_text
 from npu_assay.conformance.compare.drift_text import WORDS, counts_text, drift_markdown, place
+from npu_assay.conformance.record.levels import JUDGED
 from npu_assay.conformance.report.data import CHECKS, Report, sentence
 from npu_assay.conformance.report.junit import junit
 from npu_assay.conformance.report.matrix import Tally
@@ -48,7 +49,7 @@ def _templates(form: str) -> Environment:
         keep_trailing_newline=True,
     )
     environment.globals.update(cases_text=cases_text, listed=listed, trait_text=trait_text, runs_text=runs_text)
-    environment.globals.update(listed_most=LISTED, checks=CHECKS, trust_means=TRUST_MEANS)
+    environment.globals.update(listed_most=LISTED, checks=CHECKS, trust_means=TRUST_MEANS, judged=JUDGED)
     environment.globals.update(words=WORDS, counts_text=counts_text, place=place, lines=Lines)
     environment.globals.update(drift_markdown=drift_markdown)
     return environment

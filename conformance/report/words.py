@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from npu_assay.conformance.common.escaped import counted
 from npu_assay.conformance.programs.seeds import ONE_IN, is_first, is_thorough
+from npu_assay.conformance.record.levels import COMPILES, RUNS, reaches
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.traits import Trait
@@ -17,8 +18,12 @@ TRUST_MEANS = (
 """What a self-declared certificate is, and what would make it more."""
 
 
-def runs_text(results: Sequence[CaseResult]) -> str:
-    """How often programs ran, and which ones more often than others."""
+def runs_text(results: Sequence[CaseResult], level: str) -> str:
+    """How often programs ran, and which ones more often than others; or that none did."""
+    if not reaches(level, COMPILES):
+        return "A partitioner was asked about each program, and another one about the same."
+    if not reaches(level, RUNS):
+        return "What a partitioner took was compiled, and compiled again."
     ran = [result for result in results if result.partitions]
     anew = sum(is_thorough(result.case, result.side) for result in ran)
     first = sum(is_first(result.case, result.side) for result in ran)

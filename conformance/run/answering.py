@@ -19,12 +19,15 @@ from npu_assay.conformance.common.errors import NotRunError
 from npu_assay.conformance.programs.build import materialise, model_inputs
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.programs.seeds import redrawn
+from npu_assay.conformance.record.levels import COMPILES, reaches
+from npu_assay.conformance.record.levels import RUNS as RUN
 from npu_assay.conformance.record.results import Failure
 from npu_assay.conformance.run.checked_runtime import CheckedRuntime, same
 from npu_assay.conformance.run.outline import outline
 from npu_assay.conformance.run.partitioning import Recorder, prepared
 from npu_assay.conformance.run.question import Answer, Handed, Question
-from npu_assay.partitioners.exir import Backend, LoweredBackendModule, run_program, to_backend
+from npu_assay.partitioners.exir import Backend, BackendDetails, LoweredBackendModule, run_program, to_backend
+from npu_assay.partitioners.exir.lowering import checked_partitions
 from npu_assay.partitioners.exir.ops import CALL_DELEGATE, target_name
 
 FIRST, SECOND, THIRD, LAST = "first", "second", "third", "first again"
@@ -105,17 +108,39 @@ def _answer(work: Work) -> None:
     program = prepared(question.graph, work.backend, question.preserve, question.mark)
     found.nodes = outline(program.graph)
     work.enter("partition")
+    if not reaches(question.level, COMPILES):
+        _tagged(work, program)
+        work.settings()
+        _partition_again(work, program)
+        found.late += sources.changes()
+        return
     lowered = _lowered(work, program)
-    runs(work, lowered, sources)
+    if reaches(question.level, RUN):
+        runs(work, lowered, sources)
     work.settings()
-    work.enter("partition again")
-    again = Recorder(work.partitioner())  # comes last: it writes its tags on the program
-    again(program)
-    found.tags_again = dict(again.tags)
+    _partition_again(work, program)
     compile_again(work, lowered, sources)
     for tool in question.tools:
         work.enter(tool)
         _ask_tool(work, lowered, tool)
+
+
+def _tagged(work: Work, program: ExportedProgram) -> None:
+    """Tag, and check what `to_backend` would; nothing is compiled."""
+
+    def answered() -> None:
+        work.answer.rejections, work.answer.tags = recorder.rejections, dict(recorder.tags)
+
+    recorder = Recorder(work.partitioner(), answered)
+    checked_partitions(program, recorder, _compilers(work))
+
+
+def _partition_again(work: Work, program: ExportedProgram) -> None:
+    """Ask another partitioner. It comes last: it writes its tags on the program."""
+    work.enter("partition again")
+    again = Recorder(work.partitioner())
+    again(program)
+    work.answer.tags_again = dict(again.tags)
 
 
 def _lowered(work: Work, program: ExportedProgram) -> ExportedProgram:
@@ -138,9 +163,13 @@ def compiled(work: Work, program: ExportedProgram, partitioner: Recorder) -> Exp
 
 def lower(work: Work, program: ExportedProgram, partitioner: Recorder) -> ExportedProgram:
     """What `to_backend` makes of a program."""
-    details = dict.fromkeys((work.backend.details.__name__, work.question.backend_id), work.backend.details)
-    lowered: ExportedProgram = to_backend(program, partitioner, details=details)
+    lowered: ExportedProgram = to_backend(program, partitioner, details=_compilers(work))
     return lowered
+
+
+def _compilers(work: Work) -> dict[str, type[BackendDetails]]:
+    """The backend's compiler, by its own name and by the table's."""
+    return dict.fromkeys((work.backend.details.__name__, work.question.backend_id), work.backend.details)
 
 
 def delegates(program: ExportedProgram) -> Iterator[LoweredBackendModule]:

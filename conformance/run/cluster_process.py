@@ -39,7 +39,8 @@ def main() -> None:
 
 
 def _serve(data: Mapping[str, Any], answer: Any) -> None:
-    job = Job(data["backend"], data["table"], tuple(data["tools"]), Limits(**data["limits"]), seed=data["seed"])
+    limits, seed, level = Limits(**data["limits"]), data["seed"], data["level"]
+    job = Job(data["backend"], data["table"], tuple(data["tools"]), limits, seed=seed, level=level)
     subject = Subject(job.backend, job.tools, job.limits)
     with held(job.table), ProcessPool(subject, job.table) as processes:
         found = statement(processes.about, load_table(job.table), suite_sources(), environment())
@@ -48,7 +49,8 @@ def _serve(data: Mapping[str, Any], answer: Any) -> None:
         answer({"lines": []})
         case = known_cases(job.table, job.seed).case
         for line in sys.stdin:
-            answer({"lines": [to_line(result) for result in processes.run_named(json.loads(line), case, 1)]})
+            results = processes.run_named(json.loads(line), case, 1, level=level)
+            answer({"lines": [to_line(result) for result in results]})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CaseResult, from_line
 from npu_assay.conformance.run.cluster_worker import WorkerProcessError, as_data, run_lines
 from npu_assay.conformance.run.one_case import failed, run_case
@@ -43,6 +44,7 @@ class Job:
 
     made: what results must be made with, see `statement`; nothing is compared when it is empty. run: tells two runs
     apart, so that no worker answers with what it loaded for an earlier one. seed: of the cases' random numbers.
+    level: how far to look (`record.levels`).
     """
 
     backend: str
@@ -52,6 +54,7 @@ class Job:
     made: tuple[tuple[str, str], ...] = ()
     run: str = ""
     seed: int = 0
+    level: str = NUMBERS
 
 
 @lru_cache(maxsize=1)
@@ -67,7 +70,7 @@ def _context(job: Job) -> tuple[Backend, Table, dict[str, Case]]:
 def run_chunk(job: Job, ids: Chunk) -> list[CaseResult]:
     """Run some cases in this process."""
     backend, table, cases = _context(job)
-    return [run_case(cases[name], backend, table, job.tools) for name in ids]
+    return [run_case(cases[name], backend, table, job.tools, job.level) for name in ids]
 
 
 @lru_cache(maxsize=1)
@@ -106,7 +109,7 @@ def run_all(job: Job, ids: Sequence[str], workers: int, pool: Pool | None = None
     """
     if pool is None:
         with ProcessPool(Subject(job.backend, job.tools, job.limits), job.table) as processes:
-            yield from processes.run_named(ids, known_cases(job.table, job.seed).case, workers)
+            yield from processes.run_named(ids, known_cases(job.table, job.seed).case, workers, level=job.level)
         return
     with pool.open(job) as executor:
         yield from run_on(executor, pool, job, ids)

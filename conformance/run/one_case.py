@@ -14,12 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from npu_assay.conformance.backend.loading import highest_level
 from npu_assay.conformance.common.describing import describe
 from npu_assay.conformance.judge.integer_golden import affine
-from npu_assay.conformance.judge.numerics import GateResult, golden, judge
+from npu_assay.conformance.judge.numerics import GateResult, golden, judge, judge_form
 from npu_assay.conformance.judge.second_golden import golden_failures
 from npu_assay.conformance.programs.graph import Case, Graph, Quant
 from npu_assay.conformance.programs.seeds import is_first, is_thorough
+from npu_assay.conformance.record.levels import COMPILES, NUMBERS, TAGS, reaches
+from npu_assay.conformance.record.levels import RUNS as RUN
 from npu_assay.conformance.record.results import (
     METRICS,
     CaseResult,
@@ -62,6 +65,7 @@ class Observation:
     failures: list[Failure] = field(default_factory=list)
     metrics: dict[str, Number] = field(default_factory=lambda: dict.fromkeys(METRICS))
     blobs: list[str] = field(default_factory=list)
+    partitions: int = 0
     checks: dict[str, Number] = field(default_factory=dict)
 
     def fail(self, check: str, message: str) -> None:
@@ -72,18 +76,26 @@ class Observation:
         self.checks |= {check: sum(failure.check == check for failure in self.failures) for check in checks}
 
 
-def run_case(case: Case, backend: Backend, table: Table, tools: Sequence[str] = ()) -> CaseResult:
+def run_case(
+    case: Case, backend: Backend, table: Table, tools: Sequence[str] = (), level: str | None = None
+) -> CaseResult:
     """Everything that one case shows about a backend, in this process. Never raises: a crash is a failure of the case.
 
-    tools: those of the backend's blob checks that every delegate must pass as well.
+    tools: those of the backend's blob checks that every delegate must pass as well. level: how far to look, None for
+    as far as the backend goes.
     """
-    return judged(case, table, answer(asked(case, table, tools), backend), tools)
+    level = highest_level(backend) if level is None else level
+    given = answer(asked(case, table, tools, level=level), backend)
+    return judged(case, table, given, tools, level=level)
 
 
-def asked(case: Case, table: Table, tools: Sequence[str] = (), beside: Graph | None = None) -> Question:
+def asked(
+    case: Case, table: Table, tools: Sequence[str] = (), beside: Graph | None = None, level: str = NUMBERS
+) -> Question:
     """What a case asks of a backend. beside: a program that a row's first case takes turns with."""
     first, anew = is_first(case.id, case.side), is_thorough(case.id, case.side)
-    return question(case, table, tools=tuple(tools), elsewhere=first, anew=anew, beside=beside if first else None)
+    beside = beside if first else None
+    return question(case, table, tools=tuple(tools), elsewhere=first, anew=anew, beside=beside, level=level)
 
 
 def partners(cases: Iterable[Case]) -> dict[str, str]:
@@ -113,12 +125,13 @@ def judged(
     tools: Sequence[str] = (),
     elsewhere: Elsewhere | None = None,
     second: bool = True,
+    level: str = NUMBERS,
 ) -> CaseResult:
     """The result of a case whose question was answered so. second: whether to ask the second golden as well."""
 
     def judge(seen: Observation) -> None:
-        _judge(case, table, given, tools, elsewhere, seen)
-        if second and FIRST in given.runs:
+        _judge(case, table, given, asked(case, table, tools, level=level), elsewhere, seen)
+        if second and FIRST in given.runs and level == NUMBERS:
             seen.failures += golden_failures(case.graph)
 
     return result_of(case, judge)
@@ -163,40 +176,50 @@ def _result(case: Case, seen: Observation) -> CaseResult:
         status=status_of(case.expect, failures),
         failures=failures,
         metrics=seen.metrics,
-        partitions=len(seen.blobs),
+        partitions=seen.partitions,
         blobs=tuple(seen.blobs),
         checks=seen.checks,
     )
 
 
 def _judge(
-    case: Case, table: Table, given: Answer, tools: Sequence[str], elsewhere: Elsewhere | None, seen: Observation
+    case: Case, table: Table, given: Answer, question: Question, elsewhere: Elsewhere | None, seen: Observation
 ) -> None:
+    """As far as the question's level goes; what is answered beyond that is not looked at."""
+    level = question.level
     if given.tags is not None:
         tagging = tagging_of(case, table.row(case.row), given.nodes, given.tags, given.rejections)
         seen.verdict, seen.reasons = tagging.verdict, tagging.reasons
         seen.failures += tag_failures(case, tagging.verdict, tagging.reasons)
-    judge_blobs(case, given, seen)
+    judge_blobs(case, given, seen, level)
     judge_runs(given, elsewhere, seen)
-    if FIRST in given.runs:
+    if FIRST in given.runs and reaches(level, RUN):
         whole = on_integers(given.nodes, given.tags or {})
         if len(given.blobs or ()) == 1 and given.handed and whole:
             judge_handed(case.graph, given.runs[FIRST], given.handed[0].outputs, seen)
-        judge_outputs(case, given.runs[FIRST], table.rescale or None, seen.verdict == "accept" and whole, seen)
+        if level == RUN:
+            judge_outputs_form(case, given.runs[FIRST], seen)
+        else:
+            judge_outputs(case, given.runs[FIRST], table.rescale or None, seen.verdict == "accept" and whole, seen)
     judge_again(given, seen)
     judge_partitions(given, table, seen)
     seen.failures += given.late
     judge_end(given, seen)
-    judge_whole(given, asked(case, table, tools), seen)
+    judge_whole(given, question, seen)
     if given.finished:
-        seen.finish("delegates", "mutation", "determinism", "empty", *(["tool"] if tools else []))
+        seen.finish("delegates", "mutation", "determinism", "empty", *(["tool"] if question.tools else []))
 
 
-def judge_blobs(case: Case, given: Answer, seen: Observation) -> None:
-    """As many delegates as the case promises, if it does."""
-    seen.blobs += [hashlib.sha256(blob).hexdigest() for blob in given.blobs or ()]
-    if given.blobs is not None and case.delegates is not None and len(given.blobs) != case.delegates:
-        seen.fail("delegates", f"found {len(given.blobs)} delegates, expected {case.delegates}")
+def judge_blobs(case: Case, given: Answer, seen: Observation, level: str = NUMBERS) -> None:
+    """As many delegates as the case promises, if it does; where nothing is compiled, as many partitions."""
+    if level == TAGS:
+        found = None if given.tags is None else len(set(given.tags.values()))
+    else:
+        seen.blobs += [hashlib.sha256(blob).hexdigest() for blob in given.blobs or ()]
+        found = None if given.blobs is None else len(given.blobs)
+    seen.partitions = found or 0
+    if found is not None and case.delegates is not None and found != case.delegates:
+        seen.fail("delegates", f"found {found} delegates, expected {case.delegates}")
 
 
 def judge_runs(given: Answer, elsewhere: Elsewhere | None, seen: Observation) -> None:
@@ -275,6 +298,12 @@ def judge_outputs(
         _record(gate, measured, seen)
 
 
+def judge_outputs_form(case: Case, outputs: Sequence[Tensor], seen: Observation) -> None:
+    """The number, shapes and types of the outputs, whatever their numbers are."""
+    for guard in judge_form(golden(case.graph), outputs):
+        _record(guard, False, seen)
+
+
 def _record(gate: GateResult, measured: bool, seen: Observation) -> None:
     for message in gate.messages:
         seen.fail(gate.gate, message)
@@ -314,14 +343,21 @@ def judge_whole(given: Answer, question: Question, seen: Observation) -> None:
     runs = {FIRST} if question.runs else set()
     if partitions and question.runs:
         runs |= {name for name, _ in RUNS} | ({ANEW + name for name, _ in FRESH} if question.anew else set())
+    blobs = -1 if given.blobs is None else len(given.blobs)
     whole = {
         "its end": given.finished,
         "tags": given.tags is not None and given.tags_again is not None,
-        f"blobs of {partitions} partitions": given.blobs is not None and len(given.blobs) == partitions,
-        "as many blobs again": given.blobs is not None and len(given.blobs_again) == partitions,
-        "all runs": runs <= set(given.runs),
-        "what a delegate was given": bool(given.handed) or not (partitions and question.elsewhere),
     }
+    if reaches(question.level, COMPILES):
+        whole |= {
+            f"blobs of {partitions} partitions": blobs == partitions,
+            "as many blobs again": blobs >= 0 and len(given.blobs_again) == partitions,
+        }
+    if reaches(question.level, RUN):
+        whole |= {
+            "all runs": runs <= set(given.runs),
+            "what a delegate was given": bool(given.handed) or not (partitions and question.elsewhere),
+        }
     missing = [name for name, there in whole.items() if not there]
     if given.error is None and missing:
         seen.fail("crash", f"the process of the backend left out {', '.join(missing)}")

@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from npu_assay.conformance.programs.graph import Graph
+from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import Failure
 from npu_assay.conformance.run.outline import Node, Tags
 
@@ -26,6 +27,7 @@ class Question:
     to ask. elsewhere: say what each delegate was given, too. anew: run further inputs on the program as it is loaded
     anew, too. beside: another program to run in turn with this one.
     random: a program that no one vouches for; it need not be one that torch takes. runs: whether it has an answer.
+    level: how far to go (`record.levels`).
     """
 
     graph: Graph
@@ -39,6 +41,7 @@ class Question:
     beside: Graph | None = None
     random: bool = False
     runs: bool = True
+    level: str = NUMBERS
     name: str = field(default_factory=lambda: secrets.token_hex(8))
 
 

@@ -13,7 +13,9 @@ from typing import Protocol
 from npu_assay import __version__
 from npu_assay.conformance.backend.environment import environment, suite_sources
 from npu_assay.conformance.backend.info import About
+from npu_assay.conformance.backend.loading import check_level
 from npu_assay.conformance.backend.outside import check_apart
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.fuzz.record import Record
 from npu_assay.conformance.fuzz.shrink import Run
@@ -26,6 +28,7 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import PATH, SCHEMA, Certificate, Fuzz, Selection, conclude
 from npu_assay.conformance.record.folder import results_text, sha256, write_package
 from npu_assay.conformance.record.journal import Identity, journal
+from npu_assay.conformance.record.levels import COMPILES, NUMBERS, reaches
 from npu_assay.conformance.record.names import RESULTS, TABLE
 from npu_assay.conformance.record.provenance import Statement, made_with, statement
 from npu_assay.conformance.record.results import CaseResult
@@ -54,7 +57,8 @@ class Request:
     """What `assay certify` was asked for. table: name or path, None for the backend's own. tools: its blob checks.
 
     pool: where cases run; None for isolated processes of this machine. resume: go on with an interrupted run.
-    fuzz: how many random programs besides, of the seed that the selection has for random numbers.
+    fuzz: how many random programs besides, of the seed that the selection has for random numbers. level: how far to
+    look (`record.levels`).
     offer: instead of the table, everything that it does not list.
     """
 
@@ -70,6 +74,7 @@ class Request:
     resume: bool = False
     fuzz: int = 0
     offer: bool = False
+    level: str = NUMBERS
 
 
 def assay(request: Request, progress: Progress, today: Callable[[], datetime.date]) -> Report:
@@ -77,11 +82,13 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
 
     Raises BackendSpecError, TableError, SelectionError or PackageError before any case runs.
     """
+    _check_asked(request)
     with ExitStack() as stack:
         if request.table is not None:  # before a process is forked that reads it
             stack.enter_context(held(request.table))
         processes = stack.enter_context(ProcessPool(_subject(request)))
         known = processes.about
+        check_level(request.backend, known.level, request.level)
         check_apart(known.sources)
         path = request.table or known.table
         if request.offer:
@@ -94,7 +101,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         made = _Made(request, known, table, suite_sources(), environment())
         agreements = _agreements(made)
         run = _runner(processes, made, path, stack, agreements.known)
-        written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume))
+        written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume, request.level))
         results = list(written.finished)
         rest = _without(cases, results)
         record = Record(request.folder, made.identity, request.fuzz, request.selection.seed) if request.fuzz else None
@@ -116,6 +123,19 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     return report
 
 
+def _check_asked(request: Request) -> None:
+    """Raise UsageError for what the level leaves nothing to judge of."""
+    if request.tools and not reaches(request.level, COMPILES):
+        tools = ", ".join(f"--with-{tool}" for tool in request.tools)
+        raise UsageError(
+            f"{tools}: found --level {request.level}, expected {COMPILES} or a higher one, where blobs are made"
+        )
+    if request.level != NUMBERS and (request.fuzz or request.selection.is_program):
+        raise UsageError(
+            f"random programs: found --level {request.level}, expected {NUMBERS}: what they show is numbers"
+        )
+
+
 def _subject(request: Request) -> Subject:
     return Subject(request.backend, request.tools, request.limits)
 
@@ -130,11 +150,13 @@ def _runner(processes: ProcessPool, made: _Made, table: str, stack: ExitStack, a
     """What runs cases: the processes of this machine, or workers elsewhere that are made with the same."""
     request, pool = made.request, made.request.pool
     if pool is None:
-        return lambda names: processes.run_named(names, _known(request, table).case, request.workers, agreed)
+        return lambda names: processes.run_named(
+            names, _known(request, table).case, request.workers, agreed, request.level
+        )
     processes.close()
     expected = tuple(sorted(made.statement.items()))
     run, seed = secrets.token_hex(8), request.selection.seed
-    job = Job(request.backend, table, request.tools, request.limits, expected, run, seed)
+    job = Job(request.backend, table, request.tools, request.limits, expected, run, seed, request.level)
     executor = stack.enter_context(pool.open(job))
     return lambda names: run_on(executor, pool, job, names)
 
@@ -178,6 +200,7 @@ class _Made:
             "further compilers": ", ".join(self.request.tools) or "none",
             "limits": str(self.request.limits),
             "seed": str(request.selection.seed),
+            "level": request.level,
             **({"random programs": str(request.fuzz)} if request.fuzz else {}),
         }
 
@@ -219,4 +242,5 @@ class _Made:
             counts=verdict.counts,
             objections=verdict.objections,
             fuzz=fuzz,
+            level=request.level,
         )

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from npu_assay.conformance.backend.environment import environment
 from npu_assay.conformance.backend.info import About
+from npu_assay.conformance.backend.loading import check_level
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.fuzz.names import FIRST, is_program
 from npu_assay.conformance.isolation.forkserver import Subject
@@ -126,8 +127,9 @@ def rerun(contents: Contents, certificate: Certificate, request: Request, progre
         with held(str(table)):
             check_preserved(load_table(str(table)))
             tools = tuple(certificate.backend["tools"])
-            job = Job(spec, str(table), tools, request.limits, seed=seed)
+            job = Job(spec, str(table), tools, request.limits, seed=seed, level=certificate.level)
             known = _about(job, request.backend is None)
+            check_level(spec, known.level, job.level)
             problems = (*_table_problems(request.table, certificate), *backend_problems(known, certificate))
             if problems:
                 return replace(base, problems=problems)

@@ -10,23 +10,26 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.levels import NUMBERS, RUNS, TAGS, reaches
 from npu_assay.conformance.record.results import GOLDEN, CaseResult, Failure, program_sha256, status_of, tag_failures
 from npu_assay.conformance.verify.metrics import metric_problems
 
-TAGS = ("tag", "reason")  # follow from verdict and reasons
+OF_TAGS = ("tag", "reason")  # follow from verdict and reasons
 FORM = ("count", "shape", "dtype", "finite", "on_grid")  # the first that fails is the last that runs
+FORM_ALONE = FORM[:3]  # without those that look at numbers
 GATES = ("not_constant", "not_saturated", "gate1", "gate2", "gate3", "gate4")
 LAST = ("delegates", "mutation", "determinism", "empty")  # noted when a case came to its end
 TOOL = "tool"
 NOTED = frozenset({*FORM, *GATES, *LAST, TOOL})
 
 
-def result_problem(result: CaseResult, case: Case, tools: Sequence[str] = ()) -> str | None:
+def result_problem(result: CaseResult, case: Case, tools: Sequence[str] = (), level: str = NUMBERS) -> str | None:
     """Why a recorded result cannot be what a run of this case recorded; None when it can.
 
-    tools: the further compilers that took part, see `Certificate`.
+    tools: the further compilers that took part, see `Certificate`. level: how far the run looked.
     """
-    found = chain(_asked(result, case), _tags(result, case), _delegates(result, case), _checks(result, tools))
+    found = chain(_asked(result, case), _tags(result, case), _delegates(result, case))
+    found = chain(found, _beyond(result, level), _checks(result, tools, level))
     return next(chain(found, metric_problems(result), _status(result)), None)
 
 
@@ -47,7 +50,7 @@ def _asked(result: CaseResult, case: Case) -> Iterator[str]:
 
 def _tags(result: CaseResult, case: Case) -> Iterator[str]:
     """The failures of tags and reasons are those that follow from what the partitioner answered."""
-    recorded = [failure for failure in result.failures if failure.check in TAGS]
+    recorded = [failure for failure in result.failures if failure.check in OF_TAGS]
     if result.verdict == "error":
         if not result.failures:
             yield "the partitioner did not answer, but no failure is recorded"
@@ -78,10 +81,35 @@ def _delegates(result: CaseResult, case: Case) -> Iterator[str]:
         yield "accepted, but there is no delegate"
 
 
-def _checks(result: CaseResult, tools: Sequence[str]) -> Iterator[str]:
+def judged_at(level: str) -> tuple[str, ...]:
+    """The checks of outputs that a level has, in their order."""
+    if not reaches(level, RUNS):
+        return ()
+    return (*FORM, *GATES) if level == NUMBERS else FORM_ALONE
+
+
+def beyond(level: str) -> frozenset[str]:
+    """The checks that only higher levels have."""
+    return frozenset() if level == NUMBERS else frozenset({*FORM, *GATES, GOLDEN} - set(judged_at(level)))
+
+
+def _beyond(result: CaseResult, level: str) -> Iterator[str]:
+    """Nothing is recorded that the level does not judge; from compiling on there is a blob for each delegate."""
+    if level != NUMBERS:
+        failed = {failure.check for failure in result.failures}
+        for check in sorted(beyond(level) & {*failed, *result.checks}):
+            yield f"{check} is recorded, which a run of level {level} does not judge"
+        if any(value is not None for value in result.metrics.values()):
+            yield f"numbers are measured, which a run of level {level} does not judge"
+    expected = 0 if level == TAGS else result.partitions
+    if len(result.blobs) != expected:
+        yield f"{len(result.blobs)} blobs are recorded, expected {expected} at level {level}"
+
+
+def _checks(result: CaseResult, tools: Sequence[str], level: str) -> Iterator[str]:
     """Failures are there exactly when a limit was passed, and every check ran unless something stopped the case."""
     failed = {failure.check for failure in result.failures}
-    stopped = bool(failed - NOTED - {*TAGS, GOLDEN})
+    stopped = bool(failed - NOTED - {*OF_TAGS, GOLDEN})
     for check in sorted(NOTED & {*failed, *result.checks}):
         found = result.checks.get(check)
         if found is None and not stopped:
@@ -90,13 +118,14 @@ def _checks(result: CaseResult, tools: Sequence[str]) -> Iterator[str]:
             stated = "a" if check in failed else "no"
             yield f"the limit of {check} is passed by {found}, but {stated} failure is recorded"
     if not stopped:
-        yield from _missing(result, tools)
+        yield from _missing(result, tools, level)
 
 
-def _missing(result: CaseResult, tools: Sequence[str]) -> Iterator[str]:
+def _missing(result: CaseResult, tools: Sequence[str], level: str) -> Iterator[str]:
     """A case that nothing stopped went through all checks, but not further than a malformed output."""
     malformed = any(result.checks.get(check) for check in FORM)
-    required = [*LAST, *([TOOL] if tools else []), *(() if malformed else (*FORM[1:], *GATES))]
+    outputs = () if malformed else tuple(check for check in judged_at(level) if check != FORM[0])
+    required = [*LAST, *([TOOL] if tools else []), *outputs]
     missing = [check for check in required if check not in result.checks]
     if missing:
         yield f"nothing stopped the case, but these checks did not run: {', '.join(missing)}"

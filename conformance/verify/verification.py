@@ -89,7 +89,7 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         raise PackageError(f"{contents.name}: no run wrote {error}") from error
     except (CertificateError, TableError, UsageError) as error:
         return Verification((*problems, str(error)), contents.notes)
-    results, found = _results(text, cases, certificate.backend["tools"], table.rescale or None)
+    results, found = _results(text, cases, certificate, table.rescale or None)
     problems += found
     problems += _programs(contents, certificate, table)
     if sha256(text) != certificate.results_sha256:
@@ -135,7 +135,7 @@ def _table(contents: Contents, certificate: Certificate) -> Table:
 
 
 def _results(
-    text: str, cases: Sequence[Case], tools: Sequence[str], scheme: str | None
+    text: str, cases: Sequence[Case], certificate: Certificate, scheme: str | None
 ) -> tuple[list[CaseResult], list[str]]:
     """The results that can be read, and what is wrong with the file line by line."""
     results, problems = list[CaseResult](), list[str]()
@@ -149,7 +149,9 @@ def _results(
             problems.append(f"{RESULTS} line {number}: {error}")
             continue
         case = by_name.get(result.case)
-        contradiction = "the table has no such case" if case is None else _contradiction(result, case, tools, scheme)
+        contradiction = (
+            "the table has no such case" if case is None else _contradiction(result, case, certificate, scheme)
+        )
         found = "; ".join(filter(None, (contradiction, edited)))
         if found:
             problems.append(f"{RESULTS} line {number}: {result.case}: {found}")
@@ -157,8 +159,9 @@ def _results(
     return results, problems + list(_order(results, by_name))
 
 
-def _contradiction(result: CaseResult, case: Case, tools: Sequence[str], scheme: str | None) -> str | None:
-    return result_problem(result, case, tools) or limit_problem(result, case, scheme)
+def _contradiction(result: CaseResult, case: Case, certificate: Certificate, scheme: str | None) -> str | None:
+    tools, level = certificate.backend["tools"], certificate.level
+    return result_problem(result, case, tools, level) or limit_problem(result, case, scheme)
 
 
 def _order(results: Sequence[CaseResult], by_name: Mapping[str, Case]) -> Iterator[str]:

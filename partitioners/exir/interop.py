@@ -17,7 +17,7 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.exported_program import ModuleCallEntry
 
-from npu_assay.partitioners.exir.backend.backend_details import BackendDetails, PreprocessResult
+from npu_assay.partitioners.exir.backend.backend_details import BackendDetails, PreprocessResult, compilers
 from npu_assay.partitioners.exir.backend.partition_result import PartitionResult
 from npu_assay.partitioners.exir.errors import BackendError, ExirError
 from npu_assay.partitioners.exir.lowered import LoweredBackendModule
@@ -38,7 +38,7 @@ def offer_compilers(result: PartitionResult) -> None:
 
     Then those compile: what is tagged is the same, and whoever imported them first wants them.
     """
-    ours = {details.__name__: details for details in BackendDetails.__subclasses__()}
+    ours = {details.__name__: details for details in compilers()}
     for backend_id in sorted({spec.backend_id for spec in result.partition_tags.values()}):
         if backend_id in ours and _namesake(ours[backend_id]) is None:
             register_compiler(ours[backend_id])

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.exir.backend.backend_details import BackendDetails, PreprocessResult, unimplemented
+from npu_assay.partitioners.exir.backend.backend_details import (
+    BackendDetails,
+    PreprocessResult,
+    compilers,
+    unimplemented,
+)
 from npu_assay.partitioners.exir.backend.compile_spec_schema import CompileSpec
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner
 from npu_assay.partitioners.exir.contract import tagged_nodes
@@ -39,9 +44,9 @@ def lower_parts(
     """A new program that calls delegates for what the partitioner tags, each compiled on its own. Raises ExirError."""
     check_edge(edge_program, "first argument")
     parts = _parts(edge_program, made_partitioner(partitioner), details)
-    compilers = {spec.backend_id: backend_class(spec.backend_id, details) for spec in parts.specs}
+    found = {spec.backend_id: backend_class(spec.backend_id, details) for spec in parts.specs}
     results = [
-        compilers[spec.backend_id].preprocess(copy_program(inner, verify=False), spec.compile_specs)
+        found[spec.backend_id].preprocess(copy_program(inner, verify=False), spec.compile_specs)
         for inner, spec in zip(parts.programs, parts.specs, strict=True)
     ]
     return parts.outer([_lowered(*each) for each in zip(parts.programs, parts.specs, results, strict=True)])
@@ -102,6 +107,17 @@ class Parts:
 
 def _parts(program: ExportedProgram, partitioner: Partitioner, details: Details | None) -> Parts:
     """Ask the partitioner, check its answer and that its backends exist, and cut."""
+    tagged, cut, specs = checked_partitions(program, partitioner, details)
+    return Parts(tagged, cut, tuple(submodule(tagged, p) for p in cut.partitions), specs)
+
+
+def checked_partitions(
+    program: ExportedProgram, partitioner: Partitioner, details: Details | None = None
+) -> tuple[ExportedProgram, Plan, tuple[DelegationSpec, ...]]:
+    """The tagged program, its partitions as `to_backend` would cut them, and what each is for. Compiles nothing.
+
+    Raises ContractError for tags that break the contract, BackendError for a backend that is unknown.
+    """
     result = partitioner(untagged(program))
     tags = tagged_nodes(program, result, type(partitioner).__name__)
     tagged = result.tagged_exported_program
@@ -109,7 +125,7 @@ def _parts(program: ExportedProgram, partitioner: Partitioner, details: Details 
     specs = tuple(result.partition_tags[p.tag] for p in cut.partitions)
     for spec in specs:
         backend_class(spec.backend_id, details)
-    return Parts(tagged, cut, tuple(submodule(tagged, p) for p in cut.partitions), specs)
+    return tagged, cut, specs
 
 
 def _lowered(program: ExportedProgram, spec: DelegationSpec, result: object) -> LoweredBackendModule:
@@ -140,7 +156,7 @@ def backend_class(backend_id: str, details: Details | None = None) -> type[Backe
     """The compiler of a backend: from `details`, else the direct subclass of BackendDetails of that name."""
     if details is not None and backend_id in details:
         return details[backend_id]
-    known = [c for c in BackendDetails.__subclasses__() if c.__name__ == backend_id]
+    known = [c for c in compilers() if c.__name__ == backend_id]
     if len(known) == 1:
         return _complete(known[0])
     if known:
@@ -150,7 +166,7 @@ def backend_class(backend_id: str, details: Details | None = None) -> type[Backe
             expected="one class, or `details` that says which",
             where=backend_id,
         )
-    names = sorted({c.__name__ for c in BackendDetails.__subclasses__()})
+    names = sorted({c.__name__ for c in compilers()})
     raise BackendError(
         "unknown backend", found=repr(backend_id), expected=f"one of {names} (is it imported?)", where="backend_id"
     )

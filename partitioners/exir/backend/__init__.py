@@ -5,11 +5,12 @@ from npu_assay.partitioners.exir.backend.backend import (
     BlobCheck,
     ConstantPass,
     NamedDataRuntime,
+    NoRuntime,
     Pass,
     Rejection,
     Runtime,
 )
-from npu_assay.partitioners.exir.backend.backend_details import BackendDetails, PreprocessResult
+from npu_assay.partitioners.exir.backend.backend_details import BackendDetails, NoCompiler, PreprocessResult
 from npu_assay.partitioners.exir.backend.compile_spec_schema import CompileSpec
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "CompileSpec",
     "ConstantPass",
     "NamedDataRuntime",
+    "NoCompiler",
+    "NoRuntime",
     "Pass",
     "PreprocessResult",
     "Rejection",

@@ -1,4 +1,4 @@
-"""What a backend is: the six things a vendor hands to the suite, and the records they exchange."""
+"""What a backend is: what a vendor hands to the suite, and the records they exchange."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from npu_assay.partitioners.exir.backend.backend_details import BackendDetails
+from npu_assay.partitioners.exir.backend.backend_details import BackendDetails, NoCompiler
 from npu_assay.partitioners.exir.backend.compile_spec_schema import CompileSpec
+from npu_assay.partitioners.exir.errors import BackendError
 
 
 class Runtime(Protocol):
@@ -24,6 +25,18 @@ class Runtime(Protocol):
 
     def execute(self, handle: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Run a loaded blob. Inputs and outputs are in the order of the delegated subgraph."""
+
+
+class NoRuntime:
+    """The runtime of a backend that has none: its blobs can be made and looked at, and not be run."""
+
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
+        """Raises BackendError."""
+        raise BackendError("nothing runs this", found="a backend without a runtime", expected="one", where="load")
+
+    def execute(self, handle: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Raises BackendError."""
+        raise BackendError("nothing runs this", found="a backend without a runtime", expected="one", where="execute")
 
 
 @runtime_checkable
@@ -73,6 +86,9 @@ Pass = Callable[[torch.fx.GraphModule], Any] | ConstantPass
 class Backend:
     """A backend under test. Register it in the entry-point group `npu_assay.backends`.
 
+    One without a runtime, or without a compiler and a runtime, can be certified as far as it goes:
+    `assay certify --level compiles`, `--level tags`.
+
     `partitioner` makes a fresh Partitioner, from the keyword arguments that a case's options name (none for most
     cases); when it has an attribute `rejections` (a list of `Rejection`, refilled by every call of `partition`),
     the suite checks the reasons as well.
@@ -90,8 +106,8 @@ class Backend:
     name: str
     table: str
     partitioner: Callable[..., Any]
-    details: type[BackendDetails]
-    runtime: Runtime
+    details: type[BackendDetails] = NoCompiler
+    runtime: Runtime = field(default_factory=NoRuntime)
     quantizer: Callable[[], Any] | None = None
     passes: Sequence[Pass] = field(default=())
     distributions: Sequence[str] = field(default=())

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir.backend.compile_spec_schema import CompileSpec
+from npu_assay.partitioners.exir.errors import BackendError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -67,3 +68,19 @@ class BackendDetails(ABC):
             method: [cls.preprocess(p, s) for p, s in zip(programs, compile_specs[method], strict=True)]
             for method, programs in edge_programs.items()
         }
+
+
+class NoCompiler(BackendDetails):
+    """The compiler of a backend that has none: its partitioner can be asked, and nothing be compiled."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        """Raises BackendError."""
+        raise BackendError(
+            "nothing compiles this", found="a backend without a compiler", expected="one", where="preprocess"
+        )
+
+
+def compilers() -> list[type[BackendDetails]]:
+    """The compilers that have been imported, in that order; each is found by its class name."""
+    return [details for details in BackendDetails.__subclasses__() if details is not NoCompiler]
