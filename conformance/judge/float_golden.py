@@ -216,7 +216,7 @@ class _Arithmetic:
 
     def _result(self, step: Step, args: Any, kwargs: dict[str, Any], real: Bounded) -> _Result:
         if self.y is None:
-            return _Result(real, 0.0, False)
+            return _Result(real if self.dtype.is_floating_point else _whole(real), 0.0, False)
         unit = self.y.scale32
         slack: golden.Slack = 0.0
         if self.device:
@@ -227,6 +227,15 @@ class _Arithmetic:
         if step.quant is None:  # fused: its rounding is the activation's; the slack goes through that one
             return _Result(Bounded(real.value, real.error + slack * unit), 0.0, False)
         return _Result(real, slack, self.device and golden.on_grid(step.op, args, kwargs, unit))
+
+
+def _whole(real: Bounded) -> Bounded:
+    """The numbers as integers, which torch rounds toward zero where real ones are written among them."""
+    value = real.value.trunc()
+    if real.exact:
+        return real if torch.equal(value, real.value) else Bounded(value)
+    low, high = (real.value - real.error).trunc(), (real.value + real.error).trunc()
+    return Bounded(value, torch.maximum(high - value, value - low))
 
 
 def _quantised_rows(step: Step, operands: Mapping[Ref, Bounded]) -> tuple[int, ...]:

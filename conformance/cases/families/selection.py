@@ -17,7 +17,7 @@ from npu_assay.conformance.cases.pieces.quantization import OTHER, moved_ratios,
 from npu_assay.conformance.cases.pieces.sizes import Arguments
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, codes_quant, flags, in_int8, indices, numbers, spelled
 from npu_assay.conformance.cases.pieces.subject import Subject
-from npu_assay.conformance.programs.graph import Graph, Ref, Step
+from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Step
 
 I = Ref("i")  # noqa: E741
 
@@ -160,9 +160,20 @@ def integer_index_put_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         outside("explicit_indices", "none_first", skipped),
         limit("mask_alone", "one_value", mask),
         outside("mask_alone", "several_values", several),
+        limit("value_dtype", "quantized", found.with_x(fill=Fill("ramp"))),
+        outside("value_dtype", "quantized_into_integers", _of_integers(mask)),
         limit("accumulate", "false", replace(found, args=(*found.args, False))),
         outside("accumulate", "true", replace(found, args=(*found.args, True))),
     ]
+
+
+def _of_integers(u: Call) -> Call:
+    """The operand as integers of the codes' type that nothing dequantizes, and so is the result.
+
+    Of a mask: at indices torch writes numbers of one type only.
+    """
+    assert u.x.quant is not None
+    return replace(u.with_x(quant=None, dtype=u.x.quant.dtype), y=None)
 
 
 # ------------------------------------------------------------------------------------ by condition

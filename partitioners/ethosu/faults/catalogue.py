@@ -170,6 +170,7 @@ ONLY_U85 = frozenset(
         "integer_operands",
         "mask_alone",
         "rank",
+        "value_dtype",
         "whole_number",
     }
 )

@@ -65,6 +65,7 @@ ROWS: Mapping[str, Row] = {
         indexing.index_put,
         selected.explicit_indices,
         selected.mask_alone,
+        selected.written_dtype,
         argument_is("accumulate", False, False, 3),
         others="index_put_ index_copy index_copy_",
         on_u55=False,

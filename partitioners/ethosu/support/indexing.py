@@ -94,6 +94,14 @@ def mask_alone(node: fx.Node, context: Context) -> str | None:
     return None if len(given) == 1 and values == 1 else f"{len(given)} indices, {values} values"
 
 
+@rule("value_dtype")
+def written_dtype(node: fx.Node, context: Context) -> str | None:
+    """the values must be quantized where the input is, or have its integer type"""
+    # SCATTER and SELECT write numbers of one type; torch converts values to the input's.
+    found, wanted = dtype_of(node.args[2]), dtype_of(node.args[0])
+    return None if found == wanted else f"{type_text(found)} into {type_text(wanted)}"
+
+
 @rule("distinct_inputs")
 def distinct_inputs(node: fx.Node, context: Context) -> str | None:
     """every tensor operand must be a different node"""
