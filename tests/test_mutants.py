@@ -71,7 +71,13 @@ def test_what_refuses_or_words_a_message_is_a_guard(module: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["site.require(a < 1, a + 1)", "def check_sizes(a):\n    return a + 1", "def f(a):\n    b = a + 1\n    require(b)"],
+    [
+        "site.require(a < 1, a + 1)",
+        "site.ratio(a + 1)",
+        "def check_sizes(a):\n    return a + 1",
+        'def ratio(a):\n    """Refuse large ones."""\n    return a + 1',
+        "def f(a):\n    b = a + 1\n    require(b)",
+    ],
 )
 def test_calls_functions_and_values_that_only_check_are_guards(text: str) -> None:
     tree = ast.parse(text)
@@ -81,6 +87,11 @@ def test_calls_functions_and_values_that_only_check_are_guards(text: str) -> Non
 
 def test_a_value_that_something_else_reads_too_is_none() -> None:
     tree = ast.parse("def f(a):\n    b = a + 1\n    require(b)\n    return b")
+    assert not any(id(node) in guards(tree) for node in ast.walk(tree) if isinstance(node, ast.BinOp))
+
+
+def test_what_a_site_answers_is_none() -> None:
+    tree = ast.parse("def f(site, a):\n    return site.scale(a + 1)")
     assert not any(id(node) in guards(tree) for node in ast.walk(tree) if isinstance(node, ast.BinOp))
 
 

@@ -110,6 +110,12 @@ def test_the_header_says_where_the_parts_are() -> None:
     assert behind + extent == len(blob)
 
 
+def test_a_header_may_reach_to_the_flatbuffer_and_a_graph_have_no_constants() -> None:
+    graph = dynamic(weights("qcint8", 3, 5), bias("fp32", 3))
+    blob = write(graph)
+    assert write(read(_header(size=32)(blob))) == blob
+
+
 def test_constants_are_aligned_padded_and_stored_once() -> None:
     """Codes 15 bytes, scales 12, bias 12; each from a multiple of 16, and 128 zeros to read past the end."""
     matrix, added = weights("qcint8", 3, 5), bias("fp32", 3)

@@ -51,7 +51,7 @@ REFUSED: dict[str, tuple[Graph, str]] = {
     "negative padding": (unary("constant_pad_nd", [-1, 1], 0.0), "pad"),
     "counted padding": (unary("avg_pool2d", [2, 2], [2, 2], [1, 1], shape=IMAGE), "padding"),
     "ceil_mode": (unary("avg_pool2d", [2, 2], [2, 2], [0, 0], True, shape=IMAGE), "padding"),
-    "divisor": (unary("avg_pool2d", [2, 2], [2, 2], [0, 0], False, True, 3, shape=IMAGE), "divisor"),
+    "divisor": (unary("avg_pool2d", [3, 2], [2, 2], [0, 0], False, True, 3, shape=IMAGE), "divisor is 3, expected 6"),
     "pool of rank 3": (unary("avg_pool2d", [2, 2], [2, 2], shape=IMAGE[1:]), "rank"),
     "open ceil_mode": (
         unary("max_pool2d", [2, 2], [2, 2], [0, 0], [1, 1], True, shape=IMAGE, dynamic=(2,)),

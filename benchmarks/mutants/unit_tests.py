@@ -22,7 +22,7 @@ TESTS = {
     "ethosu": ("test_ethosu_*.py", "test_tosa_*.py"),
     "common": ("test_int8_*.py", "test_rescale.py", "test_stored.py"),
 }
-MOST = 150
+MOST = 400
 """Tests that a mutant is tried on: of those that execute its line, those that execute the fewest lines first."""
 
 Tests = dict[str, dict[int, list[str]]]
