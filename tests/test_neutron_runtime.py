@@ -294,6 +294,13 @@ MOVED: dict[str, Callable[[Any], Model]] = {
 }
 
 
+def test_slopes_broadcast_to_the_input_and_not_the_input_to_them() -> None:
+    sketch = Sketch(0)
+    source, slopes = sketch.input((1, 3)), sketch.codes((2, 3))
+    with pytest.raises(DeviceError, match=r"output shape is \[1, 3\], expected \[2, 3\]"):
+        _load(sketch.model(sketch.op("PRELU", [source, slopes], (1, 3))))
+
+
 @pytest.mark.parametrize("code", MOVED)
 def test_what_moves_codes_keeps_their_quantisation(code: str) -> None:
     model = MOVED[code]((0.0703125, 3))

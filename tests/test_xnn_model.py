@@ -216,7 +216,7 @@ BROKEN: list[tuple[XModel, str]] = [
     (_quant(PerChannel(np.array([1, 0, 1], np.float32), 1), "qcint8"), "scale is 0.0"),
     (_quant(PerGroup(ONES.reshape(1, 3), 1), "qbint4"), "group is 1, expected a multiple of 32 that divides 3"),
     (
-        _at(1, GROUPS, quant=PerGroup(np.full((3, 2), 1.0001, np.float32), 32)),
+        _at(1, GROUPS, quant=PerGroup(np.full((3, 2), np.nextafter(np.float32(1), np.float32(2))), 32)),
         "more than 8 bits of mantissa",
     ),
     # arguments
