@@ -33,7 +33,7 @@ from npu_assay.partitioners.common.machine import InputError
 from npu_assay.partitioners.exir import flatbuffer
 from npu_assay.partitioners.xnnpack import xnn_schema as schema
 from npu_assay.partitioners.xnnpack.runtime import Port, XnnpackRuntime
-from npu_assay.partitioners.xnnpack.xnn_format import FormatError, read, write
+from npu_assay.partitioners.xnnpack.xnn_format import FormatError, parts, read, write
 from npu_assay.partitioners.xnnpack.xnn_model import (
     ABSENT,
     KEEP_DIMS,
@@ -114,6 +114,11 @@ def test_a_header_may_reach_to_the_flatbuffer_and_a_graph_have_no_constants() ->
     graph = dynamic(weights("qcint8", 3, 5), bias("fp32", 3))
     blob = write(graph)
     assert write(read(_header(size=32)(blob))) == blob
+
+
+def test_inputs_and_outputs_have_their_flag() -> None:
+    record, _ = parts(write(chain(NUMBERS, [(XNode("Abs", (0,), ()), NUMBERS), (XNode("Negate", (1,), ()), NUMBERS)])))
+    assert [each["xvalue_union"]["flags"] for each in record["xvalues"]] == [1, 0, 2]
 
 
 def test_constants_are_aligned_padded_and_stored_once() -> None:
