@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.mutants.__main__ import interval, part
 from benchmarks.mutants.guards import guards
 from benchmarks.mutants.lines import by_number, fingerprint, read
 from benchmarks.mutants.sites import Site, changed, sites
@@ -145,6 +146,23 @@ def test_a_process_that_ends_without_a_word_crashed() -> None:
 
     verdict = in_a_process(leave, 10.0)
     assert (verdict.killed, verdict.how) == (True, "crash")
+
+
+# ------------------------------------------------------------------------------------ sums
+
+
+def test_an_interval_is_that_of_wilson() -> None:
+    """Worked by hand: 9 of 10, z = 1.96: middle 1.0921 / 1.3842, half width 0.2673 / 1.3842."""
+    low, high = interval(9, 10)
+    assert (round(low, 3), round(high, 3)) == (0.596, 0.982)
+    assert interval(10, 10)[1] == pytest.approx(1) and interval(0, 10)[0] == pytest.approx(0)
+
+
+def test_rows_and_what_rules_share_are_rules() -> None:
+    rules = "neutron/operators/pooling.py", "xnnpack/configs/pooling.py", "common/rules.py", "ethosu/support/rule.py"
+    others = "neutron/device/operators.py", "common/machine.py", "neutron/lowering/pooling.py"
+    assert {part(f"partitioners/{file}") for file in rules} == {"rules"}
+    assert {part(f"partitioners/{file}") for file in others} == {"compilers and devices"}
 
 
 # ------------------------------------------------------------------------------------ caches
