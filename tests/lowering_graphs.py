@@ -262,7 +262,6 @@ def convolutions() -> list[Operation]:
         convolution("conv_1d_depthwise", (1, 3, 9), (3,), 3, (1,), (2,), groups=3),
         convolution("conv_transposed", (1, 3, 1, 7), (1, 2), 4, (1, 2), transposed=True),
         convolution("conv_transposed_cropped", (1, 3, 4, 5), (3, 4), 4, (2, 3), (1, 2), (), 1, True),
-        convolution("conv_transposed_extra", (1, 3, 4, 5), (2, 3), 4, (3, 2), (0, 1), (), 1, True, (2, 1)),
         convolution("conv_transposed_1d", (1, 3, 5), (4,), 2, (2,), (1,), (), 1, True, per_channel=False),
     ]
 

@@ -10,6 +10,7 @@ from npu_assay.partitioners.common.int8.layout import concat, pad, reshape, slic
 from npu_assay.partitioners.common.int8.pool import avg_pool2d, max_pool2d, mean
 from npu_assay.partitioners.common.int8.resize import resize_bilinear, resize_nearest
 from npu_assay.reference.affine import Affine
+from npu_assay.reference.arithmetic.tflite import images as specification
 
 ONE = Affine(1.0, 0)
 
@@ -94,3 +95,17 @@ def test_movement_outside_the_tensor_is_refused() -> None:
         pad([(0, 0)], 0)(x)
     with pytest.raises(ValueError, match="window"):
         max_pool2d((3, 1), (1, 1))(x.view(1, 2, 3, 1))
+
+
+@pytest.mark.parametrize(("corners", "half"), [(False, False), (True, False), (False, True)])
+def test_images_of_any_size_are_resized_as_specified(corners: bool, half: bool) -> None:
+    """From and to sizes whose ratios end below and above a half of 1/1024."""
+    for size in (1, 2, 3, 5, 7, 12, 29):
+        codes = torch.randint(-128, 128, (1, size, 3, 2), generator=torch.Generator().manual_seed(size)).char()
+        for out in (1, 2, 3, 7, 11, 40):
+            for ours, theirs in (
+                (resize_bilinear, specification.resize_bilinear),
+                (resize_nearest, specification.resize_nearest),
+            ):
+                expected = theirs(codes, (out, 5), corners, half)
+                assert torch.equal(ours((out, 5), corners, half)(codes), expected), (size, out)

@@ -7,15 +7,28 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch.export import ExportedProgram
 
+from benchmarks.mutants.__main__ import interval, part
+from benchmarks.mutants.answers import COMPILE, PARTITION, RUN, differs, known, program_of
 from benchmarks.mutants.guards import guards
 from benchmarks.mutants.lines import by_number, fingerprint, read
+from benchmarks.mutants.pins import RECORDED, SNAPSHOT, Pins
 from benchmarks.mutants.sites import Site, changed, sites
 from benchmarks.mutants.trials import TYPES, in_a_process
 from benchmarks.mutants.types_checked import Checked, spliced
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.exir import CompileSpec, PartitionResult, PreprocessResult, Runtime
+from npu_assay.partitioners.neutron import NeutronBackend, NeutronPartitioner, backend
 
 ROOT = Path(__file__).parent.parent
 MODULE = '''"""A module."""
@@ -71,7 +84,13 @@ def test_what_refuses_or_words_a_message_is_a_guard(module: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["site.require(a < 1, a + 1)", "def check_sizes(a):\n    return a + 1", "def f(a):\n    b = a + 1\n    require(b)"],
+    [
+        "site.require(a < 1, a + 1)",
+        "site.ratio(a + 1)",
+        "def check_sizes(a):\n    return a + 1",
+        'def ratio(a):\n    """Refuse large ones."""\n    return a + 1',
+        "def f(a):\n    b = a + 1\n    require(b)",
+    ],
 )
 def test_calls_functions_and_values_that_only_check_are_guards(text: str) -> None:
     tree = ast.parse(text)
@@ -81,6 +100,11 @@ def test_calls_functions_and_values_that_only_check_are_guards(text: str) -> Non
 
 def test_a_value_that_something_else_reads_too_is_none() -> None:
     tree = ast.parse("def f(a):\n    b = a + 1\n    require(b)\n    return b")
+    assert not any(id(node) in guards(tree) for node in ast.walk(tree) if isinstance(node, ast.BinOp))
+
+
+def test_what_a_site_answers_is_none() -> None:
+    tree = ast.parse("def f(site, a):\n    return site.scale(a + 1)")
     assert not any(id(node) in guards(tree) for node in ast.walk(tree) if isinstance(node, ast.BinOp))
 
 
@@ -134,6 +158,87 @@ def test_a_process_that_ends_without_a_word_crashed() -> None:
 
     verdict = in_a_process(leave, 10.0)
     assert (verdict.killed, verdict.how) == (True, "crash")
+
+
+# ------------------------------------------------------------------------------------ answers
+
+
+class OffByOne:
+    """A device whose every result is one code too large, or -128."""
+
+    def __init__(self, inner: Runtime) -> None:
+        self.inner = inner
+
+    def load(self, blob: bytes, specs: Sequence[CompileSpec]) -> Any:
+        return self.inner.load(blob, specs)
+
+    def execute(self, handle: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return [output + 1 for output in self.inner.execute(handle, inputs)]
+
+
+class Padded:
+    """A compiler that ends blobs with a zero."""
+
+    @staticmethod
+    def preprocess(program: ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
+        found = NeutronBackend.preprocess(program, specs)
+        return PreprocessResult(processed_bytes=found.processed_bytes + bytes(1))
+
+
+class Nothing(NeutronPartitioner):
+    """Takes nothing."""
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        return PartitionResult(exported_program, {})
+
+
+TABLE = load_table("neutron@1.3")
+CASE = next(case for case in all_cases(TABLE) if case.id == "aten.abs.default/operator/accept/baseline")
+BROKEN = {
+    "device": (replace(backend, runtime=OffByOne(backend.runtime)), RUN),
+    "compiler": (replace(backend, details=type("NeutronBackend", (Padded,), {})), COMPILE),
+    "partitioner": (replace(backend, partitioner=Nothing), PARTITION),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("stages", [{PARTITION}, {COMPILE}, {RUN}, {PARTITION, COMPILE}, {PARTITION, RUN}], ids=str)
+def test_an_answer_is_another_one_from_the_stage_that_broke_on(name: str, stages: set[int]) -> None:
+    broken, stage = BROKEN[name]
+    before = known(CASE, TABLE, backend, lambda stage: None)
+    assert not differs(CASE, TABLE, backend, program_of(CASE, TABLE), before, stages)
+    looked_at = stage <= max(stages) if stages != {RUN} else stage == RUN
+    assert differs(CASE, TABLE, broken, program_of(CASE, TABLE), before, stages) is looked_at
+
+
+def test_every_stage_is_told() -> None:
+    told: list[int] = []
+    known(CASE, TABLE, backend, told.append)
+    assert told == [PARTITION, COMPILE, RUN]
+
+
+def test_what_golden_holds_of_a_case_is_found_and_misses_other_tags_and_results() -> None:
+    pins, result = Pins.of(TABLE, ROOT), run_case(CASE, backend, TABLE)
+    assert pins.moved(CASE, result) == ""
+    assert pins.moved(CASE, replace(result, verdict="reject")) == f"{SNAPSHOT} {CASE.id}"
+    assert pins.moved(CASE, replace(result, blobs=("another",))) == f"{RECORDED} {CASE.id}"
+
+
+# ------------------------------------------------------------------------------------ sums
+
+
+def test_an_interval_is_that_of_wilson() -> None:
+    """Worked by hand: 9 of 10, z = 1.96: middle 1.0921 / 1.3842, half width 0.2673 / 1.3842."""
+    low, high = interval(9, 10)
+    assert (round(low, 3), round(high, 3)) == (0.596, 0.982)
+    assert interval(10, 10)[1] == pytest.approx(1) and interval(0, 10)[0] == pytest.approx(0)
+
+
+def test_rows_and_what_rules_share_are_rules() -> None:
+    rules = "neutron/operators/pooling.py", "xnnpack/configs/pooling.py", "common/rules.py", "ethosu/support/rule.py"
+    others = "neutron/device/operators.py", "common/machine.py", "neutron/lowering/pooling.py"
+    assert {part(f"partitioners/{file}") for file in rules} == {"rules"}
+    assert {part(f"partitioners/{file}") for file in others} == {"compilers and devices"}
 
 
 # ------------------------------------------------------------------------------------ caches

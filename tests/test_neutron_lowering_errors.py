@@ -31,6 +31,7 @@ def bias(scale: float, zero_point: int = 0) -> Quant:
 
 
 REFUSED = {
+    "output padding": convolution("extra", (1, 3, 4, 5), (2, 3), 4, (3, 2), (0, 1), (), 1, True, (0, 1)),
     "alpha": Operation(
         "", "aten.add.Tensor", IMAGE, (Ref("z"),), more=(activation("z", IMAGE),), kwargs=(("alpha", 2),)
     ),

@@ -14,7 +14,7 @@ from tflite_models import MODELS, UNIT, Sketch, random_inputs
 from npu_assay.partitioners.common.machine import DeviceError, InputError
 from npu_assay.partitioners.neutron import neutron_io
 from npu_assay.partitioners.neutron.device.operators import RULES
-from npu_assay.partitioners.neutron.runtime import NeutronRuntime, Program
+from npu_assay.partitioners.neutron.runtime import NeutronRuntime, Program, load_model
 from npu_assay.partitioners.neutron.tflite import FormatError, Model, Operator, Tensor, write
 from npu_assay.partitioners.neutron.tflite_schema import OPERATORS
 
@@ -225,6 +225,91 @@ def test_what_breaks_a_rule_is_refused_with_the_reason(name: str) -> None:
     blob = write(model)
     with pytest.raises(DeviceError, match=message):
         RUNTIME.load(blob, [])
+
+
+def _scaled(code: str, scales: Sequence[float], out: float, shape: Sequence[int] = (2, 2), **options: Any) -> Model:
+    """One operator on inputs of (2, 2) with these scales."""
+    sketch = Sketch(0)
+    sources = [sketch.input((2, 2), (scale, 0)) for scale in scales]
+    constants = [sketch.numbers(options.pop(name)) for name in list(options) if name.startswith("_")]
+    return sketch.model(sketch.op(code, [*sources, *constants], shape, (out, 0), **options))
+
+
+RATIOS: dict[str, Callable[[float], Model]] = {
+    "RELU": lambda y: _scaled("RELU", [2.0**3], y * 2.0**3),
+    "MUL": lambda y: _scaled("MUL", [2.0**7, 2.0**-2], y * 2.0**5),
+    "LEAKY_RELU": lambda y: _scaled("LEAKY_RELU", [2.0**3], y * 2.0**5, alpha=-4.0),
+    "MEAN": lambda y: _scaled("MEAN", [2.0**3], y * 2.0**3, (2, 1), _axes=[1], keep_dims=True),
+    "BATCH_MATMUL": lambda y: _scaled("BATCH_MATMUL", [2.0**7, 2.0**-2], y * 2.0**5),
+}
+"""Models whose rescale is by 1 / y."""
+
+
+@pytest.mark.parametrize("name", RATIOS)
+def test_a_ratio_of_scales_stays_below_its_limit(name: str) -> None:
+    _load(RATIOS[name](2.0**-29))
+    with pytest.raises(DeviceError, match="ratio of scales"):
+        _load(RATIOS[name](2.0**-30))
+
+
+WORK: dict[str, tuple[Model, int]] = {
+    "conv": (ACCEPTED["conv"], (2 * 4 * 5) * (3 * 3 * 8)),
+    "depthwise": (ACCEPTED["depthwise"], (2 * 4 * 8) * (3 * 3 * 8)),
+    "average pool": (ACCEPTED["average pool"], (2 * 2 * 8) * (2 * 3)),
+    "max pool": (ACCEPTED["max pool"], (2 * 2 * 8) * (2 * 3)),
+    "product": (_two("BATCH_MATMUL", (2, 3), (3, 5), (2, 5)), (2 * 5) * 3),
+    "transposed": (_two("BATCH_MATMUL", (3, 2), (3, 5), (2, 5), adj_x=True), (2 * 5) * 3),
+    "others": (_two("ADD", (2, 3), (2, 3), (2, 3)), 0),
+}
+"""Models with their multiplications, or the numbers in the windows of pools."""
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_what_would_take_too_long_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, work = WORK[name]
+    monkeypatch.setattr("npu_assay.partitioners.neutron.runtime.WORK_LIMIT", work)
+    _load(model)
+    monkeypatch.setattr("npu_assay.partitioners.neutron.runtime.WORK_LIMIT", work - 1)
+    with pytest.raises(FormatError, match="multiplications of all operators"):
+        _load(model)
+
+
+@pytest.mark.parametrize("code", ["CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL"])
+@pytest.mark.parametrize("shapes", [[(3,)], [(3,), (3,)]])
+def test_products_of_too_few_operands_or_dimensions_are_refused(code: str, shapes: list[tuple[int, ...]]) -> None:
+    tensors = (*(Tensor(f"x{i}", shape, "int8", None, (0.5,), (0,)) for i, shape in enumerate(shapes)),)
+    y = Tensor("y", (3,), "int8", None, (0.5,), (0,))
+    operator = Operator(code, tuple(range(len(shapes))), (len(shapes),))
+    with pytest.raises(FormatError, match=f"operator 0 {code}"):
+        load_model(Model((*tensors, y), (operator,), operator.inputs, operator.outputs))
+
+
+MOVED: dict[str, Callable[[Any], Model]] = {
+    "TRANSPOSE": lambda quant: _one("TRANSPOSE", (4, 5), (5, 4), quant, _perm=[1, 0]),
+    "RESHAPE": lambda quant: _one("RESHAPE", (4, 5), (2, 10), quant, new_shape=(2, 10)),
+    "SLICE": lambda quant: _one("SLICE", (4, 5), (3, 2), quant, _begin=[1, 3], _size=[3, 2]),
+    "PAD": lambda quant: _one("PAD", (4, 5), (5, 5), quant, _amounts=[[1, 0], [0, 0]]),
+    "RESIZE_BILINEAR": lambda quant: _one("RESIZE_BILINEAR", NHWC, (1, 8, 12, 8), quant, _size=[8, 12]),
+    "MAX_POOL_2D": lambda quant: _pool("MAX_POOL_2D", quant=quant),
+}
+
+
+def test_slopes_broadcast_to_the_input_and_not_the_input_to_them() -> None:
+    sketch = Sketch(0)
+    source, slopes = sketch.input((1, 3)), sketch.codes((2, 3))
+    with pytest.raises(DeviceError, match=r"output shape is \[1, 3\], expected \[2, 3\]"):
+        _load(sketch.model(sketch.op("PRELU", [source, slopes], (1, 3))))
+
+
+@pytest.mark.parametrize("code", MOVED)
+def test_what_moves_codes_keeps_their_quantisation(code: str) -> None:
+    model = MOVED[code]((0.0703125, 3))
+    before, after = model.tensors[model.inputs[0]], model.tensors[model.outputs[0]]
+    found, wanted = ((each.scales, each.zero_points) for each in (after, before))
+    with pytest.raises(DeviceError) as caught:
+        _load(model)
+    text = f"operator 0 {code}: quantisation of {after.name!r} is {found}, expected {wanted} as {before.name!r}"
+    assert str(caught.value) == text
 
 
 def test_float_models_are_refused() -> None:

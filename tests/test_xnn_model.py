@@ -33,7 +33,7 @@ from npu_assay.partitioners.common.machine import InputError
 from npu_assay.partitioners.exir import flatbuffer
 from npu_assay.partitioners.xnnpack import xnn_schema as schema
 from npu_assay.partitioners.xnnpack.runtime import Port, XnnpackRuntime
-from npu_assay.partitioners.xnnpack.xnn_format import FormatError, read, write
+from npu_assay.partitioners.xnnpack.xnn_format import FormatError, parts, read, write
 from npu_assay.partitioners.xnnpack.xnn_model import (
     ABSENT,
     KEEP_DIMS,
@@ -108,6 +108,17 @@ def test_the_header_says_where_the_parts_are() -> None:
     assert blob[start + 4 : start + 8] == b"XN01"
     assert behind % 16 == 0 and set(blob[start + length : behind]) <= {0}
     assert behind + extent == len(blob)
+
+
+def test_a_header_may_reach_to_the_flatbuffer_and_a_graph_have_no_constants() -> None:
+    graph = dynamic(weights("qcint8", 3, 5), bias("fp32", 3))
+    blob = write(graph)
+    assert write(read(_header(size=32)(blob))) == blob
+
+
+def test_inputs_and_outputs_have_their_flag() -> None:
+    record, _ = parts(write(chain(NUMBERS, [(XNode("Abs", (0,), ()), NUMBERS), (XNode("Negate", (1,), ()), NUMBERS)])))
+    assert [each["xvalue_union"]["flags"] for each in record["xvalues"]] == [1, 0, 2]
 
 
 def test_constants_are_aligned_padded_and_stored_once() -> None:
@@ -210,7 +221,7 @@ BROKEN: list[tuple[XModel, str]] = [
     (_quant(PerChannel(np.array([1, 0, 1], np.float32), 1), "qcint8"), "scale is 0.0"),
     (_quant(PerGroup(ONES.reshape(1, 3), 1), "qbint4"), "group is 1, expected a multiple of 32 that divides 3"),
     (
-        _at(1, GROUPS, quant=PerGroup(np.full((3, 2), 1.0001, np.float32), 32)),
+        _at(1, GROUPS, quant=PerGroup(np.full((3, 2), np.nextafter(np.float32(1), np.float32(2))), 32)),
         "more than 8 bits of mantissa",
     ),
     # arguments

@@ -178,6 +178,33 @@ def test_an_activation_with_another_reader_is_not_fused() -> None:
     assert sorted(ops(model)) == ["Abs", "Add", "Clamp"]
 
 
+NORM = "_native_batch_norm_legit_no_training"
+
+
+def _normalised(op: str, *more: Step) -> Graph:
+    """A product, other steps, and a batch norm of the product."""
+    window = ((1, 1), (0, 0), (1, 1), False, (0, 0), 1) if op == "convolution" else ()
+    sizes = ((1, 3, 4, 6), (5, 3, 2, 2)) if window else ((2, 3), (5, 3))
+    x, w = real("x", *sizes[0]), real("w", *sizes[1], constant=True)
+    parts = [real(f"{name}{i}", 5, constant=True) for i, name in enumerate(("factor", "shift", "mean"))]
+    variance = Value("variance", (5,), None, Fill("list", values=(0.5, 2.0)), True)
+    norm = step("norm", NORM, "product", *(each.name for each in (*parts, variance)), 0.1, 1e-3)
+    return graph(
+        [x, w, *parts, variance],
+        [step("product", op, "x", "w", None, *window), *more, norm],
+        "norm",
+        *(each.name for each in more),
+    )
+
+
+@pytest.mark.parametrize(("op", "code"), [("convolution", "Conv2d"), ("linear", "FullyConnected")])
+def test_a_batch_norm_is_part_of_a_stored_product_that_it_alone_takes(op: str, code: str) -> None:
+    alone = _normalised(op)
+    assert [each for each in ops(alone) if each != "StaticTranspose"] == [code]
+    shared = [each for found in compiled(_normalised(op, step("abs", "abs", "product"))) for each in found.nodes]
+    assert {"DepthwiseConv2d", "Abs", code} <= {each.op for each in shared}
+
+
 def test_operators_without_arithmetic_on_codes_compute_between_conversions() -> None:
     model = graph([coded("x", *IMAGE)], [step("y", "avg_pool2d", "x", [2, 2], [2, 2], quant=Q)])
     found = ops(model)

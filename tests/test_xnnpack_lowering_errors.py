@@ -51,7 +51,7 @@ REFUSED: dict[str, tuple[Graph, str]] = {
     "negative padding": (unary("constant_pad_nd", [-1, 1], 0.0), "pad"),
     "counted padding": (unary("avg_pool2d", [2, 2], [2, 2], [1, 1], shape=IMAGE), "padding"),
     "ceil_mode": (unary("avg_pool2d", [2, 2], [2, 2], [0, 0], True, shape=IMAGE), "padding"),
-    "divisor": (unary("avg_pool2d", [2, 2], [2, 2], [0, 0], False, True, 3, shape=IMAGE), "divisor"),
+    "divisor": (unary("avg_pool2d", [3, 2], [2, 2], [0, 0], False, True, 3, shape=IMAGE), "divisor"),
     "pool of rank 3": (unary("avg_pool2d", [2, 2], [2, 2], shape=IMAGE[1:]), "rank"),
     "open ceil_mode": (
         unary("max_pool2d", [2, 2], [2, 2], [0, 0], [1, 1], True, shape=IMAGE, dynamic=(2,)),
@@ -85,6 +85,11 @@ REFUSED: dict[str, tuple[Graph, str]] = {
     "rank 7": (unary("abs", shape=(1,) * 7), "rank"),
     "float64": (graph([real("x", 2, dtype="float64")], [step("y", "abs", "x")]), "result"),
 }
+
+
+def test_a_divisor_is_compared_with_the_window() -> None:
+    with pytest.raises(CompileError, match="divisor: found 3, expected 6"):
+        XnnpackBackend.preprocess(program(REFUSED["divisor"][0]), [])
 
 
 @pytest.mark.parametrize("name", REFUSED)

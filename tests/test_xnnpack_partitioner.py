@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 import torch
+from torch import fx
 from xnnpack_graphs import OTHER, PRESERVE, WEIGHT, Q, coded, graph, partitioned, program, real, step
 
 from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.programs.graph import Case, Graph, Quant
 from npu_assay.conformance.run.tagging import prepare, tag
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import to_edge_transform_and_lower
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
-from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.ops import edge_op, target_name
 from npu_assay.partitioners.exir.program import copy_program
 from npu_assay.partitioners.xnnpack import (
     ConfigPrecisionType,
@@ -423,6 +425,41 @@ def test_the_filter_keeps_nodes_that_can_be_delegated(model: Graph, expected: di
 def _one_each(cases: Iterable[Case]) -> list[Case]:
     found = {(case.row, case.constraint): case for case in cases if case.expect == "reject"}
     return list({case.reason: case for case in found.values()}.values())
+
+
+DYNAMIC_LINEAR = "aten.linear.default/dynamic_int8/operator/accept/baseline"
+
+
+def _of_another(graph: fx.Graph, choose: fx.Node) -> None:
+    """The scale and zero point are those of another tensor."""
+    (x,) = choose.all_input_nodes
+    with graph.inserting_before(choose):
+        another = graph.call_function(edge_op("aten.abs.default"), (x,))
+    another.meta = dict(x.meta)
+    choose.replace_input_with(x, another)
+
+
+def _chosen_apart(graph: fx.Graph, choose: fx.Node) -> None:
+    """The zero point is chosen by another node than the scale."""
+    zero_point = next(user for user in choose.users if user.args[1] == 1)
+    with graph.inserting_before(zero_point):
+        zero_point.replace_input_with(choose, graph.node_copy(choose))
+
+
+def _exchanged(graph: fx.Graph, choose: fx.Node) -> None:
+    """The scale is taken for the zero point, and the zero point for the scale."""
+    for user in list(choose.users):
+        user.args = (choose, 1 - user.args[1])  # type: ignore[operator]  # a number
+
+
+@pytest.mark.parametrize("change", [_chosen_apart, _exchanged, _of_another], ids=lambda each: each.__name__)
+def test_parameters_from_run_time_are_both_those_of_the_codes(change: Callable[[fx.Graph, fx.Node], None]) -> None:
+    case = next(each for each in cases_for(TABLE) if each.id == DYNAMIC_LINEAR)
+    made = prepare(case, backend, TABLE)
+    assert partitioned(made).steps[SUBJECT] is not None
+    made = prepare(case, backend, TABLE)
+    change(made.graph, next(node for node in made.graph.nodes if "choose_qparams" in target_name(node.target)))
+    assert partitioned(made).steps[SUBJECT] is None
 
 
 @pytest.mark.parametrize("case", _one_each(cases_for(TABLE)), ids=lambda case: case.id)

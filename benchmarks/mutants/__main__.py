@@ -7,6 +7,7 @@ import ast
 import gc
 import importlib
 import json
+import math
 import os
 import random
 import sys
@@ -41,6 +42,8 @@ VENDORS = {
 }
 RULES = frozenset({"support", "operators", "configs", "tosa_rules", "rules.py", "partitioner.py", "patterns.py"})
 """Folders and modules of rules: what a row of an operator says is one, too."""
+SPREAD = 1.959964
+"""Standard deviations on either side of the middle between which 95 % of a normal distribution lie."""
 MOST = 2500
 """Cases that a mutant is tried on."""
 
@@ -206,9 +209,21 @@ def _rates(records: dict[str, dict[str, object]]) -> Iterator[str]:
         mine = [record for record in records.values() if record["part"] == name]
         how = Counter(_judge(str(record["how"])) for record in mine if record["killed"])
         told = ", ".join(f"{count} by {judge}" for judge, count in how.most_common())
-        yield f"{name}: {how.total()} of {len(mine)} killed, {how.total() / len(mine):.1%}: {told}"
+        yield f"{name}: {how.total()} of {len(mine)} killed, {_rate(how.total(), len(mine))}: {told}"
         alone = sum(_by_cases(record) for record in mine)
-        yield f"{name}: {alone} by cases, or by unit tests where it guards, {alone / len(mine):.1%}"
+        yield f"{name}: {alone} by cases, or by unit tests where it guards, {_rate(alone, len(mine))}"
+
+
+def _rate(part: int, whole: int) -> str:
+    low, high = interval(part, whole)
+    return f"{part / whole:.1%} ({low:.1%} to {high:.1%})"
+
+
+def interval(part: int, whole: int) -> tuple[float, float]:
+    """Where the share of all lies with 95 %, when so many of a sample have it. Source: E. B. Wilson, 1927."""
+    share, spread = part / whole, SPREAD**2 / whole
+    middle, width = share + spread / 2, math.sqrt(spread * share * (1 - share) + spread**2 / 4)
+    return max(0.0, (middle - width) / (1 + spread)), min(1.0, (middle + width) / (1 + spread))
 
 
 def _by_cases(record: dict[str, object]) -> bool:

@@ -8,14 +8,17 @@ from collections.abc import Iterator
 MODULES = ("check", "work")
 """Modules of these names only check files, or count what a program would take, which limits are put on."""
 
-PREFIXES = ("require", "check", "refuse", "fits")
+PREFIXES = ("require", "check", "refuse", "fits", "work")
+SITE = "site"
+"""An operator with its tensors, as devices are given it. It never changes: a call whose result nobody takes refuses."""
 
 
 def guards(tree: ast.AST) -> frozenset[int]:
     """The ids of the nodes inside checks and messages.
 
     A check is what is raised, the condition that it is raised on, a call of a function named as one that checks, all
-    of such a function, and what is computed for a check alone. Messages are the strings with numbers in them.
+    of such a function and of those that say so ("Refuse ..."), and what is computed for a check alone. Messages are the
+    strings with numbers in them.
     """
     found = {id(inner) for part in _parts(tree) for inner in ast.walk(part)}
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
@@ -39,8 +42,14 @@ def _parts(tree: ast.AST) -> Iterator[ast.AST]:
 def _refuses(node: ast.AST) -> bool:
     inner = node.value if isinstance(node, ast.Expr) else node
     if isinstance(inner, ast.Call):
-        return _checks(called(inner))
-    return isinstance(node, ast.Raise | ast.JoinedStr) or (isinstance(node, ast.FunctionDef) and _checks(node.name))
+        return _checks(called(inner)) or (isinstance(node, ast.Expr) and _of_a_site(inner.func))
+    if isinstance(node, ast.FunctionDef):
+        return _checks(node.name) or (ast.get_docstring(node) or "").startswith("Refuse ")
+    return isinstance(node, ast.Raise | ast.JoinedStr)
+
+
+def _of_a_site(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == SITE
 
 
 def _checks(name: str) -> bool:

@@ -69,7 +69,7 @@ Change = Callable[[ast.AST], ast.AST | None]
 def sites(root: Path, file: Path) -> Iterator[Site]:
     """Every change of a file, in the order of the text."""
     tree = ast.parse(file.read_text())
-    skipped = _annotations(tree) | _docstrings(tree)
+    skipped = _annotations(tree) | _docstrings(tree) | _strict(tree)
     whole = file.parent.name == CHECKS or any(name in file.stem for name in MODULES)
     guarding = None if whole else guards(tree)
     for index, node in enumerate(ast.walk(tree)):
@@ -108,6 +108,13 @@ def _docstrings(tree: ast.AST) -> set[int]:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             found.add(index)
     return found
+
+
+def _strict(tree: ast.AST) -> set[int]:
+    """The `strict=True` of zips, which changes nothing while the lengths are equal, as they are."""
+    words = [node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "strict"]
+    values = {id(word.value) for word in words}
+    return {index for index, node in enumerate(ast.walk(tree)) if id(node) in values}
 
 
 def changes(node: ast.AST) -> Iterator[Change]:

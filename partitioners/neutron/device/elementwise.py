@@ -39,7 +39,6 @@ def add(site: Site) -> Step:
 def sub(site: Site) -> Step:
     """SUB with broadcasting. Source: TFLite kernels/sub.cc."""
     a, b, y = _binary(site)
-    site.ratio(2 * max(a.scale, b.scale) / (2**20 * y.scale))
     return Step(elementwise.sub(a, b, y, fused_bounds(site, y)), (0, 1))
 
 

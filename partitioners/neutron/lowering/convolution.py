@@ -121,22 +121,16 @@ def _transposed(
     filters = _weights(ctx, node, weights, codes, TRANSPOSED_OHWI, 1)
     bias = bias_tensor(ctx, node, bound["bias"], model.quantisation(tensor), weights.quantisation, codes.shape[1])
     wanted = _device_shape(node)
-    whole = _whole_output(model.shape(tensor), wanted, codes.shape[2:], window)
+    extra = pair(bound["output_padding"])
+    require(extra == (0, 0), node, "output padding", extra, (0, 0))
+    batch, *image, _ = model.shape(tensor)
+    sizes = ((size - 1) * step + span for size, step, span in zip(image, window.stride, codes.shape[2:], strict=True))
+    whole = (batch, *sizes, wanted[3])
     options = {"padding": "VALID", "stride_h": window.stride[0], "stride_w": window.stride[1]}
     inputs = [model.integers(f"{node.name}_shape", whole), filters, tensor, bias]
     quantisation = ctx.output_quantisation(node)
     output = model.emit("TRANSPOSE_CONV", inputs, node.name, whole, quantisation, options)
     return output if whole == wanted else _cropped(ctx, node, output, wanted, window.padding, quantisation)
-
-
-def _whole_output(
-    image: tuple[int, ...], wanted: tuple[int, ...], kernel: tuple[int, ...], window: Window
-) -> tuple[int, ...]:
-    """NHWC shape that holds every product and, behind the cropped border, every wanted position."""
-    sizes = [
-        max((image[1 + i] - 1) * window.stride[i] + kernel[i], window.padding[i] + wanted[1 + i]) for i in range(2)
-    ]
-    return (wanted[0], *sizes, wanted[3])
 
 
 def _cropped(

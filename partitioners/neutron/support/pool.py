@@ -54,10 +54,9 @@ def stride_h(node: fx.Node, context: Context) -> str | None:
 @rule("indices_unused")
 def indices_unused(node: fx.Node, context: Context) -> str | None:
     """the index output must have no consumer"""
-    for user in node.users:
-        if target_name(user.target) == GETITEM and user.args[1] != 0 and user.users:
-            return f"{next(iter(user.users)).name} uses the indices"
-    return None
+    indices = (user for user in node.users if target_name(user.target) == GETITEM and user.args[1] != 0)
+    taker = next((taker for user in indices for taker in user.users), None)
+    return None if taker is None else f"{taker.name} uses the indices"
 
 
 @rule("dims")

@@ -93,7 +93,7 @@ def _codes(ctx: Context, node: fx.Node, stored: QuantisedWeight) -> Weights:
     require(scales is not None, node, "scales of the weights", "computed ones", "constants")
     require(zeros is None or not zeros.any(), node, "zero points of the weights", "other numbers", 0)
     assert scales is not None
-    if stored.kind == "per_channel" or (stored.bits == 8 and stored.group == codes.shape[-1]):
+    if stored.kind == "per_channel":
         axis = stored.axis % codes.dim()
         return Weights(codes, "qcint4" if stored.bits == 4 else "qcint8", scales.reshape(-1), axis)
     require(stored.bits == 4, node, "weights with a scale per group", f"{stored.bits} bits", "4 bits")

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from npu_assay.conformance.cases.drafts import CaseDraft, accepted, inside, limit, outside, placed, valued
+from npu_assay.conformance.cases.drafts import (
+    OPERATOR,
+    CaseDraft,
+    accepted,
+    inside,
+    limit,
+    outside,
+    placed,
+    silent,
+    valued,
+)
 from npu_assay.conformance.cases.families.linear.weights import B, W, float_weighted
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import Call, X, model, step, weight_quant
@@ -20,7 +30,7 @@ from npu_assay.conformance.cases.pieces.spelling import (
     weights,
 )
 from npu_assay.conformance.cases.pieces.subject import PRECISIONS, Config, Subject
-from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
 
 @dataclass(frozen=True)
@@ -185,15 +195,32 @@ def weight_axes(axes: int, precision: str) -> Iterator[CaseDraft]:
 
 
 def padded_before(axes: int, precision: str) -> Iterator[CaseDraft]:
-    """Behind a pad with zeros, which the convolution may take over."""
+    """Behind a pad, which the convolution may take over where it adds zeros around the image and nobody else takes it.
+
+    In front of codes that are made ahead of time, the pad stands between a dequantize node and the convolution.
+    """
     if precision == "fp16":
         return
     u = Conv(axes).call(precision)
-    pads = (1, 2) if axes == 1 else (1, 2, 2, 0)
-    before = Step("pad", "aten.constant_pad_nd.default", (X, pads, 0.0), (), u.y)
-    if is_static(precision):
+    around = (1, 2) if axes == 1 else (1, 2, 2, 0)
+    if not is_static(precision):
+        yield placed("behind_pad", _padded(u, around, u.y))
         return
-    yield placed("behind_pad", Graph(u.values, (before, step(u, Ref("pad"))), model(u).outputs))
+    one_less = (1, u.x.shape[1] - 1, *u.x.shape[2:])
+    yield placed("behind_pad", _padded(u, around, None))
+    yield silent(OPERATOR, "behind_pad_used_twice", _padded(u, around, None, twice=True))
+    yield silent(OPERATOR, "behind_pad_with_ones", _padded(u, around, None, value=1.0))
+    yield silent(OPERATOR, "behind_pad_that_crops", _padded(u, (2, -1, *around[2:]), None))
+    yield silent(OPERATOR, "behind_pad_of_channels", _padded(u.with_x(shape=one_less), (0, 0) * axes + (1, 0), None))
+
+
+def _padded(u: Call, pads: tuple[int, ...], quant: Quant | None, value: float = 0.0, twice: bool = False) -> Graph:
+    """A convolution behind a pad. quant: of the pad's result. twice: an abs takes that as well."""
+    steps = Step("pad", "aten.constant_pad_nd.default", (X, pads, value), (), quant), step(u, Ref("pad"))
+    if not twice:
+        return Graph(u.values, steps, model(u).outputs)
+    beside = Step("abs", "aten.abs.default", (Ref("pad"),), (), u.y)
+    return Graph(u.values, (*steps, beside), (*model(u).outputs, Ref("abs")))
 
 
 def ranks(precision: str, limits: Limits) -> Iterator[CaseDraft]:

@@ -115,13 +115,14 @@ def quantized(u: Call, x: Quant, z: Quant, y: Quant) -> Call:
 
 
 def nothing_computed(u: Call, z: Quant, neutral: float) -> list[CaseDraft]:
-    """Alone with a constant that changes nothing; a single other element makes it compute."""
+    """Alone with a constant that changes nothing, on either side; a single other element makes it compute."""
     code, (first, second) = "not_alone", u.values
     idle = replace(u, values=(first, replace(second, quant=z, fill=Fill("list", values=(neutral,)))), y=first.quant)
     one_other = Fill("list", values=(*(neutral,) * (prod(first.shape) - 1), neutral + 2))
     busy = replace(idle, values=(first, replace(idle.values[1], fill=one_other)))
     return [
         outside(code, "neutral_constant", idle),
+        outside(code, "neutral_constant_first", replace(idle, args=(idle.args[1], idle.args[0], *idle.args[2:]))),
         limit(code, "neutral_constant_behind_abs", idle, behind_abs),
         limit(code, "one_other_element", busy),
     ]
