@@ -14,7 +14,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, EthosURuntime
 from npu_assay.partitioners.ethosu.quantizer import EthosUQuantizer, get_symmetric_quantization_config
-from npu_assay.partitioners.exir import EdgeProgramManager, run_program, to_edge_transform_and_lower
+from npu_assay.partitioners.exir import EdgeProgramManager, run_program, to_edge, to_edge_transform_and_lower
 from npu_assay.partitioners.exir.program import copy_program
 
 OTHER = (0.11, -4, -128, 127, torch.int8)
@@ -101,3 +101,44 @@ def test_attention_is_one_delegate(target: str) -> None:
     (found,) = run_program(lowered, inputs, {"EthosUBackend": EthosURuntime()})
     # Measured on such models: 35 to 39.
     assert decibels(found, model(*inputs)) > 30
+
+
+class Strided(nn.Module):
+    """The elements of twice the input, or of the input, as they lie in memory."""
+
+    def __init__(self, *, doubled: bool = True) -> None:
+        super().__init__()
+        self.doubled = doubled
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        whole = x + x if self.doubled else x
+        return torch.as_strided(whole, x.shape, torch.empty(x.shape, device="meta").stride())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_strides_are_those_of_memory(layout: torch.memory_format, target: str) -> None:
+    x = torch.arange(24, dtype=torch.int32).reshape(1, 4, 2, 3).to(memory_format=layout)
+    partitioner, model = EthosUPartitioner(EthosUCompileSpec(target)), Strided()
+    lowered = to_edge(torch.export.export(model, (x,))).to_backend(partitioner).exported_program()
+    assert partitioner.rejections == []
+    (found,) = run_program(lowered, (x,), {"EthosUBackend": EthosURuntime()})
+    assert torch.equal(found, model(x))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_view_of_another_layout_is_work(target: str) -> None:
+    """What lies as it did before vanishes; what does not is a transposition, also alone."""
+    plain = torch.zeros(1, 4, 2, 3, dtype=torch.int8)
+    for x, codes in ((plain, ["not_alone"]), (plain.to(memory_format=torch.channels_last), [])):
+        partitioner = EthosUPartitioner(EthosUCompileSpec(target))
+        to_edge(torch.export.export(Strided(doubled=False), (x,))).to_backend(partitioner)
+        assert [one.code for one in partitioner.rejections] == codes
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_gaps_in_memory_are_refused(target: str) -> None:
+    x = torch.arange(12, dtype=torch.int8).reshape(2, 6)[:, ::2]
+    partitioner = EthosUPartitioner(EthosUCompileSpec(target))
+    to_edge(torch.export.export(Strided(doubled=False), (x,))).to_backend(partitioner)
+    assert [(one.code, one.found) for one in partitioner.rejections] == [("contiguous", "the input has gaps")]

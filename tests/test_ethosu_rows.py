@@ -9,11 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from ethosu_graphs import U55, Builder, judge
+from torch import fx
 
-from npu_assay.partitioners.ethosu import operators
-from npu_assay.partitioners.ethosu.operators import OPERATORS
+from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, EthosURuntime, operators
+from npu_assay.partitioners.ethosu.operators import LOWERINGS, OPERATORS
 from npu_assay.partitioners.ethosu.operators.row import Annotation, Row, named
+from npu_assay.partitioners.ethosu.support.rules import RULES
+from npu_assay.partitioners.exir import EdgeProgramManager, run_program
+from npu_assay.partitioners.exir.config import EdgeCompileConfig
 from npu_assay.partitioners.exir.ops import QUANTIZE_PER_CHANNEL, find_overload
+from npu_assay.partitioners.exir.program import copy_program
 
 VENDOR = Path(__file__).parent.parent / "partitioners" / "ethosu"
 ROWS = {"operators", "faults"}
@@ -92,3 +99,26 @@ def test_operators_are_listed_in_rows_alone() -> None:
 
 def test_a_list_is_found() -> None:
     assert list(listed('KEPT = frozenset({"aten.add.Tensor", "aten.sub.Tensor"})\nONE = "aten.add.Tensor"')) == ["KEPT"]
+
+
+def test_a_new_operator_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here it is written into what is made of the rows when they are imported."""
+
+    def write(b: Builder) -> fx.Node:
+        return b.op("aten.hardshrink.default", b.input(2, 3))
+
+    assert judge(write).of("aten.hardshrink.default") == ["unsupported"]
+    row = OPERATORS["aten.tanh.default"]
+    for made, value in ((OPERATORS, row), (LOWERINGS, row.lower), (RULES, row.rules)):
+        assert isinstance(made, dict)
+        monkeypatch.setitem(made, "aten.hardshrink.default", value)
+    b = Builder()
+    program, partitioner = b.program(write(b)), EthosUPartitioner(EthosUCompileSpec(U55))
+    loose = EdgeCompileConfig(_check_ir_validity=False)  # hardshrink is no core operator
+    manager = EdgeProgramManager({"forward": copy_program(program, verify=False)}, compile_config=loose)
+    lowered = manager.to_backend(partitioner).exported_program()
+    assert partitioner.rejections == []
+    inputs = (torch.linspace(-2, 2, 6).reshape(2, 3),)
+    (found,) = run_program(lowered, inputs, {"EthosUBackend": EthosURuntime()})
+    (wanted,) = run_program(program, inputs)
+    assert torch.equal(found, wanted) and 0 < int((found == 0).sum()) < 6

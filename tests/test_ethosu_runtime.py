@@ -15,8 +15,9 @@ from tosa_building import Building, Program
 from tosa_programs import PROGRAMS
 
 from npu_assay.partitioners.common.machine import DeviceError, UnpredictableError
+from npu_assay.partitioners.ethosu.device.operators import of_result
 from npu_assay.partitioners.ethosu.device.site import Site
-from npu_assay.partitioners.ethosu.device.spans import of_result, of_tensor
+from npu_assay.partitioners.ethosu.device.spans import of_tensor
 from npu_assay.partitioners.ethosu.runtime import EthosURuntime, load_model, site_of
 from npu_assay.partitioners.ethosu.tosa_format import FormatError, write
 from npu_assay.partitioners.ethosu.tosa_model import TModel, TShape, TTensor

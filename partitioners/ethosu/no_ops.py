@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import fx
 
-from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, value
 
 
 def always(node: fx.Node) -> bool:
@@ -15,6 +15,13 @@ def always(node: fx.Node) -> bool:
 def keeps_shape(node: fx.Node) -> bool:
     """The result has the operand's shape."""
     return shape(node) == shape(operand(node))
+
+
+def keeps_memory(node: fx.Node) -> bool:
+    """The result has the operand's shape, and its elements in the same places."""
+    before, after = value(operand(node)), value(node)
+    assert before is not None and after is not None  # tensors, by the operators' schemas
+    return before.shape == after.shape and before.stride() == after.stride()
 
 
 def reverses_nothing(node: fx.Node) -> bool:

@@ -20,9 +20,9 @@ from npu_assay.partitioners.common.int8.buffers import Buffers
 from npu_assay.partitioners.common.machine import Call, DeviceError, Port, at_most, tensor_of
 from npu_assay.partitioners.common.stored import TIMES, stored_bytes
 from npu_assay.partitioners.ethosu import tosa_format
-from npu_assay.partitioners.ethosu.device.operators import PRODUCTS, prepare
+from npu_assay.partitioners.ethosu.device.operators import OPERATORS, of_result, prepare
 from npu_assay.partitioners.ethosu.device.site import Site, Span
-from npu_assay.partitioners.ethosu.device.spans import of_result, of_tensor
+from npu_assay.partitioners.ethosu.device.spans import of_tensor
 from npu_assay.partitioners.ethosu.kernels.numbers import DTYPES
 from npu_assay.partitioners.ethosu.tosa_check import completed
 from npu_assay.partitioners.ethosu.tosa_model import TModel, TOperator, TShape, TTensor
@@ -97,20 +97,11 @@ def _check_work(model: TModel) -> None:
 
 
 def _work(operator: TOperator, shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """Multiplications; of a pool, numbers in its windows."""
-    result = shapes[operator.outputs[0]]
-    match operator.code:
-        case "CONV2D" | "CONV3D":
-            return prod(result) * prod(shapes[operator.inputs[1]][1:])
-        case "DEPTHWISE_CONV2D":
-            return prod(result) * prod(shapes[operator.inputs[1]][:2])
-        case "TRANSPOSE_CONV2D":
-            return prod(shapes[operator.inputs[0]][:3]) * prod(shapes[operator.inputs[1]])
-        case "MATMUL":
-            return prod(result) * shapes[operator.inputs[0]][-1]
-        case "AVG_POOL2D" | "MAX_POOL2D":
-            return prod(result) * int(prod(operator.attributes["kernel"]))
-    return 0
+    row = OPERATORS.get(operator.code)
+    first, second = (*(shapes.get(name, ()) for name in operator.inputs[:2]), (), ())[:2]
+    if row is None or row.work is None:
+        return 0
+    return row.work(shapes[operator.outputs[0]], first, second, operator.attributes)
 
 
 def _port(tensor: TTensor, index: int) -> Port:
@@ -130,7 +121,7 @@ def _calls(model: TModel, indices: dict[str, int]) -> tuple[Call, ...]:
     for position, operator in enumerate(model.operators):
         if id(operator) in fused:
             continue
-        rescale = rescales.get(operator.outputs[0]) if operator.code in PRODUCTS else None
+        rescale = rescales.get(operator.outputs[0]) if _accumulates(operator) else None
         site = site_of(operator, named, known, f"operator {position} {operator.code}", buffers)
         last = (
             None if rescale is None else site_of(rescale, named, known, f"the RESCALE of operator {position}", buffers)
@@ -143,10 +134,15 @@ def _calls(model: TModel, indices: dict[str, int]) -> tuple[Call, ...]:
     return tuple(calls)
 
 
+def _accumulates(operator: TOperator) -> bool:
+    row = OPERATORS.get(operator.code)
+    return row is not None and row.accumulates
+
+
 def _rescales(model: TModel) -> dict[str, TOperator]:
     """By tensor: the RESCALE that takes it, where nothing else needs a product's accumulators."""
     uses = Counter([*model.outputs, *(name for operator in model.operators for name in operator.inputs)])
-    products = {operator.outputs[0] for operator in model.operators if operator.code in PRODUCTS}
+    products = {operator.outputs[0] for operator in model.operators if _accumulates(operator)}
     return {
         operator.inputs[0]: operator
         for operator in model.operators

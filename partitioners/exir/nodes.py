@@ -39,6 +39,15 @@ def rank(node: object) -> int:
     return len(shape(node))
 
 
+def memory_order(node: object) -> tuple[int, ...] | None:
+    """The dimensions of the node's (first) result as they lie in memory, outermost first; None where it has gaps."""
+    found = value(node)
+    if found is None:
+        return ()
+    order = tuple(sorted(range(found.dim()), key=lambda dim: -found.stride()[dim]))
+    return order if found.permute(order).is_contiguous() else None
+
+
 def pair(sizes: object) -> tuple[int, int] | None:
     """Height and width of `2`, `[2]` or `[2, 3]`; None for an empty or missing argument."""
     if isinstance(sizes, int):

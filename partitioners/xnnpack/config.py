@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import fx
 
@@ -17,6 +17,7 @@ from npu_assay.partitioners.xnnpack.support.common import REAL
 FP32 = ConfigPrecisionType.FP32
 STATIC = ConfigPrecisionType.STATIC_QUANT
 DYNAMIC = ConfigPrecisionType.DYNAMIC_QUANT
+CONFIGS = "npu_assay.partitioners.xnnpack.configs"
 PRECISION = "config_precisions must name a precision that the operator's config supports"
 
 
@@ -64,3 +65,9 @@ class PartitionerConfig:
     def members(self, site: Site) -> tuple[fx.Node, ...]:
         """The operator, and the nodes that must be in the same delegate."""
         return (site.node, *(() if site.static is None else site.static.members))
+
+
+def config(name: str, target: str, lower: Lower, **fields: Any) -> type[PartitionerConfig]:
+    """The config of an operator that needs nothing but data; `fields` are the class's, see there."""
+    about = {"__doc__": target, "__module__": CONFIGS, "target": target, "lower": lower}
+    return type(name, (PartitionerConfig,), about | fields)

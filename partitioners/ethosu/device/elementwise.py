@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
-
-import torch
+from collections.abc import Callable
 
 from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.ethosu.device import spans
@@ -16,20 +13,10 @@ from npu_assay.partitioners.ethosu.kernels.products import Product
 from npu_assay.partitioners.ethosu.kernels.rescale import of_product
 from npu_assay.partitioners.ethosu.kernels.rescale import rescale as rescale_kernel
 
-_UNCHECKED: Final[Mapping[str, tuple[Callable[[Site], Span], Kernel]]] = {
-    "ADD": (spans.total, torch.add),
-    "SUB": (spans.difference, torch.sub),
-}
-"""The span of exact results, and what computes them where nothing can overflow."""
 
-
-def plain(site: Site) -> Step:
-    """Operators without parameters."""
-    if site.code in _UNCHECKED:
-        span, unchecked = _UNCHECKED[site.code]
-        return Step(unchecked if spans.fits(span(site)) else elementwise.BINARY[site.code], (0, 1))
-    kernel = elementwise.UNARY.get(site.code)
-    return Step(kernel) if kernel else Step(elementwise.BINARY[site.code], (0, 1))
+def checked(span: Callable[[Site], Span], unchecked: Kernel, kernel: Kernel) -> Callable[[Site], Step]:
+    """A kernel that sees overflows, or one that does not where there can be none. span: of the exact results."""
+    return lambda site: Step(unchecked if spans.fits(span(site)) else kernel, (0, 1))
 
 
 def arithmetic_right_shift(site: Site) -> Step:
@@ -55,10 +42,6 @@ def cast(site: Site) -> Step:
 def table(site: Site) -> Step:
     values = site.data(1)
     return Step(elementwise.table8(values, site.place) if site.x.dtype == "INT8" else elementwise.table16(values))
-
-
-def select(site: Site) -> Step:
-    return Step(elementwise.select, (0, 1, 2))
 
 
 def rescale(site: Site) -> Step:

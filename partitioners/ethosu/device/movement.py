@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
-
-from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.ethosu.device import spans
 from npu_assay.partitioners.ethosu.device.site import Site, Step
 from npu_assay.partitioners.ethosu.kernels import movement, placed
 from npu_assay.partitioners.ethosu.kernels.numbers import DTYPES
-
-ALONG: Final[Mapping[str, Callable[[int], Kernel]]] = {
-    "ARGMAX": movement.argmax,
-    "REDUCE_ALL": movement.reduce_all,
-    "REDUCE_ANY": movement.reduce_any,
-    "REDUCE_MAX": movement.reduce_max,
-    "REDUCE_MIN": movement.reduce_min,
-    "REVERSE": movement.reverse,
-}
-
-
-def along(site: Site) -> Step:
-    """Operators along one axis."""
-    return Step(ALONG[site.code](site.attribute("axis")))
 
 
 def reduce_sum(site: Site) -> Step:
@@ -32,14 +14,6 @@ def reduce_sum(site: Site) -> Step:
 
 def concat(site: Site) -> Step:
     return Step(movement.concat(site.attribute("axis")), tuple(range(len(site.operands))))
-
-
-def gather(site: Site) -> Step:
-    return Step(movement.gather, (0, 1))
-
-
-def scatter(site: Site) -> Step:
-    return Step(movement.scatter, (0, 1, 2))
 
 
 def pad(site: Site) -> Step:

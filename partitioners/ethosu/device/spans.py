@@ -5,7 +5,7 @@ A span is the least and the largest number. Spans are bounds, found once when a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Final
 
@@ -26,14 +26,9 @@ def of_tensor(tensor: TTensor) -> Span:
     return int(tensor.data.min()), int(tensor.data.max())
 
 
-def of_result(site: Site) -> Span:
-    """Of an operator's result: by its rule, but never more than its type holds."""
-    low, high = _TYPES[site.y.dtype]
-    rule = RULES.get(site.code)
-    if rule is None:
-        return low, high
-    least, most = rule(site)
-    return (least, most) if low <= least <= most <= high else (low, high)
+def of_type(tensor: TTensor) -> Span:
+    """What the tensor's type holds."""
+    return _TYPES[tensor.dtype]
 
 
 def _ends(numbers: Sequence[int]) -> Span:
@@ -58,32 +53,32 @@ def summed(site: Site) -> Span:
     return low * count, high * count
 
 
-def _multiplied(site: Site) -> Span:
+def multiplied(site: Site) -> Span:
     return _TYPES["INT32"] if site.number(2) else _ends([p * q for p, q in product(*site.spans[:2])])
 
 
-def _magnitude(site: Site) -> Span:
+def magnitude(site: Site) -> Span:
     low, high = site.spans[0]
     return max(low, -high, 0), max(-low, high)
 
 
-def _larger(site: Site) -> Span:
+def larger(site: Site) -> Span:
     (a, b), (c, d) = site.spans[:2]
     return max(a, c), max(b, d)
 
 
-def _smaller(site: Site) -> Span:
+def smaller(site: Site) -> Span:
     (a, b), (c, d) = site.spans[:2]
     return min(a, c), min(b, d)
 
 
-def _limited(site: Site) -> Span:
+def limited(site: Site) -> Span:
     low, high = site.attribute("min_val"), site.attribute("max_val")
     a, b = site.spans[0]
     return min(max(a, low), high), min(max(b, low), high)
 
 
-def _rescaled(site: Site) -> Span:
+def rescaled(site: Site) -> Span:
     """The ends of the operand by every multiplier, which are not negative."""
     if site.attribute("input_unsigned") or site.attribute("output_unsigned"):
         return _TYPES[site.y.dtype]
@@ -96,35 +91,18 @@ def _rescaled(site: Site) -> Span:
     return _ends([min(max(end, low), high) for end in ends])
 
 
-def _looked_up(site: Site) -> Span:
+def looked_up(site: Site) -> Span:
     """Entries, or numbers between two neighbours with 7 more bits."""
     low, high = site.spans[1]
     return (low, high) if site.y.dtype == "INT8" else (low << 7, high << 7)
 
 
-def _moved(site: Site) -> Span:
+def moved(site: Site) -> Span:
     return site.spans[0]
 
 
-def _joined(site: Site) -> Span:
+def joined(site: Site) -> Span:
     return _ends([end for span in site.spans for end in span])
-
-
-RULES: Final[Mapping[str, Callable[[Site], Span]]] = {
-    **dict.fromkeys(("IDENTITY", "RESHAPE", "REVERSE", "SLICE", "TILE", "TRANSPOSE"), _moved),
-    **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN", "MAX_POOL2D", "GATHER"), _moved),
-    "ABS": _magnitude,
-    "ADD": total,
-    "CLAMP": _limited,
-    "CONCAT": _joined,
-    "MAXIMUM": _larger,
-    "MINIMUM": _smaller,
-    "MUL": _multiplied,
-    "REDUCE_SUM": summed,
-    "RESCALE": _rescaled,
-    "SUB": difference,
-    "TABLE": _looked_up,
-}
 
 
 def fits(span: Span) -> bool:

@@ -5,8 +5,6 @@ INT32 results that leave 32 bits are unpredictable, but for MUL without a shift,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 import torch
@@ -156,37 +154,3 @@ def table16(values: Tensor) -> Kernel:
         return slope.mul_(wide & 127).add_(starts.index_select(0, places).view(codes.shape) << 7)
 
     return apply
-
-
-def select(condition: Tensor, on_true: Tensor, on_false: Tensor) -> Tensor:
-    return torch.where(condition, on_true, on_false)
-
-
-UNARY: Final[dict[str, Callable[[Tensor], Tensor]]] = {
-    "ABS": abs_,
-    "BITWISE_NOT": torch.bitwise_not,
-    "CLZ": clz,
-    "IDENTITY": lambda x: x,
-    "LOGICAL_NOT": torch.logical_not,
-}
-"""Kernels of one operand without parameters."""
-
-BINARY: Final[dict[str, Kernel2]] = {
-    "ADD": add,
-    "BITWISE_AND": torch.bitwise_and,
-    "BITWISE_OR": torch.bitwise_or,
-    "BITWISE_XOR": torch.bitwise_xor,
-    "EQUAL": partial(torch.eq),
-    "GREATER": partial(torch.gt),
-    "GREATER_EQUAL": partial(torch.ge),
-    "INTDIV": intdiv,
-    "LOGICAL_AND": torch.logical_and,
-    "LOGICAL_LEFT_SHIFT": logical_left_shift,
-    "LOGICAL_OR": torch.logical_or,
-    "LOGICAL_RIGHT_SHIFT": logical_right_shift,
-    "LOGICAL_XOR": torch.logical_xor,
-    "MAXIMUM": torch.maximum,
-    "MINIMUM": torch.minimum,
-    "SUB": sub,
-}
-"""Kernels of two operands without parameters."""

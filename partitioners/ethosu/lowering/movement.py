@@ -16,6 +16,7 @@ from npu_assay.partitioners.ethosu.lowering.values import FLOAT, PerChannel, Val
 from npu_assay.partitioners.ethosu.lowering.windows import channels_last
 from npu_assay.partitioners.exir.compiling import bind
 from npu_assay.partitioners.exir.layout import Layout, arranged, identity
+from npu_assay.partitioners.exir.nodes import memory_order
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import QParams
 
@@ -210,8 +211,11 @@ def _reversible(x: Value, axis: int) -> Layout:
 
 
 def as_strided(operation: Operation) -> Value:
-    """aten.as_strided_copy with contiguous strides from the start: the first elements, in another shape."""
-    x, bound = operation.first, operation.arguments
+    """aten.as_strided_copy with contiguous strides from the start: the first elements in memory, in another shape."""
+    x, bound, order = operation.first, operation.arguments, memory_order(operation.node.args[0])
+    operation.require(order is not None, "memory of the operand", "with gaps", "dense")
+    if order is not None and order != identity(x.rank):
+        x = permuted(x, order, x.name)
     offset = bound["storage_offset"]
     operation.require(not offset, "storage_offset", offset, 0)
     strides = torch.empty(operation.shape, device="meta").stride()

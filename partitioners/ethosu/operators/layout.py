@@ -28,7 +28,7 @@ ROWS: Mapping[str, Row] = {
         Row(lower=lowering.view, annotation=SHARED, others="squeeze squeeze.dim squeeze.dims squeeze_.dim"),
     ),
     "aten.as_strided_copy.default": moving(
-        lowering.as_strided, limits.contiguous, limits.within_storage, vanishes=no_ops.keeps_shape
+        lowering.as_strided, limits.contiguous, limits.within_storage, vanishes=no_ops.keeps_memory
     ),
     "aten.permute_copy.default": moving(
         lowering.permute,

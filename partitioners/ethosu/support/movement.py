@@ -10,7 +10,7 @@ from torch import fx
 from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, code_dtype, dtype_of, type_text
 from npu_assay.partitioners.ethosu.support.products import on_u55
 from npu_assay.partitioners.ethosu.support.rule import Context
-from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.nodes import argument, memory_order, non_negative, operand, rank, shape, size_text
 from npu_assay.partitioners.exir.rules import rule
 
 MAX_WINDOWS = 16
@@ -73,8 +73,10 @@ def contiguous(node: fx.Node, context: Context) -> str | None:
 @rule("contiguous")
 def within_storage(node: fx.Node, context: Context) -> str | None:
     """size and stride must describe a contiguous tensor without offset"""
-    # Nothing outside the input may be read.
+    # Nothing outside the input may be read, nor between its elements.
     before, after = math.prod(shape(operand(node))), math.prod(shape(node))
+    if memory_order(operand(node)) is None:
+        return "the input has gaps"
     return None if before == after else f"{after} of {before} elements"
 
 

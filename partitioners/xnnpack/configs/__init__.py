@@ -68,66 +68,6 @@ from npu_assay.partitioners.xnnpack.configs.products import (
     MMConfig,
 )
 
-ALL_CONFIGS: tuple[type[PartitionerConfig], ...] = (
-    AbsConfig,
-    AddConfig,
-    AddmmConfig,
-    AvgPoolingConfig,
-    BatchNormConfig,
-    BMMConfig,
-    CatConfig,
-    CeilConfig,
-    ChooseQParamsAffineConfig,
-    ClampConfig,
-    CloneConfig,
-    CloneDimOrderConfig,
-    ConstantPadConfig,
-    ConvolutionConfig,
-    CosConfig,
-    DeQuantizeAffineConfig,
-    DeQuantizedPerTensorConfig,
-    DivConfig,
-    EluConfig,
-    ExpConfig,
-    FloorConfig,
-    GeluConfig,
-    HardswishConfig,
-    HardtanhConfig,
-    LeakyReLUConfig,
-    LinearConfig,
-    LogConfig,
-    MaxDimConfig,
-    MaxPool2dConfig,
-    MaximumConfig,
-    MeanDimConfig,
-    MinimumConfig,
-    MMConfig,
-    MulConfig,
-    NegConfig,
-    PermuteConfig,
-    PowConfig,
-    PreluConfig,
-    QuantizeAffineConfig,
-    QuantizedPerTensorConfig,
-    ReciprocalSquareRootConfig,
-    ReLUConfig,
-    SigmoidConfig,
-    SinConfig,
-    SliceCopyConfig,
-    SoftmaxConfig,
-    SquareRootConfig,
-    SubConfig,
-    TanhConfig,
-    ToDimOrderCopyConfig,
-    UnsqueezeCopyConfig,
-    UpsampleBilinear2dConfig,
-    ViewCopyConfig,
-)
-
-COMPILED: tuple[type[PartitionerConfig], ...] = (*ALL_CONFIGS, SqueezeCopyConfig)
-LOWERED: dict[str, type[PartitionerConfig]] = {config.target: config for config in COMPILED if config.lower is not None}
-"""The operators that the compiler knows."""
-
 __all__ = [
     "ALL_CONFIGS",
     "LOWERED",
@@ -186,3 +126,10 @@ __all__ = [
     "UpsampleBilinear2dConfig",
     "ViewCopyConfig",
 ]
+
+ALL_CONFIGS: tuple[type[PartitionerConfig], ...] = tuple(
+    globals()[name] for name in __all__ if name.endswith("Config") and name != PartitionerConfig.__name__
+)
+COMPILED: tuple[type[PartitionerConfig], ...] = (*ALL_CONFIGS, SqueezeCopyConfig)
+LOWERED: dict[str, type[PartitionerConfig]] = {config.target: config for config in COMPILED if config.lower is not None}
+"""The operators that the compiler knows."""

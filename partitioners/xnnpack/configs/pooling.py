@@ -6,7 +6,7 @@ from torch import fx
 
 from npu_assay.partitioners.common.rules import argument_is, rank_is
 from npu_assay.partitioners.exir.nodes import operand
-from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig
+from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig, config
 from npu_assay.partitioners.xnnpack.lowering import normalisation, pooling
 from npu_assay.partitioners.xnnpack.site import Site
 from npu_assay.partitioners.xnnpack.support.movement import same_qparams
@@ -23,50 +23,30 @@ from npu_assay.partitioners.xnnpack.support.pooling import (
     stride_within_kernel,
 )
 
-
-class AvgPoolingConfig(PartitionerConfig):
-    """aten.avg_pool2d.default"""
-
-    target = "aten.avg_pool2d.default"
-    lower = pooling.avg_pool2d
-    precisions = (FP32, STATIC)
-    on_codes = False
-    rules = (
-        rank_is(4),
-        argument_is("ceil_mode", False, False, 4),
-        count_include_pad,
-        divisor_override,
-    )
-
-
-class MaxPool2dConfig(PartitionerConfig):
-    """aten.max_pool2d.default"""
-
-    target = "aten.max_pool2d.default"
-    lower = pooling.max_pool2d
-    moves = True
-    precisions = (FP32, STATIC)
-    rules = (
-        rank_is(4),
-        stride_within_kernel,
-        static_ceil_mode,
-        same_qparams,
-    )
-    is_preserved = True
-
-
-class MeanDimConfig(PartitionerConfig):
-    """aten.mean.dim"""
-
-    target = "aten.mean.dim"
-    lower = pooling.mean
-    precisions = (FP32, STATIC)
-    rules = (
-        rank_is(4),
-        mean_dims,
-        argument_is("keepdim", True, False, 2),
-        output_dtype,
-    )
+AvgPoolingConfig = config(
+    "AvgPoolingConfig",
+    "aten.avg_pool2d.default",
+    pooling.avg_pool2d,
+    precisions=(FP32, STATIC),
+    on_codes=False,
+    rules=(rank_is(4), argument_is("ceil_mode", False, False, 4), count_include_pad, divisor_override),
+)
+MaxPool2dConfig = config(
+    "MaxPool2dConfig",
+    "aten.max_pool2d.default",
+    pooling.max_pool2d,
+    moves=True,
+    precisions=(FP32, STATIC),
+    rules=(rank_is(4), stride_within_kernel, static_ceil_mode, same_qparams),
+    is_preserved=True,
+)
+MeanDimConfig = config(
+    "MeanDimConfig",
+    "aten.mean.dim",
+    pooling.mean,
+    precisions=(FP32, STATIC),
+    rules=(rank_is(4), mean_dims, argument_is("keepdim", True, False, 2), output_dtype),
+)
 
 
 class MaxDimConfig(PartitionerConfig):

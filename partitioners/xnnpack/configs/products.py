@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import fx
 
 from npu_assay.partitioners.common.rules import argument_is
-from npu_assay.partitioners.xnnpack.config import DYNAMIC, FP32, STATIC, PartitionerConfig
+from npu_assay.partitioners.xnnpack.config import DYNAMIC, FP32, STATIC, PartitionerConfig, config
 from npu_assay.partitioners.xnnpack.lowering import products
 from npu_assay.partitioners.xnnpack.patterns import result_path
 from npu_assay.partitioners.xnnpack.products import PLACES
@@ -48,13 +48,7 @@ WEIGHTS: tuple[Rule, ...] = (
     run_time_qparams,
     run_time_dtype,
 )
-
-
-class BMMConfig(PartitionerConfig):
-    """aten.bmm.default"""
-
-    target = "aten.bmm.default"
-    lower = products.batch_matmul
+BMMConfig = config("BMMConfig", "aten.bmm.default", products.batch_matmul)
 
 
 class ProductConfig(PartitionerConfig):
