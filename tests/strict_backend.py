@@ -6,6 +6,7 @@ The device computes in float64: what is tested with it is which programs it take
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -67,8 +68,14 @@ def _is_constant(node: object) -> bool:
     return isinstance(node, fx.Node) and node.name.startswith(("b_", "c_", "p_"))
 
 
-def _unaligned(node: fx.Node) -> bool:
+def _first(node: fx.Node) -> Any:
+    """The first of the operands of cat."""
     tensors: Any = node.args[0]
+    return tensors[0]
+
+
+def _unaligned(node: fx.Node) -> bool:
+    tensors: Any = () if _wide(node) else node.args[0]
     return any(shape(t)[argument(node, 1, "dim", 0)] % 3 for t in tensors)
 
 
@@ -78,24 +85,43 @@ def _code_types(node: fx.Node) -> set[object]:
     return {each for near in around for each in near.args if isinstance(each, torch.dtype)}
 
 
+def _wide(node: fx.Node) -> bool:
+    """Whether codes have 16 bits, for which some rows have limits of their own."""
+    return torch.int16 in _code_types(node)
+
+
+def _of_images(node: fx.Node) -> bool:
+    return rank(node.args[0]) == 4 and not _wide(node)
+
+
+def _large_kernel(node: fx.Node) -> bool:
+    """Of pools, and of convolutions on codes of 16 bits."""
+    of_pool = not isinstance(node.args[1], fx.Node)
+    return (of_pool or (_wide(node) and rank(node.args[0]) == 4)) and math.prod(_kernel(node)) > 64
+
+
 LIMITS: Mapping[str, Rule[Any]] = MappingProxyType(
     {
         code: _breaks(code, check)
         for code, check in {
-            "max_dims": lambda node: rank(node.all_input_nodes[0]) > 4,
-            "images": lambda node: rank(node.args[0]) != 4,
-            "reach": lambda node: rank(node.args[0]) == 4 and _reach(node),
-            "odd_kernels": lambda node: rank(node.args[0]) == 4 and not {*_kernel(node)} <= {1, 3, 5},
-            "weights_fit": lambda node: torch.Size(shape(node.args[1])).numel() > 2**19,
-            "strides": lambda node: rank(node.args[0]) == 4 and not {*_strides(node)} <= {1, 2, 4},
-            "in_lanes": lambda node: _size(node, 0, 1) % 16 != 0,
-            "out_lanes": lambda node: shape(node)[1] % 8 != 0,
-            "area": lambda node: _kernel(node)[0] * _kernel(node)[1] > 64,
+            "max_dims": lambda node: not _wide(node) and rank(node.all_input_nodes[0]) > 4,
+            "deep": lambda node: rank(node.args[0]) > 12,
+            "images": lambda node: not _wide(node) and rank(node.args[0]) != 4,
+            "reach": lambda node: _of_images(node) and _reach(node),
+            "odd_kernels": lambda node: _of_images(node) and not {*_kernel(node)} <= {1, 3, 5},
+            "weights_fit": lambda node: not _wide(node) and torch.Size(shape(node.args[1])).numel() > 2**19,
+            "strides": lambda node: _of_images(node) and not {*_strides(node)} <= {1, 2, 4},
+            "in_lanes": lambda node: not _wide(node) and _size(node, 0, 1) % 16 != 0,
+            "out_lanes": lambda node: not _wide(node) and shape(node)[1] % 8 != 0,
+            "area": _large_kernel,
             "pool_stride": lambda node: _strides(node)[0] not in (1, 2, _size(node, 0, -2)),
             "pixels": lambda node: _size(node, 0, -2) * _size(node, 0, -1) % 4 != 0,
             "short_kernel": lambda node: _kernel(node)[0] > 7,
             "lanes": lambda node: rank(node.args[0]) > 1 and _size(node, 0, 1) % 8 != 0,
             "own_axis": _unaligned,
+            "cat_dims": lambda node: _wide(node) and rank(node.all_input_nodes[0]) > 4,
+            "cat_lanes": lambda node: _wide(node) and rank(_first(node)) > 1 and shape(_first(node))[1] % 128 != 0,
+            "static_divisor": lambda node: not _is_constant(node.args[1]),
             "second_constant": lambda node: not _is_constant(node.args[1]),
             "one_image": lambda node: rank(node.args[0]) > 0 and _size(node, 0, 0) != 1,
             "few": lambda node: torch.Size(shape(node.args[0])).numel() > 65536,
@@ -109,13 +135,15 @@ LIMITS: Mapping[str, Rule[Any]] = MappingProxyType(
 )
 ROWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "aten.abs.default": ("deep",),
         "aten.add.Tensor": ("second_constant", "one_image", "few"),
         "aten.avg_pool2d.default": ("area", "pool_stride", "pixels"),
-        "aten.cat.default": ("own_axis",),
+        "aten.cat.default": ("own_axis", "cat_lanes", "cat_dims"),
         "aten.convolution.default": (
             *("images", "reach", "odd_kernels", "weights_fit", "strides"),
-            *("in_lanes", "out_lanes"),
+            *("in_lanes", "out_lanes", "area"),
         ),
+        "aten.remainder.Tensor": ("static_divisor",),
         "aten.max_pool2d_with_indices.default": ("short_kernel", "strides"),
         "aten.mean.dim": ("kept",),
         "aten.mul.Tensor": ("alike",),

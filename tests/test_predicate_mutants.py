@@ -134,11 +134,12 @@ def living(row: str, code: str) -> Iterator[str]:
     """The mutants that no case of the row tells."""
     table_row = STRICT.row(row)
     constraint = table_row.constraint(code)
-    precision = table_row.precisions[0] if table_row.precisions else None
+    precision = next(p for p in table_row.precisions if constraint.holds_for(p))
     rule = dict(limits_of(STRICT, table_row, precision).own)[code]
     assert rule.holds is not None
     right = _Valued(constraint.value).visit(copy.deepcopy(rule.holds.tree))
-    told = [(case, a) for case, a in applications(row) if case.expect == "accept" or case.reason == code]
+    known = [(case, a) for case, a in applications(row) if constraint.holds_for(case.precision)]
+    told = [(case, a) for case, a in known if case.expect == "accept" or case.reason == code]
     for text, mutant in mutants(right):
         try:
             if all(truth(mutant, a.find) is (case.expect == "accept") for case, a in told):

@@ -208,7 +208,7 @@ def test_the_suites_own_constraints_stand_beside_a_tables() -> None:
     """`max_rank` and `keepdim` as the suite names them, with values that it has no written cases for."""
     both = table(
         ('max_dims = { says = "operands have at most {value} dimensions", holds = "x.rank <= value" }\n', ""),
-        ("max_dims = 4 @document", "max_rank = 3 @document"),
+        ("max_dims = 4 for int8 @document", "max_rank = 3 @document"),
         ("[constraints]\n", '[constraints]\nmax_rank = "at most {value} dimensions"\n'),
         (
             'kept = { says = "reduced dimensions are kept", holds = "keepdim" }',

@@ -198,7 +198,7 @@ def other(*replaced: tuple[str, str]) -> list[str]:
         ('version = "1.0"', 'version = "1.1"', "version: 1.0 -> 1.1"),
         ("few = 65536", "few = 4096", "aten.add.Tensor: constraint: few = 65536 @document -> few = 4096 @document"),
         ('"few = 65536 @document"', '"few = 65536 for int8 @1.5"', "few = 65536 for int8 @1.5"),
-        ("max_dims = 4", "max_dims = 5", "every row: constraint: max_dims = 4 @document -> max_dims = 5 @document"),
+        ("fits @document", "fits @1.5", "every row: constraint: fits @document -> fits @1.5"),
         ('holds = "keepdim"', 'holds = "not keepdim"', "kept: definition: keepdim -> not keepdim"),
         ('says = "no broadcasting"', 'says = "none"', "alike: sentence: no broadcasting -> none"),
         ('"aten.mul.Tensor" =', '"aten.sub.Tensor" =', "aten.mul.Tensor: row: promised -> none"),

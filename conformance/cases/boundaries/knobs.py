@@ -16,13 +16,16 @@ from npu_assay.conformance.cases.boundaries.types import types
 from npu_assay.conformance.programs.graph import Graph
 
 
-def knobs(graph: Graph, told: Sequence[int]) -> tuple[Knob, ...]:
-    """Every knob of the model's subject, in an order of its own. `told` are numbers of the row's limits."""
+def knobs(graph: Graph, told: Sequence[int], deep: Sequence[int] = ()) -> tuple[Knob, ...]:
+    """Every knob of the model's subject, in an order of its own.
+
+    told: numbers of the row's limits. deep: those of limits on how many dimensions there are.
+    """
     return (
         *sizes(graph, told),
         *arguments(graph, told),
         *constants(graph),
-        *ranks(graph),
+        *ranks(graph, deep),
         *directions(graph),
         *types(graph),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,9 @@ from npu_assay.conformance.cases.make import f32
 from npu_assay.conformance.predicates.features import DIMENSIONS
 from npu_assay.conformance.programs.graph import Graph, Ref, Value
 from npu_assay.reference.golden.aten import canonical, parameters
+
+ORDINARY, DEEPEST = 8, 24
+"""How many dimensions operands are given: whatever the limits are, and where they tell so many (torch has 64)."""
 
 
 def constants(graph: Graph) -> Iterator[Knob]:
@@ -34,14 +37,18 @@ def _as(value: Value, constant: bool) -> Value:
     return replace(value, constant=constant, quant=quant)
 
 
-def ranks(graph: Graph) -> Iterator[Knob]:
-    """How many dimensions the first operand has, and all others that have as many; leading ones come and go."""
+def ranks(graph: Graph, told: Sequence[int] = ()) -> Iterator[Knob]:
+    """How many dimensions the first operand has, and all others that have as many; leading ones come and go.
+
+    Up to ORDINARY, and up to DEEPEST around the numbers that limits on dimensions tell.
+    """
     first = next(operands(graph), None)
     if first is None or first.dynamic:
         return
     rank = len(first.shape)
     alike = {value.name for value in operands(graph) if len(value.shape) == rank and not value.dynamic}
-    others = tuple(n for n in sorted(range(9), key=lambda n: abs(n - rank)) if n != rank)
+    deep = {n + more for n in told for more in (-1, 0, 1) if ORDINARY < n + more <= DEEPEST}
+    others = tuple(n for n in sorted({*range(ORDINARY + 1), *deep}, key=lambda n: (abs(n - rank), n)) if n != rank)
     for names in dict.fromkeys(((first.name,), tuple(sorted(alike)))):
         for size in (2, 1):
             text = f"{'_and_'.join(names)}_rank{'' if size > 1 else '_of_ones'}"

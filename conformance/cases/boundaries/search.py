@@ -34,6 +34,16 @@ class Limit:
     predicate: Predicate
     value: object = None
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The whole numbers in it and beside it."""
+        return (*self.predicate.numbers, *_numbers(self.value))
+
+    @property
+    def on_ranks(self) -> bool:
+        """Whether it is about how many dimensions something has."""
+        return any(f.endswith(".rank") for atom in self.predicate.atoms for f in atom.features)
+
     def find(self, application: Application) -> Find:
         """The features of an application, for this limit."""
         return application.with_value(self.value).find
@@ -69,8 +79,9 @@ class Search:
     @cached_property
     def knobs(self) -> tuple[Knob, ...]:
         """The knobs of the graph."""
-        told = {n for limit in self.limits for n in (*limit.predicate.numbers, *_numbers(limit.value))}
-        return knobs(self.graph, sorted(told))
+        told = {n for limit in self.limits for n in limit.numbers}
+        deep = {n for limit in self.limits if limit.on_ranks for n in limit.numbers}
+        return knobs(self.graph, sorted(told), sorted(deep))
 
     def look(self, turns: Turns) -> Look | None:
         """The program with the knobs turned so; None where torch refuses it."""
