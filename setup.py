@@ -13,7 +13,7 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).parent
-FOLDERS = ("conformance", "reference", "partitioners")
+FOLDERS = ("conformance", "reference", "partitioners", "faults")
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?://)([^)]+)\)")
 NOTE = "Files that are named here, such as those in `docs`, are in the source distribution.\n"
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
+from npu_assay.faults import Fault
 from npu_assay.partitioners.common.int8.elementwise import abs_, sub
 from npu_assay.partitioners.exir import (
     Backend,
@@ -30,7 +31,6 @@ from npu_assay.partitioners.exir import (
     Rejection,
 )
 from npu_assay.partitioners.exir.backend import BlobCheck
-from npu_assay.partitioners.exir.faults import Fault
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, target_name
 from npu_assay.reference.affine import Affine
 

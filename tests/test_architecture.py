@@ -14,7 +14,7 @@ import pytest
 from environments import copy_checkout
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("conformance", "reference", "partitioners")
+PACKAGES = ("conformance", "reference", "partitioners", "faults")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}

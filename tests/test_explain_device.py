@@ -26,10 +26,10 @@ from npu_assay.conformance.explain.layers import coded_by, layers_of
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Quantised, model_of, quantise
 from npu_assay.conformance.explain.record import Layer
+from npu_assay.faults.neutron.catalogue import catalogue
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 from npu_assay.partitioners.neutron import backend
-from npu_assay.partitioners.neutron.faults.catalogue import catalogue
 
 pytestmark = QUANTIZES
 

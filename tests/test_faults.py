@@ -13,14 +13,14 @@ from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.execution import Job, run_chunk
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table, load_table
+from npu_assay.faults import Fault
+from npu_assay.faults.ethosu import catalogue as of_ethosu
+from npu_assay.faults.neutron import catalogue as of_neutron
+from npu_assay.faults.xnnpack import catalogue as of_xnnpack
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
-from npu_assay.partitioners.ethosu.faults import catalogue as of_ethosu
 from npu_assay.partitioners.exir import Backend
-from npu_assay.partitioners.exir.faults import Fault
 from npu_assay.partitioners.neutron import backend as neutron
-from npu_assay.partitioners.neutron.faults import catalogue as of_neutron
 from npu_assay.partitioners.xnnpack import backend as xnnpack
-from npu_assay.partitioners.xnnpack.faults import catalogue as of_xnnpack
 
 CATALOGUES = (
     (neutron, of_neutron(neutron)),
@@ -95,19 +95,19 @@ def test_the_right_backend_passes_the_same_cases(backend: Backend) -> None:
     ("spec", "table", "case", "check"),
     [
         (
-            "npu_assay.partitioners.xnnpack.faults:half_up",
+            "npu_assay.faults.xnnpack:half_up",
             "xnnpack@1.5",
             "aten.linear.default/static_int8/operator/value/ties",
             "gate1",
         ),
         (
-            "npu_assay.partitioners.ethosu.faults:without_alpha",
+            "npu_assay.faults.ethosu:without_alpha",
             "ethos_u55@1.5",
             "aten.add.Tensor/int8/alpha/outside/",
             "tag",
         ),
         (
-            "npu_assay.partitioners.neutron.faults:multiple_of_4",
+            "npu_assay.faults.neutron:multiple_of_4",
             "neutron@1.3",
             "aten.mean.dim/channels_multiple_of/outside/",
             "tag",
@@ -115,7 +115,7 @@ def test_the_right_backend_passes_the_same_cases(backend: Backend) -> None:
     ],
 )
 def test_a_broken_backend_is_found_by_its_name(spec: str, table: str, case: str, check: str) -> None:
-    """As `assay certify npu_assay.partitioners.xnnpack.faults:half_up` finds it."""
+    """As `assay certify npu_assay.faults.xnnpack:half_up` finds it."""
     names = tuple(one.id for one in cases_for(load_table(table)) if one.id.startswith(case))
     found = {failure.check for result in run_chunk(Job(spec, table), names) for failure in result.failures}
     assert check in found

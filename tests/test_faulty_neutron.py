@@ -21,7 +21,7 @@ TABLE = "neutron@1.3"
 @cache
 def results(backend: str, *rows: str) -> tuple[CaseResult, ...]:
     ids = tuple(case.id for case in cases_for(load_table(TABLE)) if case.row in rows)
-    return tuple(run_chunk(Job(f"npu_assay.partitioners.neutron.faults:{backend}", TABLE), ids))
+    return tuple(run_chunk(Job(f"npu_assay.faults.neutron:{backend}", TABLE), ids))
 
 
 def failures(backend: str, *rows: str) -> list[tuple[CaseResult, str, str]]:

@@ -196,7 +196,7 @@ class _Turns(fake_backend.FakePartitioner):
         (lambda: replace(fake_backend.backend, partitioner=fake_backend.Crashes), "crash: partition: KeyError"),
         (lambda: replace(fake_backend.backend, partitioner=fake_backend.Refuses), "tag: reject, expected accept"),
         (lambda: replace(fake_backend.backend, runtime=fake_backend.Drifts()), "gate1: out"),
-        (lambda: load_backend("npu_assay.partitioners.neutron.faults:bias_dropped"), "gate1: out"),
+        (lambda: load_backend("npu_assay.faults.neutron:bias_dropped"), "gate1: out"),
     ],
 )
 def test_a_fault_is_noticed(change: Callable[[], Backend], message: str) -> None:

@@ -27,8 +27,8 @@ from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import SelectionError, all_cases
 from npu_assay.conformance.run.tagging import prepare, tag
 from npu_assay.conformance.table import FOLDER, Table, load_table, read_table
+from npu_assay.faults.neutron.partitioner import with_macs
 from npu_assay.partitioners.exir import Backend
-from npu_assay.partitioners.neutron.faults.partitioner import with_macs
 
 TEXT = (FOLDER / "neutron@1.3.toml").read_text()
 NEUTRON = load_table("neutron@1.3")

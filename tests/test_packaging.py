@@ -17,7 +17,7 @@ from environments import Environment, copy_checkout
 import npu_assay
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("conformance", "partitioners", "reference")
+FOLDERS = ("conformance", "faults", "partitioners", "reference")
 WRITTEN = {"PKG-INFO", "setup.cfg"}  # into every source distribution
 SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 
@@ -147,7 +147,7 @@ def test_the_source_distribution_works_as_the_checkout_does(built: Built, tmp_pa
     """Installed in place: the command, the linter of imports through the links, and the tests."""
     environment, work = Environment(tmp_path / "environment"), tmp_path / "work"
     environment.install("-e", built.unpacked, cwd=tmp_path)
-    assert not {"conformance", "reference", "partitioners"} & environment.names()
+    assert not {"conformance", "faults", "reference", "partitioners"} & environment.names()
     work.mkdir()
     checked(environment, built.unpacked, work)
     tests = ["tests/test_architecture.py", "tests/test_table.py"]

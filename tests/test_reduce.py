@@ -28,7 +28,7 @@ pytestmark = [
 ]
 TESTS = Path(__file__).parent
 MODEL = "test_reduce:model"
-DROPPED = "npu_assay.partitioners.neutron.faults:bias_dropped"
+DROPPED = "npu_assay.faults.neutron:bias_dropped"
 
 
 def model() -> tuple[nn.Module, tuple[Tensor, ...]]:

@@ -18,21 +18,21 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table, load_table
+from npu_assay.faults import Fault, compiling_with
+from npu_assay.faults.ethosu import catalogue as of_ethosu
+from npu_assay.faults.neutron import catalogue as of_neutron
+from npu_assay.faults.neutron.device import operator
+from npu_assay.faults.neutron.partitioner import AVERAGE, CONV, POOL, instead
+from npu_assay.faults.xnnpack import catalogue as of_xnnpack
 from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.ethosu import ethos_u55
-from npu_assay.partitioners.ethosu.faults import catalogue as of_ethosu
 from npu_assay.partitioners.exir import Backend
-from npu_assay.partitioners.exir.faults import Fault, compiling_with
 from npu_assay.partitioners.exir.nodes import argument
 from npu_assay.partitioners.neutron import backend as neutron
 from npu_assay.partitioners.neutron.device.site import Site
-from npu_assay.partitioners.neutron.faults import catalogue as of_neutron
-from npu_assay.partitioners.neutron.faults.device import operator
-from npu_assay.partitioners.neutron.faults.partitioner import AVERAGE, CONV, POOL, instead
 from npu_assay.partitioners.neutron.operators import LOWERINGS
 from npu_assay.partitioners.neutron.support.rule import Context
 from npu_assay.partitioners.xnnpack import backend as xnnpack
-from npu_assay.partitioners.xnnpack.faults import catalogue as of_xnnpack
 
 RIGHT = {"neutron": neutron, "xnnpack": xnnpack, "ethos-u55": ethos_u55}
 

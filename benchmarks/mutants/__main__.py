@@ -49,10 +49,9 @@ MOST = 2500
 
 
 def files(vendor: str) -> list[Path]:
-    """The modules that may be changed: all but the faults that are kept as catalogues."""
+    """The modules that may be changed."""
     folders = (ROOT / "partitioners" / folder for folder in VENDORS[vendor][1])
-    found = (path for folder in folders for path in sorted(folder.rglob("*.py")))
-    return [path for path in found if "faults" not in path.parts]
+    return [path for folder in folders for path in sorted(folder.rglob("*.py"))]
 
 
 def part(file: str) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from npu_assay.conformance.backend.loading import load_backend, load_object
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.run.selection import compile_expression
+from npu_assay.faults import Fault
 from npu_assay.partitioners.exir import Backend
-from npu_assay.partitioners.exir.faults import Fault
 
 
 class CatalogueError(UsageError):

@@ -30,7 +30,7 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Table, load_table
-from npu_assay.partitioners.exir.faults import Fault
+from npu_assay.faults import Fault
 
 DEATH = "the process that tried the fault ended without an answer, or had none after {:g} s"
 

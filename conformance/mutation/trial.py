@@ -9,7 +9,7 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table
-from npu_assay.partitioners.exir.faults import Fault
+from npu_assay.faults import Fault
 
 Right = Callable[[Case], CaseResult]
 """What a case shows on the right backend."""

@@ -128,10 +128,10 @@ class Graph:
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
-        for part in (*self.values, *self.steps):
-            if part.name in seen:
-                raise ValueError(f"two parts of a graph are called {part.name!r}")
-            seen.add(part.name)
+        for name in (*(value.name for value in self.values), *(step.name for step in self.steps)):
+            if name in seen:
+                raise ValueError(f"two parts of a graph are called {name!r}")
+            seen.add(name)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def _backend(family: str, target: str) -> Backend:
         quantizer=quantizer,
         blob_checks={"vela": VELA},
         blob_operators=_operators,
-        faults="npu_assay.partitioners.ethosu.faults:catalogue",
+        faults="npu_assay.faults.ethosu:catalogue",
     )
 
 

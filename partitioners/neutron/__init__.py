@@ -57,5 +57,5 @@ backend = Backend(
     quantizer=_quantizer,
     passes=PASSES,
     blob_operators=_operators,
-    faults="npu_assay.partitioners.neutron.faults:catalogue",
+    faults="npu_assay.faults.neutron:catalogue",
 )

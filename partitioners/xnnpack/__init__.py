@@ -87,5 +87,5 @@ backend = Backend(
     quantizer=_quantizer,
     blob_operators=_operators,
     dynamic_quantizer=_dynamic_quantizer,
-    faults="npu_assay.partitioners.xnnpack.faults:catalogue",
+    faults="npu_assay.faults.xnnpack:catalogue",
 )

@@ -98,7 +98,8 @@ def mask_alone(node: fx.Node, context: Context) -> str | None:
 def written_dtype(node: fx.Node, context: Context) -> str | None:
     """the values must be quantized where the input is, or have its integer type"""
     # SCATTER and SELECT write numbers of one type; torch converts values to the input's.
-    found, wanted = dtype_of(node.args[2]), dtype_of(node.args[0])
+    x, values = operand(node), operand(node, 2)
+    found, wanted = (None if source is None else dtype_of(source) for source in (values, x))
     return None if found == wanted else f"{type_text(found)} into {type_text(wanted)}"
 
 

@@ -12,7 +12,7 @@ import pytest
 executorch = pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
 PRODUCT = Path(__file__).parents[3]
-FOLDERS = ("reference", "partitioners", "conformance")
+FOLDERS = ("reference", "partitioners", "conformance", "faults")
 LEAST = 5
 """Words of a text that counts as a sentence."""
 Gram = tuple[str, ...]

@@ -13,12 +13,12 @@ from unittest.mock import patch
 import torch
 from torch import fx
 
+from npu_assay.faults import Found, less, renamed
 from npu_assay.partitioners.common.rules import pool_kernel
 from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, boundary, ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu import partitioner as partitioner_module
 from npu_assay.partitioners.ethosu.support import common, movement, pooling, products, reduction, resizing
 from npu_assay.partitioners.exir import Backend, PartitionResult
-from npu_assay.partitioners.exir.faults import Found, less, renamed
 from npu_assay.partitioners.exir.nodes import shape
 from npu_assay.partitioners.exir.rules import rejection
 

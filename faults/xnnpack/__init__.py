@@ -1,14 +1,14 @@
 """Broken copies of the XNNPACK backend, each with one fault that a vendor could ship.
 
-`assay mutate xnnpack` tries them all; `assay certify npu_assay.partitioners.xnnpack.faults:half_up` certifies one.
+`assay mutate xnnpack` tries them all; `assay certify npu_assay.faults.xnnpack:half_up` certifies one.
 """
 
 from __future__ import annotations
 
+from npu_assay.faults import named
+from npu_assay.faults.xnnpack.catalogue import catalogue
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.faults import named
 from npu_assay.partitioners.xnnpack import backend as _right
-from npu_assay.partitioners.xnnpack.faults.catalogue import catalogue
 
 __all__ = ["catalogue"]
 

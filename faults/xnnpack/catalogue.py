@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
 
+from npu_assay.faults import Fault
+from npu_assay.faults.xnnpack import compiler, device, partitioner
+from npu_assay.faults.xnnpack.dropped import dropped, misnamed
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.faults import Fault
-from npu_assay.partitioners.xnnpack.faults import compiler, device, partitioner
-from npu_assay.partitioners.xnnpack.faults.dropped import dropped, misnamed
 
 ABS, ADD, LINEAR, CONV = "aten.abs.default", "aten.add.Tensor", "aten.linear.default", "aten.conv2d.default"
 MAX_POOL, CAT, SOFTMAX = "aten.max_pool2d.default", "aten.cat.default", "aten._softmax.default"

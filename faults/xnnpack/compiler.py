@@ -9,8 +9,9 @@ from itertools import count
 import numpy as np
 import torch
 
-from npu_assay.partitioners.exir import Backend, CompileSpec, PreprocessResult, faults
-from npu_assay.partitioners.exir.faults import Patch
+from npu_assay import faults
+from npu_assay.faults import Patch
+from npu_assay.partitioners.exir import Backend, CompileSpec, PreprocessResult
 from npu_assay.partitioners.xnnpack import XnnpackBackend as Correct
 from npu_assay.partitioners.xnnpack import backend
 from npu_assay.partitioners.xnnpack.xnn_format import read, write

@@ -12,9 +12,9 @@ from unittest.mock import patch
 import torch
 from torch import fx
 
+from npu_assay.faults import Fault, Found, Patch, less, renamed
 from npu_assay.partitioners.common import rules as shared
 from npu_assay.partitioners.exir import Backend, PartitionResult
-from npu_assay.partitioners.exir.faults import Fault, Found, Patch, less, renamed
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, shape
 from npu_assay.partitioners.exir.qdq import input_qparams, output_qparams
 from npu_assay.partitioners.exir.rules import rejection

@@ -15,11 +15,11 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from npu_assay.faults import Patch, with_device
 from npu_assay.partitioners.common.int8 import conv, elementwise, matmul, output, pool
 from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.common.rescale import tflite_double_round, tflite_single_round
 from npu_assay.partitioners.exir import Backend
-from npu_assay.partitioners.exir.faults import Patch, with_device
 from npu_assay.partitioners.neutron import backend
 from npu_assay.partitioners.neutron.device.operators import RULES
 from npu_assay.partitioners.neutron.device.site import Site

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from npu_assay.faults import Patch, with_device
 from npu_assay.partitioners.common.int8 import accumulate, sums
 from npu_assay.partitioners.common.int8 import products as float_products
 from npu_assay.partitioners.common.machine import Kernel
@@ -23,7 +24,6 @@ from npu_assay.partitioners.ethosu.kernels import images
 from npu_assay.partitioners.ethosu.kernels import rescale as scaling
 from npu_assay.partitioners.ethosu.kernels.numbers import Codes
 from npu_assay.partitioners.exir import Backend
-from npu_assay.partitioners.exir.faults import Patch, with_device
 
 
 def device(patched: Patch, backend: Backend = ethos_u55) -> Backend:

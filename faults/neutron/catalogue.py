@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
 
+from npu_assay.faults import Fault
+from npu_assay.faults.neutron import compiler, device, partitioner
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.faults import Fault
-from npu_assay.partitioners.neutron.faults import compiler, device, partitioner
 
 Entry = tuple[str, str, str]
 """Kind, names, and the row (and constraint) whose cases show it."""

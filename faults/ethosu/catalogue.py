@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import cache
 from types import ModuleType
 
+from npu_assay.faults import Fault
+from npu_assay.faults.ethosu import compiler, device, partitioner
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu.boundary import SENTENCES
-from npu_assay.partitioners.ethosu.faults import compiler, device, partitioner
 from npu_assay.partitioners.ethosu.support.rules import REFUSED, all_rules
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.faults import Fault
 
 Entry = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 """Kind, name, cases and checks."""

@@ -1,15 +1,15 @@
 """Broken copies of the Neutron backend, each with one fault that a vendor could ship.
 
 `assay mutate neutron` tries them all;
-`assay certify npu_assay.partitioners.neutron.faults:multiple_of_4` certifies one.
+`assay certify npu_assay.faults.neutron:multiple_of_4` certifies one.
 """
 
 from __future__ import annotations
 
+from npu_assay.faults import named
+from npu_assay.faults.neutron.catalogue import catalogue
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.faults import named
 from npu_assay.partitioners.neutron import backend as _right
-from npu_assay.partitioners.neutron.faults.catalogue import catalogue
 
 __all__ = ["catalogue"]
 

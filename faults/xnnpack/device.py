@@ -10,9 +10,10 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from npu_assay import faults
+from npu_assay.faults import Patch
 from npu_assay.partitioners.common.machine import Kernel, Step
-from npu_assay.partitioners.exir import Backend, faults
-from npu_assay.partitioners.exir.faults import Patch
+from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.xnnpack import backend
 from npu_assay.partitioners.xnnpack.device import elementwise, pooling, products
 from npu_assay.partitioners.xnnpack.device.operators import RULES

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from npu_assay.faults import rewriting, with_compiler
 from npu_assay.partitioners.exir import Backend, CompileSpec, PreprocessResult
-from npu_assay.partitioners.exir.faults import rewriting, with_compiler
 from npu_assay.partitioners.neutron import backend
 from npu_assay.partitioners.neutron.tflite import Model, Operator, Tensor, read, write
 

@@ -9,13 +9,13 @@ from unittest.mock import patch
 import torch
 from torch import fx
 
+from npu_assay.faults import Fault, Found, less, renamed
+from npu_assay.faults.xnnpack.partitioner import of_class
 from npu_assay.partitioners.exir import Backend, PartitionResult
-from npu_assay.partitioners.exir.faults import Fault, Found, less, renamed
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner
 from npu_assay.partitioners.xnnpack import partitioner as module
 from npu_assay.partitioners.xnnpack.config import PartitionerConfig
 from npu_assay.partitioners.xnnpack.configs import ALL_CONFIGS
-from npu_assay.partitioners.xnnpack.faults.partitioner import of_class
 
 
 def judging(change: Callable[[Found], Found]) -> Backend:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from npu_assay.faults import rewriting, with_compiler
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu.tosa_format import read, write
 from npu_assay.partitioners.ethosu.tosa_model import Array, TModel, TOperator, TShape, TTensor
 from npu_assay.partitioners.exir import Backend, CompileSpec, PreprocessResult
-from npu_assay.partitioners.exir.faults import rewriting, with_compiler
 
 
 def compiler(change: Callable[[TModel], TModel], backend: Backend = ethos_u55) -> Backend:
