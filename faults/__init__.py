@@ -23,6 +23,10 @@ from npu_assay.partitioners.exir.backend import (
     Runtime,
 )
 
+# Found as a neighbor of the current directory, it would be a second copy of every class in it.
+if __name__ != "npu_assay.faults":
+    raise ImportError(f"module {__name__}: expected npu_assay.faults, of which this is the folder")
+
 STAGES = ("partitioner", "compiler", "device")
 Patch = Callable[[], AbstractContextManager[Any]]
 Found = tuple[Rejection, ...]
