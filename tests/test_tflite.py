@@ -166,6 +166,19 @@ def test_options_of_another_operator_are_refused(monkeypatch: pytest.MonkeyPatch
         read(blob)
 
 
+def test_options_that_an_operator_must_have_are_not_left_out() -> None:
+    record = flatbuffer.read(schema.MODEL, write(_concatenation()), schema.IDENTIFIER)
+    (operator,) = record["subgraphs"][0]["operators"]
+    operator["builtin_options"] = None
+    with pytest.raises(FormatError, match="options type of CONCATENATION"):
+        read(flatbuffer.write(schema.MODEL, record, schema.IDENTIFIER))
+
+
+def _concatenation() -> Model:
+    sketch = Sketch(0)
+    return sketch.model(sketch.op("CONCATENATION", [sketch.input((2, 3)), sketch.input((2, 3))], (4, 3), axis=0))
+
+
 @pytest.mark.parametrize(
     ("shape", "message"),
     [((1,) * 70, "tensor 1.*: rank is 70, expected at most 8"), ((2**31 - 1,) * 500, "tensor 1.*: rank is 500")],
