@@ -12,6 +12,7 @@ from tosa_graphs import CASES, Case, wide, widened
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.ethosu.operators import LOWERINGS
 from npu_assay.partitioners.ethosu.runtime import EthosURuntime
+from npu_assay.partitioners.ethosu.tosa_format import read
 from npu_assay.partitioners.exir.ops import GETITEM
 
 DEVICE = EthosURuntime()
@@ -55,6 +56,20 @@ def test_a_fault_is_found() -> None:
     found = compiled(CASES["add.Tensor_1x3x4x5_1x3x4x5"].graph, "u85")
     (returned,) = DEVICE.execute(DEVICE.load(found.blob, []), list(found.inputs))
     assert found.steps([returned.roll(1, -1)]) > 1
+
+
+@pytest.mark.parametrize(
+    ("step", "outputs", "copies"),
+    [
+        (Step("subject", "aten.relu.default", (X,), (), POSITIVE), 1, 0),
+        (Step("subject", "aten.relu.default", (X,), (), POSITIVE), 2, 1),
+        (Step("subject", "aten.full.default", ((2, 3), 1.5), (), POSITIVE), 1, 1),
+    ],
+    ids=["computed", "computed and returned twice", "constant"],
+)
+def test_what_is_returned_is_copied_where_it_is_no_tensor_of_its_own(step: Step, outputs: int, copies: int) -> None:
+    blob = compiled(Graph((activation("x", IMAGE),), (step,), (Ref("subject"),) * outputs), "u85").blob
+    assert [operator.code for operator in read(blob).operators].count("IDENTITY") == copies
 
 
 def network() -> Graph:

@@ -103,6 +103,11 @@ def test_a_value_that_something_else_reads_too_is_none() -> None:
     assert not any(id(node) in guards(tree) for node in ast.walk(tree) if isinstance(node, ast.BinOp))
 
 
+def test_a_partitioners_rule_is_none_whatever_its_name() -> None:
+    tree = ast.parse("def check(node, context) -> str | None:\n    return None if node + 1 else 'text'")
+    assert not any(id(node) in guards(tree) for node in ast.walk(tree) if isinstance(node, ast.BinOp))
+
+
 def test_what_a_site_answers_is_none() -> None:
     tree = ast.parse("def f(site, a):\n    return site.scale(a + 1)")
     assert not any(id(node) in guards(tree) for node in ast.walk(tree) if isinstance(node, ast.BinOp))

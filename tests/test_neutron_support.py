@@ -509,6 +509,21 @@ def test_all_reasons_are_kept_in_order() -> None:
     assert judge(write).codes(POOL) == expected
 
 
+OTHER_SCALE, OTHER_POINT = (0.06, 3, -128, 127, torch.int8), (0.05, 4, -128, 127, torch.int8)
+NARROW = (0.05, 3, -127, 127, torch.int8)
+
+
+@pytest.mark.parametrize(
+    ("params", "codes"), [(ACTIVATION, []), *((q, ["quantized"]) for q in (OTHER_SCALE, OTHER_POINT, NARROW))]
+)
+def test_a_result_is_quantised_in_one_way_for_all_that_take_it(params: Params, codes: list[str]) -> None:
+    def write(b: Builder) -> list[fx.Node]:
+        result = b.call("aten.abs.default", b.input(1, 8))
+        return [b.quantised(result), b.quantised(result, params)]
+
+    assert judge(write).codes("aten.abs.default") == codes
+
+
 def test_used_indices_are_refused() -> None:
     def write(b: Builder) -> list[fx.Node]:
         pooled = b.call(POOL, b.input(1, 8, 8, 8), [2, 2])

@@ -117,6 +117,7 @@ def _with(**changes: Any) -> Model:
         (_with(zero_points=(0, 0)), "number of zero points is 2"),
         (_with(scales=(1.0, 1.0), zero_points=(0, 0), axis=1), "number of scales is 2, expected 4"),
         (_with(scales=(1.0, 1.0), zero_points=(0, 0), axis=2), "quantized dimension is 2"),
+        (_with(scales=(1.0,) * 4, zero_points=(0,) * 4, axis=-1), "quantized dimension is -1"),
         (_with(dtype="float32"), "quantization is present"),
         (_with(data=np.zeros((1, 5), np.int8)), "data is int8 .1, 5., expected int8 .1, 4."),
         (_with(data=np.zeros((1, 4), np.int32)), "data is int32"),
@@ -164,6 +165,20 @@ def test_options_of_another_operator_are_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(schema, "OPERATORS", {**OPERATORS, operator.code: other})
     with pytest.raises(FormatError, match=f"options type of {operator.code}"):
         read(blob)
+
+
+@pytest.mark.parametrize("change", [{"builtin_options": None}, {"builtin_options_type": OPERATORS["SOFTMAX"].options}])
+def test_an_operator_has_the_options_that_are_its_own(change: dict[str, Any]) -> None:
+    record = flatbuffer.read(schema.MODEL, write(_concatenation()), schema.IDENTIFIER)
+    (operator,) = record["subgraphs"][0]["operators"]
+    operator |= {"builtin_options": {}} | change
+    with pytest.raises(FormatError, match="options type of CONCATENATION"):
+        read(flatbuffer.write(schema.MODEL, record, schema.IDENTIFIER))
+
+
+def _concatenation() -> Model:
+    sketch = Sketch(0)
+    return sketch.model(sketch.op("CONCATENATION", [sketch.input((2, 3)), sketch.input((2, 3))], (4, 3), axis=0))
 
 
 @pytest.mark.parametrize(

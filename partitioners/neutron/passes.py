@@ -307,8 +307,8 @@ def split_trailing(module: fx.GraphModule) -> None:
 
 
 def _has_plain_params(node: fx.Node) -> bool:
-    """Whether a quantize or dequantize is per tensor and has its five parameters by position."""
-    return qparams(node) is not None and len(node.args) == 6 and not node.kwargs
+    """Whether a quantize or dequantize is per tensor, with all its parameters (none has a default) by position."""
+    return qparams(node) is not None and not node.kwargs
 
 
 def _applies(node: fx.Node, names: frozenset[str]) -> bool:

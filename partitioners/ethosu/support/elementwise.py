@@ -9,7 +9,6 @@ from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import (
     dtype_of,
-    is_dequantize,
     is_integer,
     is_named,
     type_text,
@@ -56,7 +55,7 @@ def signed_operands(node: fx.Node, context: Context) -> str | None:
 def no_plain_operand(node: fx.Node, context: Context) -> str | None:
     """quantised operands and results must have the same integer type"""
     # An integer that stands for itself has no scale, which whatever else is quantised has.
-    others = (s for s in node.all_input_nodes if not is_dequantize(s) and not context.is_constant(s))
+    others = (source for source in node.all_input_nodes if not context.is_constant(source))
     plain = next((source for source in others if is_integer(dtype_of(source))), None)
     return f"{plain.name} is not quantised" if plain is not None and any(neighbours(node)) else None
 

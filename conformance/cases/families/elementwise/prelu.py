@@ -29,9 +29,11 @@ def static_prelu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     m = limits.multiple("channels_multiple_of")
     shape, every = image(m), prelu(wide(m))
     u = prelu(shape)
+    one_slope = constant("alpha", (1,), weight_quant(0.004))
     ranks = [outside("rank", f"rank_{len(s)}", prelu(s)) for s in ((m, m), (1, m, 8), (1, m, 2, 2, 8))]
     return [
         *ranks,
+        outside("rank", "rank_1", call("aten.prelu.default", (m,), Ref("alpha"), more=(one_slope,))),
         limit("rank", "rank_4", u),
         *_prelu_channels(m),
         *_prelu_positions(limits, m),
