@@ -15,7 +15,7 @@ from npu_assay.partitioners.ethosu.support.rules import REFUSED, all_rules
 from npu_assay.partitioners.exir.backend import Backend
 
 Entry = tuple[str, str, tuple[str, ...], tuple[str, ...]]
-"""Kind, name, cases and checks."""
+"""Kind, names, cases and checks."""
 
 
 def both(row: str) -> tuple[str, ...]:
@@ -24,36 +24,38 @@ def both(row: str) -> tuple[str, ...]:
 
 
 TAGS: tuple[Entry, ...] = (
-    ("off_by_one", "rank_loosened", ("aten.add.Tensor/int8/max_rank/",), ("tag",)),
-    ("off_by_one", "rank_tightened", ("aten.add.Tensor/int8/max_rank/",), ("tag",)),
-    ("off_by_one", "conv_height_loosened", ("aten.convolution.default/int8/kernel_height/",), ("tag",)),
-    ("off_by_one", "conv_height_tightened", ("aten.convolution.default/int8/kernel_height/",), ("tag",)),
-    ("off_by_one", "conv_area_loosened", ("aten.convolution.default/int8/kernel_area/",), ("tag",)),
-    ("off_by_one", "conv_area_tightened", ("aten.convolution.default/int8/kernel_area/",), ("tag",)),
+    ("off_by_one", "rank_loosened rank_tightened", ("aten.add.Tensor/int8/max_rank/",), ("tag",)),
+    (
+        "off_by_one",
+        "conv_height_loosened conv_height_tightened",
+        ("aten.convolution.default/int8/kernel_height/",),
+        ("tag",),
+    ),
+    ("off_by_one", "conv_area_loosened conv_area_tightened", ("aten.convolution.default/int8/kernel_area/",), ("tag",)),
     ("wrong_axis", "conv_wrong_axis", ("aten.convolution.default/int8/kernel_height/",), ("tag",)),
-    ("off_by_one", "weight_sum_loosened", ("aten.linear.default/int8/weight_sum/",), ("tag",)),
-    ("off_by_one", "weight_sum_tightened", ("aten.linear.default/int8/weight_sum/",), ("tag",)),
-    ("off_by_one", "matrix_size_loosened", ("aten.bmm.default/int8/max_size/",), ("tag",)),
-    ("off_by_one", "matrix_size_tightened", ("aten.bmm.default/int8/max_size/",), ("tag",)),
+    ("off_by_one", "weight_sum_loosened weight_sum_tightened", ("aten.linear.default/int8/weight_sum/",), ("tag",)),
+    ("off_by_one", "matrix_size_loosened matrix_size_tightened", ("aten.bmm.default/int8/max_size/",), ("tag",)),
     ("wrong_axis", "depth_of_last_axis", ("aten.convolution.default/int8/kernel_depth/",), ("tag",)),
-    ("off_by_one", "pool_height_loosened", ("aten.avg_pool2d.default/int8/kernel_height/",), ("tag",)),
-    ("off_by_one", "pool_height_tightened", ("aten.avg_pool2d.default/int8/kernel_height/",), ("tag",)),
+    (
+        "off_by_one",
+        "pool_height_loosened pool_height_tightened",
+        ("aten.avg_pool2d.default/int8/kernel_height/",),
+        ("tag",),
+    ),
     ("wrong_axis", "pool_wrong_axis", ("aten.max_pool2d.default/int8/kernel_height/",), ("tag",)),
-    ("off_by_one", "padded_pool_loosened", ("aten.avg_pool2d.default/int8/padded_kernel/",), ("tag",)),
-    ("off_by_one", "padded_pool_tightened", ("aten.avg_pool2d.default/int8/padded_kernel/",), ("tag",)),
-    ("off_by_one", "pool_stride_loosened", ("aten.avg_pool2d.default/int8/stride/",), ("tag",)),
-    ("off_by_one", "pool_stride_tightened", ("aten.avg_pool2d.default/int8/stride/",), ("tag",)),
+    (
+        "off_by_one",
+        "padded_pool_loosened padded_pool_tightened",
+        ("aten.avg_pool2d.default/int8/padded_kernel/",),
+        ("tag",),
+    ),
+    ("off_by_one", "pool_stride_loosened pool_stride_tightened", ("aten.avg_pool2d.default/int8/stride/",), ("tag",)),
     ("wrong_axis", "stride_of_one_axis", ("aten.avg_pool2d.default/int8/stride/",), ("tag",)),
-    ("off_by_one", "windows_loosened", ("aten.unfold_copy.default/int8/windows/",), ("tag",)),
-    ("off_by_one", "windows_tightened", ("aten.unfold_copy.default/int8/windows/",), ("tag",)),
-    ("off_by_one", "argmax_loosened", ("aten.argmax.default/integers/max_channels/",), ("tag",)),
-    ("off_by_one", "argmax_tightened", ("aten.argmax.default/integers/max_channels/",), ("tag",)),
-    ("off_by_one", "reduced_loosened", ("aten.sum.dim_IntList/int8/reduced_size/",), ("tag",)),
-    ("off_by_one", "reduced_tightened", ("aten.sum.dim_IntList/int8/reduced_size/",), ("tag",)),
-    ("off_by_one", "summed_loosened", ("aten.cumsum.default/int8/summed_size/",), ("tag",)),
-    ("off_by_one", "summed_tightened", ("aten.cumsum.default/int8/summed_size/",), ("tag",)),
-    ("off_by_one", "resize_loosened", ("aten.upsample_nearest2d.vec/int8/resize/",), ("tag",)),
-    ("off_by_one", "resize_tightened", ("aten.upsample_nearest2d.vec/int8/resize/",), ("tag",)),
+    ("off_by_one", "windows_loosened windows_tightened", ("aten.unfold_copy.default/int8/windows/",), ("tag",)),
+    ("off_by_one", "argmax_loosened argmax_tightened", ("aten.argmax.default/integers/max_channels/",), ("tag",)),
+    ("off_by_one", "reduced_loosened reduced_tightened", ("aten.sum.dim_IntList/int8/reduced_size/",), ("tag",)),
+    ("off_by_one", "summed_loosened summed_tightened", ("aten.cumsum.default/int8/summed_size/",), ("tag",)),
+    ("off_by_one", "resize_loosened resize_tightened", ("aten.upsample_nearest2d.vec/int8/resize/",), ("tag",)),
     ("wrong_default", "marks_ignored", ("aten.add.Tensor/int8/quantized/",), ("tag",)),
     ("wrong_default", "u55_as_u85", ("aten.flip.default/int8/dims/",), ("tag",)),
     ("unstable", "moody", ("aten.add.Tensor/int8/operator/accept/",), ("determinism",)),
@@ -72,8 +74,7 @@ BLOBS: tuple[Entry, ...] = (
     ("per_channel", "scales_reversed", both("aten.linear.default/int8_per_channel"), ("gate1", "gate3")),
     ("scale", "scales_doubled", both("aten.linear.default/int8"), ("gate1", "gate3", "gate4")),
     ("scale", "multipliers_of_16_bits", both("aten.add.Tensor/int8"), ("gate1",)),
-    ("layout", "weights_transposed", both("aten.convolution.default/int8"), ("gate1", "gate3")),
-    ("layout", "depthwise_transposed", both("aten.convolution.default/int8"), ("gate1", "gate3")),
+    ("layout", "weights_transposed depthwise_transposed", both("aten.convolution.default/int8"), ("gate1", "gate3")),
     ("zero_point", "input_zero_point_lost", both("aten.convolution.default/int8"), ("gate1", "gate3")),
     ("zero_point", "result_zero_point_lost", both("aten.linear.default/int8"), ("gate1", "gate3")),
     ("zero_point", "operand_zero_point_lost", both("aten.add.Tensor/int8"), ("gate1", "gate3")),
@@ -82,11 +83,9 @@ BLOBS: tuple[Entry, ...] = (
     ("zero_point", "pool_zero_points_smallest", both("aten.avg_pool2d.default/int8"), ("gate1",)),
     ("fused_activation", "clamp_lost", both("aten.relu.default/int8"), ("gate1", "gate3")),
     ("fused_activation", "upper_limit_lost", both("aten.hardtanh.default/int8"), ("gate1", "gate3")),
-    ("lut", "table_unsigned", both("aten.sin.default/int8"), ("gate1", "gate3")),
-    ("lut", "table_off_by_one", both("aten.sin.default/int8"), ("gate1", "gate3")),
+    ("lut", "table_unsigned table_off_by_one", both("aten.sin.default/int8"), ("gate1", "gate3")),
     ("lut", "last_entry_repeated", both("aten.sin.default/int16"), ("gate1",)),
-    ("padding", "padding_code_zero", both("aten.constant_pad_nd.default/int8"), ("gate1", "gate3")),
-    ("padding", "padding_reversed", both("aten.constant_pad_nd.default/int8"), ("gate1", "gate3")),
+    ("padding", "padding_code_zero padding_reversed", both("aten.constant_pad_nd.default/int8"), ("gate1", "gate3")),
     ("operands", "parts_exchanged", both("aten.cat.default/int8"), ("gate1", "gate3")),
     ("operands", "difference_exchanged", both("aten.sub.Tensor/int8"), ("gate1", "gate3")),
     ("layout", "permutation_inverted", both("aten.permute_copy.default/int8"), ("crash",)),
@@ -113,8 +112,7 @@ NUMBERS: tuple[Entry, ...] = (
     ("accumulator", "wide_sums_in_float32", both("aten.linear.default/int16"), ("gate1",)),
     ("accumulator", "narrow_sums_saturate", both("aten.convolution.default/int8"), ("gate1", "gate3")),
     ("lut", "table_uninterpolated", both("aten.sin.default/int16"), ("gate1", "gate3")),
-    ("lut", "table_half_interpolated", both("aten.sin.default/int16"), ("gate1",)),
-    ("lut", "table_clipped", both("aten.sin.default/int16"), ("gate1",)),
+    ("lut", "table_half_interpolated table_clipped", both("aten.sin.default/int16"), ("gate1",)),
     ("ties", "last_of_equals", both("aten.argmax.default/integers"), ("gate1",)),
     ("constant", "constant", both("aten.sin.default/int8"), ("not_constant",)),
     ("memory", "overwriting", both("aten.hardtanh.default/int8"), ("mutation",)),
@@ -193,8 +191,9 @@ def _catalogue(chip: str) -> tuple[Fault, ...]:
 
 
 def _listed(stage: str, module: ModuleType, entries: tuple[Entry, ...]) -> Iterator[Fault]:
-    for kind, name, cases, checks in entries:
-        yield Fault(name, stage, kind, getattr(module, name), cases, frozenset(checks))
+    for kind, names, cases, checks in entries:
+        for name in names.split():
+            yield Fault(name, stage, kind, getattr(module, name), cases, frozenset(checks))
 
 
 def _on(right: Backend, faults: Iterator[Fault]) -> Iterator[Fault]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.ethosu.lowering.context import constant_value
-from npu_assay.partitioners.ethosu.lowering.operation import Operation
+from npu_assay.partitioners.ethosu.lowering.operation import Lower, Operation
 from npu_assay.partitioners.ethosu.lowering.scaling import code_of
 from npu_assay.partitioners.ethosu.lowering.values import FLOAT, PerChannel, Value, permuted, viewed
 from npu_assay.partitioners.ethosu.lowering.windows import channels_last
@@ -23,14 +24,20 @@ from npu_assay.partitioners.exir.qdq import QParams
 SPLITS = frozenset({"aten.split_copy.Tensor", "aten.split_with_sizes_copy.default"})
 
 
-def folded(operation: Operation, x: Value) -> Value | None:
-    """What the operator makes of a constant; None for a tensor computed at run time."""
-    if x.data is None:
-        return None
-    operation.require(not isinstance(x.quant, PerChannel), "constant", "a scale per channel", "one scale")
-    target: Any = operation.node.target
-    made = target(torch.from_numpy(np.ascontiguousarray(x.data)), *operation.node.args[1:], **operation.node.kwargs)
-    return Value(operation.node.name, tuple(made.shape), x.dtype, x.quant, data=made.contiguous().numpy())
+def folding(lower: Lower) -> Lower:
+    """The same, but for constants, of which the operator is computed when compiling."""
+
+    @wraps(lower)
+    def folded(operation: Operation) -> Value:
+        x = operation.first
+        if x.data is None:
+            return lower(operation)
+        operation.require(not isinstance(x.quant, PerChannel), "constant", "a scale per channel", "one scale")
+        target: Any = operation.node.target
+        made = target(torch.from_numpy(np.ascontiguousarray(x.data)), *operation.node.args[1:], **operation.node.kwargs)
+        return Value(operation.node.name, tuple(made.shape), x.dtype, x.quant, data=made.contiguous().numpy())
+
+    return folded
 
 
 def view(operation: Operation) -> Value:
@@ -74,12 +81,10 @@ def cat(operation: Operation) -> Value:
     return operation.result(made, layout, quant=quant)
 
 
+@folding
 def slice_(operation: Operation) -> Value:
     """aten.slice_copy -> SLICE; with a step, every step-th element of groups made by RESHAPE."""
     x, bound = operation.first, operation.arguments
-    constant = folded(operation, x)
-    if constant is not None:
-        return constant
     axis, step = operation.axis(bound["dim"], x.rank), bound["step"]
     start, count = _start(bound["start"], x.shape[axis]), operation.shape[axis]
     layout = x.home
@@ -109,12 +114,10 @@ def _strided(operation: Operation, tensor: str, axis: int, start: int, count: in
     return model.reshape(first, (*sizes[:axis], count, *sizes[axis + 1 :]), operation.node.name)
 
 
+@folding
 def select(operation: Operation) -> Value:
     """aten.select_copy -> SLICE and RESHAPE."""
     x, bound = operation.first, operation.arguments
-    constant = folded(operation, x)
-    if constant is not None:
-        return constant
     axis = operation.axis(bound["dim"], x.rank)
     index, layout = bound["index"] % x.shape[axis], x.home
     tensor = operation.slice(operation.tensor(x, layout), layout.index(axis), index, 1)
@@ -158,12 +161,10 @@ def expand(operation: Operation) -> Value:
     return _repeated(operation, operation.first, operation.shape)
 
 
+@folding
 def repeat(operation: Operation) -> Value:
     """aten.repeat -> TILE."""
     x = operation.first
-    constant = folded(operation, x)
-    if constant is not None:
-        return constant
     times = operation.arguments["repeats"]
     return _tiled(operation, viewed(x, (1,) * (len(times) - x.rank) + x.shape), times)
 
@@ -187,12 +188,10 @@ def _tiled(operation: Operation, x: Value, times: Sequence[int]) -> Value:
     return operation.result(made, layout, quant=quant_of(x, operation))
 
 
+@folding
 def flip(operation: Operation) -> Value:
     """aten.flip -> REVERSE, once per dimension; the U55 reverses images along height and width only."""
     x = operation.first
-    constant = folded(operation, x)
-    if constant is not None:
-        return constant
     for dim in operation.arguments["dims"]:
         axis = operation.axis(dim, x.rank)
         layout = _reversible(x, axis) if operation.ctx.is_u55 else x.home
