@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, fx
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.cases.batch_norm import CONVOLUTIONS, MATRICES, NORM
+from npu_assay.conformance.cases.variants.batch_norm import CONVOLUTIONS, MATRICES, NORM
 from npu_assay.conformance.programs.build import model_inputs, module
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.run.one_case import run_case

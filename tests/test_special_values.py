@@ -13,7 +13,7 @@ from torch import Tensor
 
 from npu_assay.conformance.cases import cases_for, drafts_of
 from npu_assay.conformance.cases.drafts import CaseDraft
-from npu_assay.conformance.cases.special_values import FLOATS, PAIRED, SINGLE, SUMMING, special_values
+from npu_assay.conformance.cases.variants.special_values import FLOATS, PAIRED, SINGLE, SUMMING, special_values
 from npu_assay.conformance.judge.numerics import golden, judge
 from npu_assay.conformance.judge.second_golden import golden_failures
 from npu_assay.conformance.programs.build import materialise, model_inputs, module

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.conformance.backend.loading import load_backend
-from npu_assay.conformance.cases.thresholds import CHANNELS, ELEMENTS, FIXED, SUMS, grown, twice
+from npu_assay.conformance.cases.variants.thresholds import CHANNELS, ELEMENTS, FIXED, SUMS, grown, twice
 from npu_assay.conformance.programs.graph import Case, Graph
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import all_cases

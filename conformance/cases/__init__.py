@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from npu_assay.conformance.cases.batch_norm import batch_norms
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, outside, placed
 from npu_assay.conformance.cases.families import FAMILIES
 from npu_assay.conformance.cases.family import STATIC_INT8
@@ -14,13 +13,14 @@ from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.cases.pieces.contexts import VIEWED, in_the_other_layout
 from npu_assay.conformance.cases.ranks import within_rank
-from npu_assay.conformance.cases.ratios import ratios
-from npu_assay.conformance.cases.returned import operand_returned
 from npu_assay.conformance.cases.rows import drafts as row_drafts
-from npu_assay.conformance.cases.special_values import special_values
-from npu_assay.conformance.cases.thresholds import past_thresholds, with_new_ranks
-from npu_assay.conformance.cases.tied import tied_constants
-from npu_assay.conformance.cases.windows import windows
+from npu_assay.conformance.cases.variants.batch_norm import batch_norms
+from npu_assay.conformance.cases.variants.ratios import ratios
+from npu_assay.conformance.cases.variants.returned import operand_returned
+from npu_assay.conformance.cases.variants.special_values import special_values
+from npu_assay.conformance.cases.variants.thresholds import past_thresholds, with_new_ranks
+from npu_assay.conformance.cases.variants.tied import tied_constants
+from npu_assay.conformance.cases.variants.windows import windows
 from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
 from npu_assay.conformance.predicates.own import Definition

@@ -16,7 +16,7 @@ from npu_assay.conformance.cases.permitted import Shape, fitting
 from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, INTEGERS, codes_quant, in_int8, integers
 from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.cases.plain import CODES, Plain, asked
-from npu_assay.conformance.cases.thresholds import PAST_ELEMENTS, long_axis
+from npu_assay.conformance.cases.variants.thresholds import PAST_ELEMENTS, long_axis
 from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
 from npu_assay.reference.operators import Call as HomeCall
 from npu_assay.reference.operators import Operand, Operator, X

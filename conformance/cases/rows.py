@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import isfinite
 
-from npu_assay.conformance.cases import homes, integer_dims, integer_operands, integer_windows
+from npu_assay.conformance.cases import homes
 from npu_assay.conformance.cases.borrowed import FROM, borrowed
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, limit, outside
 from npu_assay.conformance.cases.families import FAMILIES
@@ -16,6 +16,7 @@ from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import SUBJECT, model
 from npu_assay.conformance.cases.pieces.sizes import static_sizes
 from npu_assay.conformance.cases.pieces.spelling import INT8, INTEGERS
+from npu_assay.conformance.cases.variants import integer_dims, integer_operands, integer_windows
 from npu_assay.conformance.table import INTEGER_PRECISIONS, Row
 from npu_assay.reference.operators import VIEWS
 

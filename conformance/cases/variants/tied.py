@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from npu_assay.conformance.cases.batch_norm import CONVOLUTIONS
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, placed
 from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.cases.variants.batch_norm import CONVOLUTIONS
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 
 WIDTH = 4

@@ -18,7 +18,7 @@ from npu_assay.conformance.cases.families.pooling.windows import ADAPTIVE
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import call, model, sizes_of
 from npu_assay.conformance.cases.pieces.spelling import CONVOLUTION, INT8, INTEGERS, spelled
-from npu_assay.conformance.cases.windows import AVERAGE, MAXIMUM
+from npu_assay.conformance.cases.variants.windows import AVERAGE, MAXIMUM
 from npu_assay.conformance.programs.graph import Graph
 
 Pair = tuple[int, int]

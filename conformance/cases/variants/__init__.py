@@ -1,0 +1,1 @@
+"""What a row is asked besides the cases of its family: sizes, values and neighbors of its plain program varied."""
