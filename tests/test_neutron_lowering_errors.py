@@ -48,6 +48,9 @@ REFUSED = {
     "rank of the input": Operation("", "aten.avg_pool2d.default", IMAGE[1:], ((2, 2), (1, 1))),
     "weights": replace(CONV, more=(activation("w", (4, 4, 2, 3), W), CONV.more[1])),
     "zero point of weights": replace(CONV, more=(constant("w", (4, 4, 2, 3), Quant(2.0**-8, 1, -127)), CONV.more[1])),
+    "zero point of weights of addmm": replace(
+        ADDMM, more=(constant("w", (7, 5), Quant(2.0**-8, 1, -127)), ADDMM.more[1])
+    ),
     "groups": convolution("", (1, 4, 5, 6), (2, 3), 4, groups=2),
     "axis of the weights' scales": replace(
         CONV, more=(replace(CONV.more[0], quant=replace(W, scale=(2.0**-8,) * 4, axis=1)), CONV.more[1])
@@ -79,6 +82,7 @@ SAYS = {
     "rank of the input": "found 3, expected 4",
     "weights": "found w_codes, computed at run time, expected a constant",
     "zero point of weights": "found not 0, expected 0",
+    "zero point of weights of addmm": "found (1,), expected 0",
     "groups": "found 2, expected 1 or 4",
     "axis of the weights' scales": "found 1, expected 0",
     "scale of the bias": "found (0.25,), expected (0.0001220703125,)",
