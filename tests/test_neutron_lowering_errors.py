@@ -48,6 +48,9 @@ REFUSED = {
     "rank of the input": Operation("", "aten.avg_pool2d.default", IMAGE[1:], ((2, 2), (1, 1))),
     "weights": replace(CONV, more=(activation("w", (4, 4, 2, 3), W), CONV.more[1])),
     "zero point of weights": replace(CONV, more=(constant("w", (4, 4, 2, 3), Quant(2.0**-8, 1, -127)), CONV.more[1])),
+    "zero point of weights of addmm": replace(
+        ADDMM, more=(constant("w", (7, 5), Quant(2.0**-8, 1, -127)), ADDMM.more[1])
+    ),
     "groups": convolution("", (1, 4, 5, 6), (2, 3), 4, groups=2),
     "axis of the weights' scales": replace(
         CONV, more=(replace(CONV.more[0], quant=replace(W, scale=(2.0**-8,) * 4, axis=1)), CONV.more[1])
@@ -63,15 +66,44 @@ REFUSED = {
 }
 
 
+SAYS = {
+    "output padding": "found (0, 1), expected (0, 0)",
+    "alpha": "found 2, expected 1",
+    "bounds": "found (-2, 2), expected one of [(0.0, inf), (0.0, 6.0), (-1.0, 1.0), (0.0, 1.0)]",
+    "output scale and zero point": "found (0.001953125, -128), expected (0.00390625, -128)",
+    "step": "found 2, expected 1",
+    "padding": "found [-1, 1], expected no negative amounts",
+    "value": "found nan, expected a number",
+    "ceil_mode": "found True, expected False",
+    "count_include_pad": "found False, expected True with padding",
+    "divisor_override": "found 3, expected None",
+    "dilation": "found [1, 2], expected 1",
+    "output size": "found (3, 5), expected a divisor of (4, 5)",
+    "rank of the input": "found 3, expected 4",
+    "weights": "found w_codes, computed at run time, expected a constant",
+    "zero point of weights": "found not 0, expected 0",
+    "zero point of weights of addmm": "found (1,), expected 0",
+    "groups": "found 2, expected 1 or 4",
+    "axis of the weights' scales": "found 1, expected 0",
+    "scale of the bias": "found (0.25,), expected (0.0001220703125,)",
+    "zero point of the bias": "found (1,), expected 0",
+    "type of the bias": "found int8, expected int32",
+    "bias": "found b_codes, computed at run time, expected a constant",
+    "size of the bias": "found 1, expected 5",
+    "alpha of addmm": "found 2, expected 1",
+    "beta": "found 0.5, expected 1",
+    "operator": "found aten.exp.default, expected one that the compiler knows",
+}
+"""What each is found to have, and what is expected."""
+
+
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused(what: str) -> None:
     with pytest.raises(CompileError) as caught:
         run(REFUSED[what].graph())
     error = caught.value
     assert error.what == what.removesuffix(" of addmm")
-    assert (
-        str(error) == f"{error.node} ({error.operator}): {error.what}: found {error.found}, expected {error.expected}"
-    )
+    assert str(error) == f"{error.node} ({error.operator}): {error.what}: {SAYS[what]}"
     assert error.operator.startswith("aten") and error.found != error.expected
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -427,6 +428,8 @@ def _one_each(cases: Iterable[Case]) -> list[Case]:
     return list({case.reason: case for case in found.values()}.values())
 
 
+NORM = "aten._native_batch_norm_legit_no_training.default"
+NORMALISED = "aten.conv2d.default/fp32/operator/context/batch_norm_after"
 DYNAMIC_LINEAR = "aten.linear.default/dynamic_int8/operator/accept/baseline"
 
 
@@ -444,6 +447,23 @@ def _chosen_apart(graph: fx.Graph, choose: fx.Node) -> None:
     zero_point = next(user for user in choose.users if user.args[1] == 1)
     with graph.inserting_before(zero_point):
         zero_point.replace_input_with(choose, graph.node_copy(choose))
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_a_batch_norm_whose_statistics_somebody_takes_is_refused(index: int) -> None:
+    case = next(each for each in cases_for(TABLE) if each.id == NORMALISED)
+    made = prepare(case, backend, TABLE)
+    norm = next(node for node in made.graph.nodes if target_name(node.target) == NORM)
+    with made.graph.inserting_after(norm):
+        result = made.graph.call_function(operator.getitem, (norm, index))
+    result.meta["val"] = norm.meta["val"][index]
+    refused = partitioned(made).codes.get(norm.name, [])
+    assert ("first_result" in refused) == (index > 0)
+
+
+def test_an_operator_that_no_config_has_is_told_from_a_conversion_without_a_product() -> None:
+    found = partitioned(graph([real("x", 2, 3)], [step("y", "erf", "x")])).rejections
+    assert [each.sentence for each in found] == ["the operator is not in the support table"]
 
 
 def _exchanged(graph: fx.Graph, choose: fx.Node) -> None:

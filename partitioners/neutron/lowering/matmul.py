@@ -48,7 +48,6 @@ def bmm(ctx: Context, node: fx.Node) -> None:
 def _operands(ctx: Context, node: fx.Node, left: object, right: object) -> tuple[Value, Value]:
     """The left matrix, and the right one as [outputs, inputs], transposed here when it is a constant."""
     x, matrix = ctx.value(left, node), ctx.value(right, node)
-    require(x.rank == 2 and matrix.rank == 2, node, "ranks", (x.rank, matrix.rank), (2, 2))
     if matrix.data is not None:
         require(
             not any(matrix.quantisation.zero_points), node, "zero point of weights", matrix.quantisation.zero_points, 0

@@ -63,13 +63,6 @@ def constant_pad(ctx: Context, node: fx.Node) -> None:
     bound, layout = bind(node), ctx.layout(node)
     value = ctx.requantised(ctx.value(node.args[0], node), ctx.output_quantisation(node))
     amounts = list(bound["pad"])
-    require(
-        len(amounts) % 2 == 0 and len(amounts) <= 2 * value.rank,
-        node,
-        "padding",
-        amounts,
-        f"up to {value.rank} pairs",
-    )
     require(all(amount >= 0 for amount in amounts), node, "padding", amounts, "no negative amounts")
     number = float(bound["value"])
     require(not math.isnan(number), node, "value", number, "a number")
