@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -218,6 +219,18 @@ def test_pieces_that_wait_for_each_other_are_cut_again() -> None:
     reach, nodes = a_graph(edges)
     assert not in_a_circle([reach.of(nodes[name] for name in piece) for piece in found])
     assert [len(piece) for piece in connected(reach, frozenset(nodes[name] for name in "abcpqr"))] == [3, 3]
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("activation", [("aten.relu.default",), ("aten.hardtanh.default", 0.0, 6.0)])
+def test_no_scale_behind_a_fused_activation_ends_the_partitioner(scale: float, activation: tuple[Any, ...]) -> None:
+    name, *limits = activation
+
+    def write(b: Builder) -> fx.Node:
+        product = b.call("aten.linear.default", b.input(2, 4), b.weight(3, 4))
+        return b.op(name, product, *limits, q=(scale, 0, -128, 127, torch.int8))
+
+    assert "scalar_qparams" in judge(write).of(name)
 
 
 # ------------------------------------------------------------------------------------ the rules' data

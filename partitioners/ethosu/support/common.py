@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -282,10 +283,11 @@ def is_fused(node: fx.Node, context: Context) -> bool:
     if not alone or not context.traits(node).is_activation:
         return False
     params, (low, high) = qparams(user), bounds(node)
-    if params is None or low != 0:
-        return False
-    code = torch.clamp(torch.round(torch.tensor(high) / params.scale) + params.zero_point, params.qmin, params.qmax)
-    return int(code) == params.qmax
+    if params is None or low != 0 or math.isinf(high):
+        return params is not None and low == 0
+    largest = torch.tensor(high, dtype=torch.float32)
+    code = torch.clamp(torch.round(largest / params.scale) + params.zero_point, params.qmin, params.qmax)
+    return bool(code == params.qmax)
 
 
 @rule("quantized_inputs")

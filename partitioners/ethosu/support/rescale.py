@@ -112,7 +112,7 @@ def weighted(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """Every channel of a product with weights."""
     x, after = input_qparams(node), result_params(_end(node))
     scales = weight_scales(node, context)
-    if x is None or not after or scales is None:
+    if x is None or not after or scales is None or not 0 < after[0].scale < math.inf:
         return
     largest = largest_sum(node, span(x), context)
     for scale in (float(scales.max()), float(scales.min())):
