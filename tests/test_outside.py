@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.predicates.outside import _brought
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 from npu_assay.reference import outside
@@ -36,13 +37,22 @@ def brought(monkeypatch: pytest.MonkeyPatch, *values: str) -> None:
     outside_operators.cache_clear()
 
 
+def limited(monkeypatch: pytest.MonkeyPatch, *values: str) -> None:
+    """As if packages with these features and contexts were installed."""
+    found = [EntryPoint(f"entry_{index}", value, outside.CONSTRAINTS) for index, value in enumerate(values)]
+    monkeypatch.setattr(outside, "constraint_points", lambda: iter(found))
+    _brought.cache_clear()
+
+
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(EXAMPLES / "glu"))
     monkeypatch.syspath_prepend(str(EXAMPLES / "glu_npu"))
     brought(monkeypatch, "assay_glu:operator")
+    limited(monkeypatch, "assay_glu:constraints")
     yield
     outside_operators.cache_clear()
+    _brought.cache_clear()
 
 
 def certify(folder: Path, backend: str = "glu_npu:backend") -> Result:
@@ -56,6 +66,7 @@ def test_an_operator_from_outside_certifies(tmp_path: Path) -> None:
     assert "CERTIFIED" in result.output
     environment = json.loads((tmp_path / "out" / "certificate.json").read_text())["environment"]
     assert len(environment["operators of assay_glu"]) == 64
+    assert len(environment["constraints of assay_glu"]) == 64
 
 
 def test_without_it_the_table_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -150,7 +161,9 @@ def test_limits_of_a_table_have_cases_for_it() -> None:
             "[operators]", 'even = { says = "the halves are even", holds = "x.shape[-1] % 4 == 0" }\n\n[operators]'
         )
     )
-    table = read_table(text.replace("constraints = [] }", 'constraints = ["even @document"] }').encode(), "t")
+    table = read_table(
+        text.replace('constraints = ["gates_fit', 'constraints = ["even @document", "gates_fit').encode(), "t"
+    )
     sides = [case.side for case in cases_for(table) if case.constraint == "even"]
     assert "at_limit" in sides
     assert "outside" in sides

@@ -9,14 +9,14 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from npu_assay.reference.outside import packages
+from npu_assay.reference.outside import constraint_packages, packages
 
 SUITE = ("npu_assay.conformance", "npu_assay.reference", "npu_assay.partitioners.exir")
 LIBRARIES = ("torch", "numpy", "onnx")
 
 
 def environment() -> dict[str, str]:
-    """Python, platform, the libraries that compute, and the packages that bring operators, by their digests."""
+    """Python, platform, the libraries that compute, the packages that bring operators or constraints, by digests."""
     return {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
@@ -24,6 +24,7 @@ def environment() -> dict[str, str]:
         "machine": platform.machine(),
         **{name: installed_version(name) for name in LIBRARIES},
         **{f"operators of {name}": _package_digest(name) for name in packages()},
+        **{f"constraints of {name}": _package_digest(name) for name in constraint_packages()},
     }
 
 

@@ -23,12 +23,14 @@ from npu_assay.conformance.cases.variants.tied import tied_constants
 from npu_assay.conformance.cases.variants.windows import windows
 from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
+from npu_assay.conformance.predicates.outside import outside_contexts
 from npu_assay.conformance.predicates.own import Definition
 from npu_assay.conformance.programs.graph import Case, references
 from npu_assay.conformance.table import INTEGER_PRECISIONS, Row, Table
 from npu_assay.conformance.table.constraints import Constraint
 from npu_assay.reference.operators import VIEWS, WITH_CASES
 from npu_assay.reference.operators.lookup import outside_operators
+from npu_assay.reference.outside import CONSTRAINTS, OutsideError
 
 IN_EITHER_LAYOUT = (STATIC_INT8, "fp32", "int8")
 """The number types that are tried on images whose channels lie next to each other; others share their layouts."""
@@ -134,6 +136,7 @@ def _further(
     yield from batch_norms(drafts)
     yield from tied_constants(precision, drafts)
     yield from _channels_last(precision, drafts)
+    yield from _from_outside(drafts)
     if precision in INTEGER_PRECISIONS:
         return
     if precision != STATIC_INT8:
@@ -152,6 +155,27 @@ def _channels_last(precision: str, drafts: Sequence[CaseDraft]) -> Iterator[Case
         return
     if (graph := in_the_other_layout(plain, plain.values[0])) is not None:
         yield placed("channels_last", graph)
+
+
+def _from_outside(drafts: Sequence[CaseDraft]) -> Iterator[CaseDraft]:
+    """A row's plain program in the contexts that installed packages bring. Raises OutsideError."""
+    if not (contexts := outside_contexts()):
+        return
+    from npu_assay.conformance.predicates.applications import NoProgram, application
+
+    plain = next((d.graph for d in drafts if (d.side, d.variant, d.expect) == ("accept", "baseline", "accept")), None)
+    for context in contexts if plain is not None else ():
+        assert plain is not None
+        if (graph := context.program(plain, SUBJECT)) is None:
+            continue
+        where = f"context {context.name!r} of {CONSTRAINTS}"
+        if any(draft.variant == context.name for draft in drafts):
+            raise OutsideError(f"{where}: the suite has one of this name already, expected another")
+        try:
+            application(graph, SUBJECT)
+        except NoProgram as error:
+            raise OutsideError(f"{where}: torch refuses its program: {error}") from error
+        yield placed(context.name, graph)
 
 
 def _offered(table: Table, row: Row) -> Iterator[Case]:

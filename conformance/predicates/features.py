@@ -22,7 +22,9 @@ from npu_assay.conformance.predicates.derived import DERIVED
 from npu_assay.conformance.predicates.evaluation import Undefined
 from npu_assay.conformance.predicates.grammar import Predicate, PredicateError
 from npu_assay.conformance.predicates.operands import Operand
+from npu_assay.conformance.predicates.outside import outside_features
 from npu_assay.conformance.predicates.surroundings import SURROUNDINGS, Surroundings
+from npu_assay.reference.outside import CONSTRAINTS, OutsideError
 
 CONVOLUTIONS = frozenset({"aten.convolution.default", "aten.conv1d.default", "aten.conv2d.default"})
 POOLS = frozenset(
@@ -38,6 +40,13 @@ IMAGE: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"batch": (0, 1), "channels": (1, 2), "height": (-2, 4), "width": (-1, 3)}
 )
 """Sizes of `x`: which of them, and the least rank at which it has that meaning."""
+BUILT_IN = frozenset(
+    (
+        *("x", "y", "out", "value", "in_channels", "out_channels", *IMAGE, *DERIVED, *SURROUNDINGS),
+        *(f"{kind}_{direction}" for kind in WINDOW for direction in DIRECTIONS),
+    )
+)
+"""The suite's own names, besides those of arguments."""
 DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "start_dim", "end_dim"})
 
 
@@ -86,6 +95,8 @@ class Application:
             return shape[index] if len(shape) >= least else None
         if name in ("in_channels", "out_channels") and self.op in CONVOLUTIONS:
             return (self.operands[0] if name == "in_channels" else self.results[0]).shape[1]
+        if name not in BUILT_IN and (brought := outside_features().get(name)) is not None:
+            return brought.value(self)
         kind, _, direction = name.partition("_")
         return self.window(kind, direction)
 
@@ -138,14 +149,21 @@ def known_names(application: Application) -> tuple[str, ...]:
     operands = ["x", "y"][: 1 + len(application.arguments)]
     return (
         *(*application.arguments, *operands, "out", "value", *IMAGE, *channels, *of_windows),
-        *(*DERIVED, *SURROUNDINGS),
+        *(*DERIVED, *SURROUNDINGS, *outside_features()),
     )
 
 
 def check_names(predicate: Predicate, application: Application) -> None:
-    """Raise PredicateError, which names the nearest, for a name that no application of the operator has."""
+    """Raise PredicateError, which names the nearest, for a name that no application of the operator has.
+
+    Raises OutsideError for one that a package brings although it means something here already.
+    """
     known = known_names(application)
     for name in predicate.bases:
+        if name in outside_features() and (name in BUILT_IN or name in application.arguments):
+            raise OutsideError(
+                f"feature {name!r} of {CONSTRAINTS}: {application.op} has one of this name already, expected another"
+            )
         if name not in known:
             near = nearest(name, known, len(known))
             raise PredicateError(f"unknown feature {name!r} of {application.op}{near}")

@@ -17,6 +17,7 @@ from npu_assay.conformance.predicates.features import check_names
 from npu_assay.conformance.predicates.grammar import Atom, PredicateError
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES
 from npu_assay.conformance.predicates.operands import Operand
+from npu_assay.conformance.predicates.outside import outside_features
 from npu_assay.conformance.programs.graph import Graph
 
 _KNOWN: dict[str, tuple[CaseDraft, ...]] = {}  # what was generated in this process: a run asks more than once
@@ -35,7 +36,7 @@ def bounded(limits: Limits, drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
     plain = next((d for d in drafts if (d.constraint, d.side, d.variant) == (OPERATOR, "accept", "baseline")), None)
     if plain is None:
         raise LimitError(f"{limits.where}: {_texts(own)}: the row has no plain program to begin with; {ADVICE}")
-    asked = repr((own, limits.common, drafts))
+    asked = repr((own, limits.common, drafts, outside_features()))
     if asked not in _KNOWN:
         try:
             _KNOWN[asked] = tuple(_bounded(limits, own, plain, drafts))

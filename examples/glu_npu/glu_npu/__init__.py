@@ -6,20 +6,29 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir import Backend, BackendDetails, CompileSpec, PreprocessResult
-from npu_assay.partitioners.exir.simple import ClusterPartitioner, only_cluster
+from npu_assay.partitioners.exir.nodes import argument, shape
+from npu_assay.partitioners.exir.rules import rule
+from npu_assay.partitioners.exir.simple import Cluster, ClusterPartitioner, only_cluster
 
 TABLE = str(Path(__file__).with_name("glu_npu@1.0.toml"))
 
 
+@rule("gates_fit")
+def gates_fit(node: fx.Node, cluster: Cluster | None) -> str | None:
+    """at most 64 gates side by side"""
+    found = shape(node.args[0])[argument(node, 1, "dim", -1)] // 2
+    return f"{found} gates" if found > 64 else None
+
+
 class GluPartitioner(ClusterPartitioner):
-    """Every quantised glu."""
+    """Every quantised glu whose gates fit."""
 
     backend_id = "GluNpuBackend"
-    rules: ClassVar = {"aten.glu.default": ()}
+    rules: ClassVar = {"aten.glu.default": (gates_fit,)}
 
 
 class GluNpuBackend(BackendDetails):
