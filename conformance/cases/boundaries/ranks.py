@@ -45,10 +45,10 @@ def ranks(graph: Graph) -> Iterator[Knob]:
     for names in dict.fromkeys(((first.name,), tuple(sorted(alike)))):
         for size in (2, 1):
             text = f"{'_and_'.join(names)}_rank{'' if size > 1 else '_of_ones'}"
-            yield Knob(text, rank, others, partial(_of_rank, names, size), True)
+            yield Knob(text, rank, others, partial(of_rank, names, size), True)
 
 
-def _of_rank(names: Iterable[str], size: int, graph: Graph, rank: int) -> Graph | None:
+def of_rank(names: Iterable[str], size: int, graph: Graph, rank: int) -> Graph | None:
     """New dimensions of this size in front, or the leading ones taken away."""
     values, more = list[Value](), 0
     for value in graph.values:
