@@ -21,6 +21,7 @@ from npu_assay.conformance.cases.make import f32
 from npu_assay.conformance.covering.atoms import Owed
 from npu_assay.conformance.covering.looks import Look, looked, program_key
 from npu_assay.conformance.covering.pairs import classes
+from npu_assay.conformance.predicates.applications import runs
 from npu_assay.conformance.predicates.definitions import Defined
 from npu_assay.conformance.predicates.evaluation import feature_value
 from npu_assay.conformance.predicates.grammar import PredicateError
@@ -32,6 +33,7 @@ PATTERNS = 8  # programs that a second knob is turned from, for one hole
 FARTHEST = 1024  # of a size, unless a constraint's number is near, and of channels with scales
 
 TYPES = ("dtype", "_type", "_code", "_quantized")  # knobs of number types
+NARROW = 2.0**-18  # of real numbers towards a limit: nearer than that, single precision may see them on either side
 PREFIX = "#"  # of the ids of programs that are no cases
 Turns = tuple[tuple[str, Any], ...]
 
@@ -108,10 +110,7 @@ class Domain:
             return None
         self._seen.add(key)
         self.count += 1
-        try:
-            look = looked(case, self.held)
-        except (PredicateError, RuntimeError, IndexError, ValueError, TypeError, AttributeError, KeyError):
-            look = None
+        look = self._look(case) if _groups_fit(case.graph) else None
         if look is None:
             self.refused += 1
             return None
@@ -124,6 +123,20 @@ class Domain:
         self.tried.append(found)
         self._placed[found.start, turns] = found
         return found
+
+    def _look(self, case: Case) -> Look | None:
+        try:
+            return looked(case, self.held)
+        except (PredicateError, RuntimeError, IndexError, ValueError, TypeError, AttributeError, KeyError):
+            return None
+
+    def confirmed(self, each: Tried) -> bool:
+        """Whether torch takes the program with numbers, too; one that it refuses is no program of the domain."""
+        if runs(each.look.case.graph):
+            return True
+        self.tried.remove(each)
+        self.refused += 1
+        return False
 
     # -------------------------------------------------------------------------------- two knobs
 
@@ -204,7 +217,7 @@ class Domain:
         for _ in range(64):
             whole = type(a) is int and type(b) is int
             middle = (a + b) // 2 if whole else f32(math.sqrt(a * b)) if a > 0 and b > 0 else (a + b) / 2
-            if middle in (a, b):
+            if middle in (a, b) or (not whole and abs(a - b) <= abs(b) * NARROW):
                 return
             found = self._at(start, (*rest, (name, middle)))
             if found is None or found.atoms[hole.code][index] is None:
@@ -238,7 +251,8 @@ def _judged(case: Case, start: Look, look: Look, turns: Turns) -> Case:
     number type says nothing of programs in another that break no constraint.
     """
     wrong = [code for code, said in look.truths.items() if said is False]
-    if len(wrong) == 1:
+    coded = wrong == ["dtype"] and any(name.endswith("_code") for name, _ in turns)  # weights have rules of their own
+    if len(wrong) == 1 and not coded:
         return replace(case, expect="reject", reason=wrong[0], delegates=None)
     unknown = any(said is None and start.truths[code] is not None for code, said in look.truths.items())
     typed = any(name.endswith(TYPES) for name, _ in turns)
@@ -272,6 +286,12 @@ def _scales(graph: Graph) -> int:
     """The most scales that a value has."""
     quants = (value.quant for value in graph.values if value.quant is not None)
     return max((len(quant.scale) for quant in quants if isinstance(quant.scale, tuple)), default=0)
+
+
+def _groups_fit(graph: Graph) -> bool:
+    """Whether scales of groups divide their rows, as torch asks when it reads the codes."""
+    grouped = ((value.shape, value.quant.group) for value in graph.values if value.quant is not None)
+    return all(group is None or (shape != () and shape[-1] % group == 0) for shape, group in grouped)
 
 
 def _numbers(value: object) -> Iterator[int]:

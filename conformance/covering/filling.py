@@ -27,15 +27,27 @@ def filled(domain: Domain) -> list[Tried]:
     for hole in holes(domain, _all(domain)):
         if hole.near:
             domain.between(hole)
-    known = {each.look.case.id: each for each in domain.tried}
-    names = _chosen(_ways(domain, holes(domain, domain.looks)))
-    found = [known[name] for name in names]
+    found = _deciding(domain)
     for _ in range(ROUNDS):
         more = _together(domain, found)
         if not more:
             break
         found += more
     return found
+
+
+def _deciding(domain: Domain) -> list[Tried]:
+    """The programs chosen for MC/DC, all of which torch takes."""
+    known = {each.look.case.id: each for each in domain.tried}
+    ways = _ways(domain, holes(domain, domain.looks))
+    while True:
+        found = [known[name] for name in _chosen(ways)]
+        refused = {each.look.case.id for each in found if not domain.confirmed(each)}
+        if not refused:
+            return found
+        ways = {hole: [need for need in needs if not need & refused] for hole, needs in ways.items()}
+        if not all(ways.values()):
+            ways = _ways(domain, holes(domain, domain.looks))
 
 
 def holes(domain: Domain, looks: Sequence[Look]) -> list[Owed]:
@@ -133,6 +145,9 @@ def _together(domain: Domain, found: Sequence[Tried]) -> list[Tried]:
         best = max(classed.goods, key=lambda e: len(closing[e.look.case.id]) - e.cost / 1000, default=None)
         if best is None or not closing[best.look.case.id]:
             break
+        if not domain.confirmed(best):
+            classed.goods.remove(best)
+            continue
         chosen.append(best)
         left -= closing[best.look.case.id]
     return chosen

@@ -79,10 +79,10 @@ def _without_fills(graph: Graph) -> Graph:
     return replace(graph, values=tuple(values))
 
 
-def looked(case: Case, held: tuple[Defined, ...], tried: bool = True) -> Look | None:
-    """What the constraints say of one program; None where torch refuses it. tried: torch is known to take it."""
+def looked(case: Case, held: tuple[Defined, ...]) -> Look | None:
+    """What the constraints say of one program; None where torch has no sizes for it."""
     try:
-        found = application(case.graph, case.subject, dict(case.options), tried=tried)
+        found = application(case.graph, case.subject, dict(case.options), tried=True)
     except NoProgram:
         return None
     truths, atoms = dict[str, bool | None](), dict[str, tuple[bool | None, ...]]()

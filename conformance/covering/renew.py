@@ -34,10 +34,11 @@ def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, An
     here = {content_key(table, row, precision) for row, precision in places(table)}
     for row, precision in places(table):
         key, place = content_key(table, row, precision), (row.name, precision)
-        if key in known and (not again or (only and row.name not in only)):
+        asked = not only or row.name in only or f"{row.name}/{precision}" in only
+        if key in known and not (again and asked):
             found[key] = known[key]
             continue
-        if only and row.name not in only:
+        if not asked:
             continue
         found[key] = _searched(defined(table, row, precision), looked[place], every[place])
         write(table, {**{k: v for k, v in known.items() if k in here}, **found})  # a search that is stopped goes on
@@ -50,7 +51,7 @@ def _written(table: Table, only: Sequence[str]) -> tuple[Mapping[Place, list[Loo
     looked, every = defaultdict[Place, list[Look]](list), defaultdict[Place, list[Case]](list)
     cases = [case for case in cases_for(table) if not is_found(case)]
     if only:
-        cases = [case for case in cases if case.row in only]
+        cases = [case for case in cases if any(each.startswith(case.row) for each in only)]
     for case in cases:
         every[case.row, case.precision].append(case)
     for look in looks(table, cases):
@@ -103,7 +104,7 @@ def write(table: Table, found: Mapping[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The tables by name, `--all` to search known rows again, `--row NAME` for one row alone."""
+    """The tables by name, `--all` to search known rows again, `--row=NAME` or `--row=NAME/TYPE` for one row alone."""
     only = [each.removeprefix("--row=") for each in arguments if each.startswith("--row=")]
     for name in (each for each in arguments if not each.startswith("--")):
         table = load_table(name)

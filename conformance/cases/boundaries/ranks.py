@@ -67,7 +67,8 @@ def _reordered(graph: Graph, rank: int, more: int) -> Graph:
     step = subject(graph)
     names = [name for name, _, _ in parameters(canonical(step.op))]
     args = (_moved(n, item, rank, more) for n, item in zip(names, step.args, strict=False))
-    return with_subject(graph, replace(step, args=tuple(args)))
+    kwargs = tuple((name, _order_of(item, rank)) for name, item in step.kwargs)
+    return with_subject(graph, replace(step, args=tuple(args), kwargs=kwargs))
 
 
 def _moved(name: str, argument: Any, rank: int, more: int) -> Any:
