@@ -21,6 +21,7 @@ from npu_assay.reference import onnx_golden
 from npu_assay.reference.golden import Bounded, run
 from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.golden.bounded import values
+from npu_assay.reference.golden.operators import dtype_rule
 from npu_assay.reference.operators import ELSEWHERE, VIEWS, WITH_CASES
 
 TRIALS = 12
@@ -195,3 +196,13 @@ def test_the_pages_count_what_there_is() -> None:
     for page in ("README.md", "docs/operators.md", "CHANGELOG.md"):
         text = (Path(__file__).parent.parent / page).read_text()
         assert f"{len(every_operator())} operators" in text, page
+
+
+def test_a_convolution_has_the_type_of_its_input_whatever_its_bias_has() -> None:
+    half, real = torch.ones(1, 2, 3, 3, dtype=torch.float16), torch.ones(2)
+    made = torch.ops.aten.convolution.default(
+        half, half[:, :, :1, :1].expand(2, 2, 1, 1), real, [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+    )
+    assert made.dtype == torch.float16
+    names = ("convolution", "conv1d", "conv2d")
+    assert {dtype_rule(f"aten.{name}.default") for name in names} == {"first"}

@@ -21,6 +21,7 @@ from npu_assay.conformance.cases.variants.special_values import special_values
 from npu_assay.conformance.cases.variants.thresholds import past_thresholds, with_new_ranks
 from npu_assay.conformance.cases.variants.tied import tied_constants
 from npu_assay.conformance.cases.variants.windows import windows
+from npu_assay.conformance.cases.witnesses import content_key, witnesses
 from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
 from npu_assay.conformance.predicates.outside import outside_contexts
@@ -122,8 +123,9 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
     for precision in precisions:
         limits, first = limits_of(table, row, precision or None), precision == precisions[0]
         drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
-        further = _further(row.name, precision, first, limits, drafts)
-        for draft in _bounded(limits, [*drafts, *further]):
+        written = [*drafts, *_further(row.name, precision, first, limits, drafts)]
+        found = witnesses(content_key(table, row, precision or None), written)
+        for draft in _bounded(limits, [*written, *found]):
             yield _case(row, precision, draft)
 
 

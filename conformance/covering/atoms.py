@@ -61,15 +61,27 @@ def owed(held: Defined, looks: Sequence[Look]) -> Iterator[Owed]:
     for index, atom in enumerate(held.predicate.atoms):
         if all(look.atoms[held.code][index] is None for look in looks):
             continue
-        goods = _sides(held, index, (look for look in looks if look.good))
-        bads = _sides(held, index, (look for look in looks if look.only(held.code)))
-        pairs = [(g, b) for g, b in itertools.product(goods, bads) if g.truth != b.truth]
-        features = asked(atom)
-        for place, feature in enumerate(features or [""]):
-            differ = [pair for pair in pairs if not features or _differs(pair, place)]
+        pairs = _pairs(held, index, looks)
+        for place, feature in enumerate(asked(atom) or [""]):
+            differ = [pair for pair in pairs if not feature or _differs(pair, place)]
             yield _owed(held.code, atom, feature, False, differ)
             if atom.ordered:
                 yield _owed(held.code, atom, feature, True, [pair for pair in differ if _near(pair, place)])
+
+
+def showing(held: Defined, hole: Owed, looks: Sequence[Look]) -> list[tuple[str, str]]:
+    """The ids of every two programs that show what an atom owes, those at the limit and the earlier ones first."""
+    index = next(i for i, atom in enumerate(held.predicate.atoms) if atom.text == hole.atom)
+    place = (asked(held.predicate.atoms[index]) or [""]).index(hole.feature)
+    differ = (pair for pair in _pairs(held, index, looks) if not hole.feature or _differs(pair, place))
+    return [(good.case, bad.case) for good, bad in differ if not hole.near or _near((good, bad), place)]
+
+
+def _pairs(held: Defined, index: int, looks: Sequence[Look]) -> list[tuple[_Side, _Side]]:
+    """An accepted and a rejected program each, in which the atom decides and differs."""
+    goods = _sides(held, index, (look for look in looks if look.good))
+    bads = _sides(held, index, (look for look in looks if look.only(held.code)))
+    return [(g, b) for g, b in itertools.product(goods, bads) if g.truth != b.truth]
 
 
 def asked(atom: Atom) -> list[str]:
@@ -105,7 +117,7 @@ def _sides(held: Defined, index: int, looks: Iterator[Look]) -> list[_Side]:
     for look in looks:
         atoms = look.atoms[held.code]
         truth = atoms[index]
-        if truth is None or not _decides(held.predicate, index, atoms):
+        if truth is None or not decides(held.predicate, index, atoms):
             continue
         side = _side(held, atom, look, truth, (*atoms[:index], *atoms[index + 1 :]))
         found.setdefault((side.truth, side.others, repr(side.features)), side)
@@ -134,7 +146,7 @@ def reach(atom: Atom, truth: bool, find: Any) -> tuple[float | None, bool]:
 
 
 @cache
-def _decides(predicate: Predicate, index: int, atoms: tuple[bool | None, ...]) -> bool:
+def decides(predicate: Predicate, index: int, atoms: tuple[bool | None, ...]) -> bool:
     """Whether the predicate says the opposite when this atom does."""
     flipped = (*atoms[:index], not atoms[index], *atoms[index + 1 :])
     before, after = says(predicate, atoms), says(predicate, flipped)

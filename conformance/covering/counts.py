@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How much of MC/DC and of 2-way coverage is shown: `deciding` of `atoms`, `together` of `pairs`."""
+    """How much of MC/DC and of 2-way coverage is shown: `deciding` of `atoms`, `together` of `pairs`.
+
+    Of what is not shown, `impossible` of MC/DC and `apart` of the pairs are proved to be impossible; the rest is open.
+    """
 
     deciding: int
     atoms: int
     together: int
     pairs: int
+    impossible: int = 0
+    apart: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.deciding + other.deciding,
-            self.atoms + other.atoms,
-            self.together + other.together,
-            self.pairs + other.pairs,
-        )
+        return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def atoms_text(self) -> str:
         """What is shown of MC/DC, in words."""
-        return share(self.deciding, self.atoms)
+        return share(self.deciding, self.atoms, self.impossible)
 
     @property
     def pairs_text(self) -> str:
         """What is shown of 2-way coverage, in words."""
-        return share(self.together, self.pairs)
+        return share(self.together, self.pairs, self.apart)
 
 
-def share(shown: int, owed: int) -> str:
-    """`12/16 75.0 %`, rounded down so that only everything is 100 %; "-" where nothing is owed."""
-    return f"{shown}/{owed} {1000 * shown // owed / 10:.1f} %" if owed else "-"
+def share(shown: int, owed: int, impossible: int) -> str:
+    """`12 shown, 3 proved impossible, 1 open: 93.7 %`, rounded down so that only everything is 100 %.
+
+    The share is what is shown or proved. "-" where nothing is owed.
+    """
+    if not owed:
+        return "-"
+    known = shown + impossible
+    percent = f"{1000 * known // owed / 10:.1f} %"
+    return f"{shown} shown, {impossible} proved impossible, {owed - known} open: {percent}"

@@ -59,13 +59,18 @@ def looks(table: Table, cases: Iterable[Case]) -> Iterator[Look]:
         place = (case.row, case.precision)
         if place not in places:
             places[place] = defined(table, rows[case.row], case.precision)
-        key = (place, case.subject, repr(case.options), _without_fills(case.graph))
+        key = (place, *program_key(case))
         if key not in known:
-            found = _look(case, places[place])
+            found = looked(case, places[place])
             if found is None:
                 continue
             known[key] = found
         yield replace(known[key], case=case)
+
+
+def program_key(case: Case) -> tuple[object, ...]:
+    """What predicates can tell cases apart by."""
+    return case.subject, repr(case.options), _without_fills(case.graph)
 
 
 def _without_fills(graph: Graph) -> Graph:
@@ -74,7 +79,8 @@ def _without_fills(graph: Graph) -> Graph:
     return replace(graph, values=tuple(values))
 
 
-def _look(case: Case, held: tuple[Defined, ...]) -> Look | None:
+def looked(case: Case, held: tuple[Defined, ...]) -> Look | None:
+    """What the constraints say of one program; None where torch has no sizes for it."""
     try:
         found = application(case.graph, case.subject, dict(case.options), tried=True)
     except NoProgram:

@@ -1,127 +1,131 @@
-"""Why no two cases show what an atom owes: every program near an accepted one is tried.
+"""Why no two cases show what an atom owes, and no accepted case has two classes together: every program near was tried.
 
-The domain is finite: the accepted programs of the row, and of each all that come of turning one of its knobs (a size
-with those that torch ties to it, an argument, a constant, a rank, a number type) to every place that it has. A program
-that would show the hole is a witness: the hole is then one of the cases, not of the operator. Where there is none, what
-was tried is the proof, and anybody can try it again.
+What is tried is the domain of `domain`. A program that would show a hole is a witness: the hole is then one of the
+cases, not of the operator. Where there is none, what was tried is the proof, and anybody can try it again. Where no
+program of the domain moves what a hole is about, nothing is proved.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from npu_assay.conformance.cases.boundaries.search import Limit, Search
-from npu_assay.conformance.cases.boundaries.search import Look as Program
-from npu_assay.conformance.covering.atoms import Owed
+from npu_assay.conformance.covering.atoms import Owed, decides, reach
+from npu_assay.conformance.covering.domain import Domain, Tried
+from npu_assay.conformance.covering.filling import apart, filled, holes
 from npu_assay.conformance.covering.looks import Look
+from npu_assay.conformance.covering.pairs import Pairing, classes
 from npu_assay.conformance.predicates.definitions import Defined
-from npu_assay.conformance.predicates.evaluation import atom_truth, feature_value
-from npu_assay.conformance.predicates.features import IMAGE, WINDOW
-from npu_assay.conformance.predicates.grammar import Atom, PredicateError
+from npu_assay.conformance.programs.graph import Case
 
-SPANNED = ("rank", "shape", "elements", "bytes", "channels", "is_constant", "dtype")
-"""What knobs turn of an operand; of everything else that a program has, its arguments."""
-STARTS = 12  # accepted programs, the first of each kind of case before others
+LISTED = 3  # constraints that a proof names
 
 
 @dataclass(frozen=True)
 class Proof:
     """What became of every program of the domain, for one hole.
 
-    tried: programs; refused: by torch; same: in which the atom does not turn; others: that break other constraints, by
-    code. witness: the knob and the place that show the hole; None where nothing does, which is the proof. spanned:
-    whether knobs turn what the hole is about; where they do not, nothing is proved.
+    tried: programs; refused: by torch. deciding: those in which what it is about is so; others: the constraints that
+    these break, by code; silent: how many break none and have no verdict, as the table says nothing of them. moved:
+    whether any program moves what the hole is about; where none does, nothing is proved.
     """
 
     tried: int
     refused: int
-    same: int
+    deciding: int
     others: tuple[tuple[str, int], ...]
-    witness: tuple[str, str] | None
-    spanned: bool
+    silent: int
+    moved: bool
 
     @property
     def kind(self) -> str:
-        """`witness` and `open` are no proofs; `torch`: no program that torch takes turns the atom; else `others`."""
-        if self.witness is not None:
-            return "witness"
-        if not self.spanned:
+        """`open` is no proof; `torch`: no program that torch takes is so; `others`: those that are break others."""
+        if not self.moved:
             return "open"
-        return "others" if self.others else "torch"
+        return "others" if self.others or self.silent else "torch"
 
     def __str__(self) -> str:
-        if self.witness is not None:
-            return f"a program would show it: {self.witness[0]} = {self.witness[1]}"
-        if not self.spanned:
+        if not self.moved:
             return "not proved: no knob turns what it is about"
-        broken = ", ".join(f"{code} {count} times" for code, count in self.others)
-        besides = f"those that turn it break others: {broken}" if broken else "none that torch takes turns it"
-        return f"proof: of {self.tried} programs torch refuses {self.refused}; {besides}"
+        broken = ", ".join(f"{code} {count} times" for code, count in self.others[:LISTED])
+        said = (
+            f"{self.deciding} are on the side that is missing"
+            if self.deciding
+            else "none is on the side that is missing"
+        )
+        breaks = f"; they break others: {broken}" if broken else ""
+        silent = f"; of {self.silent} the table says nothing" if self.silent else ""
+        return f"proof: of {self.tried} programs torch refuses {self.refused}; {said}{breaks}{silent}"
 
 
-def prove(held: Sequence[Defined], looks: Sequence[Look], hole: Owed) -> Proof:
-    """What becomes of every program near the accepted ones of a row, for one of its holes.
+def searched(
+    held: Sequence[Defined], looks: Sequence[Look], every: Sequence[Case]
+) -> tuple[list[Tried], dict[str, Any]]:
+    """The programs that close holes of a row's cases, and as plain data the proofs of those that are left.
 
-    looks: the cases of the row in one number type. Raises ValueError for a hole of no constraint of the row.
+    looks: the cases of the row in one number type; every: those without a verdict, too.
     """
-    index = next((i for i, each in enumerate(held) if each.code == hole.code), None)
-    if index is None:
-        raise ValueError(f"{hole.code}: no constraint of the row, expected one of {[each.code for each in held]}")
-    atom = next(each for each in held[index].predicate.atoms if each.text == hole.atom)
-    limits = [Limit(each.code, each.predicate, each.value) for each in held]
-    counts, others = Counter[str](), Counter[str]()
-    spanned = _spanned(hole.feature, looks)
-    for search in (Search(look.case.graph, limits) for look in _starts(looks)):
-        for name, place, program in _programs(search):
-            said = _said(search, program, index, atom, hole.feature)
-            counts[said] += 1
-            if said == "witness":
-                return Proof(counts.total(), counts["refused"], counts["same"], (), (name, place), spanned)
-            if said == "others" and program is not None:
-                others.update(each.code for i, each in enumerate(held) if program.truths[i] is False and i != index)
-    return Proof(counts.total(), counts["refused"], counts["same"], tuple(others.most_common()), None, spanned)
+    domain = Domain(held, looks, every)
+    found = filled(domain) if domain.starts else []
+    left = holes(domain, [*looks, *(each.look for each in found)])
+    proved = [
+        {"code": h.code, "atom": h.atom, "feature": h.feature, "near": h.near, **asdict(proof(domain, h))} for h in left
+    ]
+    together = [
+        {"factors": p.factors, "classes": p.classes, **asdict(pair_proof(domain, p))} for p in apart(domain, found)
+    ]
+    return found, {"holes": proved, "apart": together}
 
 
-def _spanned(feature: str, looks: Sequence[Look]) -> bool:
-    """Whether knobs turn a feature: sizes, ranks, types and constants of operands, numbers among the arguments."""
-    base, _, attribute = feature.partition(".")
-    if attribute:
-        return attribute.partition("[")[0] in SPANNED
-    application = looks[0].application
-    return base.partition("[")[0] in application.arguments or base.partition("_")[0] in WINDOW or base in IMAGE
+def proof(domain: Domain, hole: Owed) -> Proof:
+    """What became of every program of the domain for a hole of MC/DC.
+
+    The side that is missing: programs in which the atom decides, with the truth that no case has which shows it.
+    Raises ValueError for a hole of no constraint of the row.
+    """
+    defined = next((each for each in domain.held if each.code == hole.code), None)
+    if defined is None:
+        raise ValueError(f"{hole.code}: no constraint of the row, expected one of {[e.code for e in domain.held]}")
+    index = next(i for i, atom in enumerate(defined.predicate.atoms) if atom.text == hole.atom)
+
+    atom = defined.predicate.atoms[index]
+
+    def side(look: Look) -> bool | None:
+        truth = look.atoms[hole.code][index]
+        if truth is None or not decides(defined.predicate, index, look.atoms[hole.code]):
+            return None
+        near = not hole.near or reach(atom, truth, look.application.with_value(defined.value).find)[1]
+        return truth if near else None
+
+    sides = {side(look) for look in domain.looks if look.good or look.only(hole.code)}
+    missing = {True, False} - sides or {True, False}
+    found = [each for each in domain.tried if side(each.look) in missing]
+    values = {repr(domain.value(defined, hole, look)) for look in _looks(domain)} if hole.feature else set[str]()
+    truths = {look.atoms[hole.code][index] for look in _looks(domain)}
+    turned = hole.feature.endswith(".rank")  # torch may refuse every other rank
+    return _proof(domain, found, hole.code, turned or len(values) > 1 or len(truths) > 1)
 
 
-def _starts(looks: Sequence[Look]) -> list[Look]:
-    """Different accepted programs, those of different constraints first."""
-    good = [look for look in looks if look.good and not look.case.options]
-    first = {look.case.constraint: look for look in reversed(good)}
-    found = {repr(look.case.graph): look for look in (*reversed(first.values()), *good)}
-    return list(found.values())[:STARTS]
+def pair_proof(domain: Domain, pairing: Pairing) -> Proof:
+    """What became of every program that has two classes together."""
+    (a, b), (x, y) = pairing.factors, pairing.classes
+    found = [
+        each for each in domain.tried if (said := classes(domain.held, each.look)).get(a) == x and said.get(b) == y
+    ]
+    return _proof(domain, found, "", True)
 
 
-def _programs(search: Search) -> Iterator[tuple[str, str, Program | None]]:
-    """Every program with one knob turned, and None for one that torch refuses."""
-    if search.start is None:
-        return
-    for number, knob in enumerate(search.knobs):
-        for place in search.places(search.start, number):
-            try:
-                yield knob.name, str(place), search.turned(search.start, number, place)
-            except PredicateError:  # of an argument that has another type there
-                yield knob.name, str(place), None
+def _looks(domain: Domain) -> list[Look]:
+    return [*domain.looks, *(each.look for each in domain.tried)]
 
 
-def _said(search: Search, program: Program | None, index: int, atom: Atom, feature: str) -> str:
-    """What a program is for the hole: refused, same, others or a witness."""
-    assert search.start is not None
-    if program is None:
-        return "refused"
-    limit = search.limits[index]
-    before, after = (limit.find(each.application) for each in (search.start, program))
-    turned = {atom_truth(atom, before), atom_truth(atom, after)} == {True, False}
-    moved = not feature or feature_value(feature, before) != feature_value(feature, after)
-    if not turned or not moved or program.truths[index] is not False:
-        return "same"
-    return "witness" if program.only(index) else "others"
+def _proof(domain: Domain, found: Sequence[Tried], own: str, moved: bool) -> Proof:
+    others = Counter[str]()
+    silent = 0
+    for each in found:
+        broken = [code for code, said in each.look.truths.items() if said is False and code != own]
+        others.update(broken)
+        silent += not broken
+    return Proof(domain.count, domain.refused, len(found), tuple(others.most_common()), silent, moved)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from npu_assay.conformance.covering.atoms import Owed
-from npu_assay.conformance.covering.counts import Counts, share
+from npu_assay.conformance.covering.counts import Counts
 from npu_assay.conformance.covering.measure import RowCoverage
 from npu_assay.conformance.covering.pairs import Pairing
 from npu_assay.conformance.table import Table
+
+OPEN = "open"  # neither shown nor proved
 
 
 def counts(record: RowCoverage) -> Counts:
     """The numbers of one row in one number type."""
     owed, pairs = record.owed, record.pairings
-    return Counts(len(owed) - len(record.holes), len(owed), len(pairs) - len(record.apart), len(pairs))
+    impossible, apart = (sum(proof.moved for _, proof in each) for each in (record.proofs, record.pair_proofs))
+    shown = (len(owed) - len(record.holes), len(owed), len(pairs) - len(record.apart), len(pairs))
+    return Counts(*shown, impossible, apart)
 
 
 def total(records: Sequence[RowCoverage]) -> Counts:
@@ -30,9 +33,9 @@ def page(table: Table, records: Sequence[RowCoverage], holes: bool) -> str:
     holes: also those of 2-way coverage, which may be many.
     """
     width = max(len(record.name) for record in records)
-    lines = [f"{'operator':{width}}  MC/DC           2-way"]
-    lines += [f"{r.name:{width}}  {share(*atoms(r)):14}  {share(*pairs(r))}".rstrip() for r in records]
-    lines += ["", *(_proved(records) if any(record.proofs for record in records) else _holes(records))]
+    lines = [f"{'operator':{width}}  {'MC/DC':50}  2-way"]
+    lines += [f"{r.name:{width}}  {counts(r).atoms_text:50}  {counts(r).pairs_text}".rstrip() for r in records]
+    lines += ["", *_holes(records)]
     lines += _apart(records) if holes else ()
     return "\n".join([*lines, *_undefined(records), "", summary(table, records)])
 
@@ -40,38 +43,15 @@ def page(table: Table, records: Sequence[RowCoverage], holes: bool) -> str:
 def summary(table: Table, records: Sequence[RowCoverage]) -> str:
     """The numbers of a table in one line."""
     found = total(records)
-    return (
-        f"{table.name}@{table.version}: MC/DC {share(found.deciding, found.atoms)}, "
-        f"2-way {share(found.together, found.pairs)}"
-    )
-
-
-def atoms(record: RowCoverage) -> tuple[int, int]:
-    """What is shown of MC/DC, and what is owed."""
-    return counts(record).deciding, counts(record).atoms
-
-
-def pairs(record: RowCoverage) -> tuple[int, int]:
-    """What is shown of 2-way coverage, and what is owed."""
-    return counts(record).together, counts(record).pairs
+    return f"{table.name}@{table.version}: MC/DC {found.atoms_text}; 2-way {found.pairs_text}"
 
 
 def _holes(records: Sequence[RowCoverage]) -> Iterator[str]:
-    """What no two cases show, with the rows where they do not."""
-    rows = defaultdict[str, list[str]](list)
+    """Each hole, and the proof that no program shows it."""
     for record in records:
+        proofs = dict(record.proofs)
         for hole in record.holes:
-            rows[hole_text(hole)].append(record.name)
-    for text, names in sorted(rows.items(), key=lambda item: (-len(item[1]), item[0])):
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        yield f"not shown: {text}: {', '.join(names[:3])}{more}"
-
-
-def _proved(records: Sequence[RowCoverage]) -> Iterator[str]:
-    """Each hole with what became of the programs that were tried for it."""
-    for record in records:
-        for hole, proof in record.proofs:
-            yield f"not shown: {record.name}: {hole_text(hole)}: {proof}"
+            yield f"not shown: {record.name}: {hole_text(hole)}: {proofs.get(hole, OPEN)}"
 
 
 def hole_text(hole: Owed) -> str:
@@ -82,8 +62,9 @@ def hole_text(hole: Owed) -> str:
 
 def _apart(records: Sequence[RowCoverage]) -> Iterator[str]:
     for record in records:
+        proofs = dict(record.pair_proofs)
         for each in record.apart:
-            yield f"not together: {record.name}: {apart_text(each)}"
+            yield f"not together: {record.name}: {apart_text(each)}: {proofs.get(each, OPEN)}"
 
 
 def apart_text(pairing: Pairing) -> str:
@@ -111,6 +92,9 @@ def plain(table: Table, records: Sequence[RowCoverage]) -> dict[str, Any]:
                 "owed": [vars(each) for each in record.owed],
                 "not_together": [vars(each) for each in record.apart],
                 "proofs": [{**vars(hole), "kind": proof.kind, "text": str(proof)} for hole, proof in record.proofs],
+                "proofs_apart": [
+                    {**vars(pair), "kind": proof.kind, "text": str(proof)} for pair, proof in record.pair_proofs
+                ],
                 "undefined": record.undefined,
             }
             for record in records

@@ -106,6 +106,15 @@ def _tensors(graph: Graph, tried: bool) -> Mapping[Ref, Tensor]:
     return _computed(graph) if few else found
 
 
+def runs(graph: Graph) -> bool:
+    """Whether torch takes the model with numbers, however many: it checks less of tensors without."""
+    try:
+        _computed(graph)
+    except NoProgram:
+        return False
+    return True
+
+
 def _computed(graph: Graph) -> Mapping[Ref, Tensor]:
     try:
         return _run(graph, "cpu")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_assay.reference.operators.home import UNNAMED, Schemes, tflite, tosa, written, xnnpack
+from npu_assay.reference.operators.home import FIRST, UNNAMED, Schemes, tflite, tosa, written, xnnpack
 
 NO_GROUPS = "onnx.reference's ConvTranspose has no groups; compared with one"
 ON_IMAGES = tflite("images:convolution", "slack:convolution")
@@ -20,6 +20,7 @@ CONVOLUTION = (
         dynamic="reals:convolution",
         onnx="linear:convolution",
         onnx_in_part=NO_GROUPS,
+        dtype=FIRST,
     ),
     written(
         "aten.conv1d.default",
@@ -27,6 +28,7 @@ CONVOLUTION = (
         schemes=Schemes(ON_IMAGES, UNNAMED, UNNAMED),
         terms="float32:of_weights",
         onnx="linear:convolution",
+        dtype=FIRST,
     ),
     written(
         "aten.conv2d.default",
@@ -34,6 +36,7 @@ CONVOLUTION = (
         schemes=Schemes(ON_IMAGES, UNNAMED, UNNAMED),
         terms="float32:of_weights",
         onnx="linear:convolution",
+        dtype=FIRST,
     ),
 )
 """conv1d and conv2d are never transposed."""

@@ -17,7 +17,7 @@ ORDERS = 24  # of dimensions that are tried
 
 
 @dataclass(frozen=True)
-class _Argument:
+class Argument:
     """An argument of the subject: `place` among those by position, None by name; `default` where it is left out."""
 
     name: str
@@ -48,15 +48,21 @@ class _Argument:
 
 def arguments(graph: Graph, told: Sequence[int]) -> Iterator[Knob]:
     """Numbers, truth values and lists among the arguments, also those that the program leaves to their defaults."""
-    step, first = subject(graph), next(operands(graph), None)
+    first = next(operands(graph), None)
     rank = len(first.shape) if first is not None else 0
-    for place, (name, keyword_only, default) in enumerate(parameters(canonical(step.op))):
-        by_place = not keyword_only and place < len(step.args)
-        argument = _Argument(name, place if by_place else None, default)
+    for argument in taken_arguments(graph):
         yield from _turns(argument, argument.get(graph), rank, told)
 
 
-def _turns(argument: _Argument, at: Any, rank: int, told: Sequence[int]) -> Iterator[Knob]:
+def taken_arguments(graph: Graph) -> Iterator[Argument]:
+    """The arguments that torch's schema lists."""
+    step = subject(graph)
+    for place, (name, keyword_only, default) in enumerate(parameters(canonical(step.op))):
+        by_place = not keyword_only and place < len(step.args)
+        yield Argument(name, place if by_place else None, default)
+
+
+def _turns(argument: Argument, at: Any, rank: int, told: Sequence[int]) -> Iterator[Knob]:
     name = argument.name
     if type(at) is bool:
         yield Knob(name, at, (not at,), argument.put)
@@ -72,7 +78,7 @@ def _turns(argument: _Argument, at: Any, rank: int, told: Sequence[int]) -> Iter
             yield from _list(argument, at, told)
 
 
-def _list(argument: _Argument, at: tuple[int, ...], told: Sequence[int]) -> Iterator[Knob]:
+def _list(argument: Argument, at: tuple[int, ...], told: Sequence[int]) -> Iterator[Knob]:
     """Each number of a list, and all of them at once."""
     name = argument.name
     for index, number in enumerate(at):

@@ -52,10 +52,10 @@ def ranks(graph: Graph, told: Sequence[int] = ()) -> Iterator[Knob]:
     for names in dict.fromkeys(((first.name,), tuple(sorted(alike)))):
         for size in (2, 1):
             text = f"{'_and_'.join(names)}_rank{'' if size > 1 else '_of_ones'}"
-            yield Knob(text, rank, others, partial(_of_rank, names, size), True)
+            yield Knob(text, rank, others, partial(of_rank, names, size), True)
 
 
-def _of_rank(names: Iterable[str], size: int, graph: Graph, rank: int) -> Graph | None:
+def of_rank(names: Iterable[str], size: int, graph: Graph, rank: int) -> Graph | None:
     """New dimensions of this size in front, or the leading ones taken away."""
     values, more = list[Value](), 0
     for value in graph.values:
@@ -74,7 +74,8 @@ def _reordered(graph: Graph, rank: int, more: int) -> Graph:
     step = subject(graph)
     names = [name for name, _, _ in parameters(canonical(step.op))]
     args = (_moved(n, item, rank, more) for n, item in zip(names, step.args, strict=False))
-    return with_subject(graph, replace(step, args=tuple(args)))
+    kwargs = tuple((name, _order_of(item, rank)) for name, item in step.kwargs)
+    return with_subject(graph, replace(step, args=tuple(args), kwargs=kwargs))
 
 
 def _moved(name: str, argument: Any, rank: int, more: int) -> Any:

@@ -8,7 +8,7 @@ from math import prod
 
 from npu_assay.conformance.cases.around import behind_conv
 from npu_assay.conformance.cases.drafts import CaseDraft, limit, outside
-from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, activation, model
+from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, activation, bias_quant, constant, model
 from npu_assay.conformance.cases.pieces.neighbors import matrix_weights
 from npu_assay.conformance.cases.pieces.quantization import PROBABILITY, TANH, UP_TO_6
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
@@ -52,8 +52,10 @@ def after_products(u: Call) -> list[CaseDraft]:
     return [
         limit(FUSED, "behind_quantised_conv", image, behind_conv),
         limit(FUSED, "behind_quantised_mm", matrix, _behind_mm),
+        limit(FUSED, "behind_quantised_addmm", matrix, _behind_addmm),
         outside(FUSED, "behind_conv", without_quant(model(image, behind_conv))),
         outside(FUSED, "behind_mm", without_quant(model(matrix, _behind_mm))),
+        outside(FUSED, "behind_addmm", without_quant(model(matrix, _behind_addmm))),
         outside(FUSED, "behind_conv_and_view", without_quant(model(flat, _behind_conv_and_view))),
     ]
 
@@ -73,6 +75,16 @@ def _behind_mm(u: Call) -> Before:
     rows, columns = x.shape
     values = (activation("x", (rows, 7), x.quant), matrix_weights(7, columns, y=x.quant or Q))
     return values, (Step("before", "aten.mm.default", (X, Ref("w")), (), x.quant),), Ref("before")
+
+
+def _behind_addmm(u: Call) -> Before:
+    """The same with a bias."""
+    values, (product,), operand = _behind_mm(u)
+    x, weights = values
+    assert x.quant is not None and weights.quant is not None
+    bias = constant("bias", u.x.shape[-1:], bias_quant(x.quant, weights.quant))
+    added = replace(product, op="aten.addmm.default", args=(Ref("bias"), *product.args))
+    return (*values, bias), (added,), operand
 
 
 def _behind_conv_and_view(u: Call) -> Before:

@@ -1,0 +1,302 @@
+"""Every program near those of a row: the row's cases, and what comes of turning their knobs. Holes are searched here.
+
+The domain is finite and the same everywhere: `STARTS` accepted programs of the row, those of different constraints
+first, each with one knob turned (`cases.boundaries`: a size with those that torch ties to it, an argument, a constant,
+a rank, a number type, a scale, what stands behind) to every place that it has, and with the options of each other case;
+then, for each hole that is left, a second knob that moves what the hole is about, from programs that differ in the
+truths of the constraint's atoms; then steps in between towards the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from npu_assay.conformance.cases.boundaries.knob import Knob
+from npu_assay.conformance.cases.boundaries.knobs import knobs
+from npu_assay.conformance.cases.boundaries.quantization import more_knobs
+from npu_assay.conformance.cases.make import f32
+from npu_assay.conformance.covering.atoms import Owed
+from npu_assay.conformance.covering.looks import Look, looked, program_key
+from npu_assay.conformance.covering.pairs import classes
+from npu_assay.conformance.predicates.applications import runs
+from npu_assay.conformance.predicates.definitions import Defined
+from npu_assay.conformance.predicates.evaluation import feature_value
+from npu_assay.conformance.predicates.grammar import PredicateError
+from npu_assay.conformance.predicates.operands import Operand
+from npu_assay.conformance.programs.graph import Case, Graph
+
+STARTS = 8  # accepted programs whose knobs are turned
+PATTERNS = 8  # programs that a second knob is turned from, for one hole
+FARTHEST = 1024  # of a size, unless a constraint's number is near, and of channels with scales
+
+TYPES = ("dtype", "_type", "_code", "_quantized")  # knobs of number types
+NARROW = 2.0**-18  # of real numbers towards a limit: nearer than that, single precision may see them on either side
+PREFIX = "#"  # of the ids of programs that are no cases
+Turns = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A program of the domain: the case that it comes from, what was turned, and what the constraints say of it."""
+
+    start: str
+    turns: Turns
+    look: Look
+
+    @property
+    def cost(self) -> int:
+        """Fewer knobs are nearer."""
+        return len(self.turns)
+
+
+class Domain:
+    """The programs near those of a row in one number type. `everything`: the row's cases, without a verdict, too."""
+
+    def __init__(self, held: Sequence[Defined], looks: Sequence[Look], everything: Iterable[Case]) -> None:
+        self.held, self.looks = tuple(held), tuple(looks)
+        self.tried = list[Tried]()
+        self.count = self.refused = 0
+        self._taken = {program_key(case): case for case in everything}
+        self._seen = set[object]()
+        self._placed = dict[tuple[str, Turns], Tried]()
+        self._knobs = dict[str, tuple[Knob, ...]]()
+        self._options = list(dict.fromkeys(case.options for case in self._taken.values() if _hashable(case.options)))
+        self.starts = _starts(held, looks)
+        told = {n for each in held for n in (*each.predicate.numbers, *_numbers(each.value))}
+        self._told = sorted(told)
+
+    def knobs(self, start: Look) -> tuple[Knob, ...]:
+        """The knobs of a start, once each, near places alone."""
+        if start.case.id not in self._knobs:
+            graph = start.case.graph
+            found = (*knobs(graph, self._told), *more_knobs(graph))
+            self._knobs[start.case.id] = tuple(self._nearby(knob) for knob in found)
+        return self._knobs[start.case.id]
+
+    def _nearby(self, knob: Knob) -> Knob:
+        if not knob.slots:
+            return knob
+        most = max(FARTHEST, *(2 * n for n in self._told), 0) if self._told else FARTHEST
+        return replace(knob, values=tuple(v for v in knob.values if v <= most))
+
+    def singles(self) -> None:
+        """Every start with one knob turned, or other options."""
+        for start in self.starts:
+            for knob in self.knobs(start):
+                for place in knob.values:
+                    self.turn(start, ((knob.name, place),))
+            for options in self._options:
+                self._add(start, (), replace(start.case, options=options))
+
+    def turn(self, start: Look, turns: Turns) -> Tried | None:
+        """The program with these knobs turned; None where torch refuses it, or it is no new one."""
+        named = {knob.name: knob for knob in self.knobs(start)}
+        graph: Graph | None = start.case.graph
+        for name, place in turns:
+            try:
+                graph = None if graph is None else named[name].turn(graph, place)
+            except (PredicateError, IndexError, ValueError, TypeError, KeyError, ZeroDivisionError):
+                graph = None  # a knob of what another one took away
+        if graph is None or graph == start.case.graph or _scales(graph) > FARTHEST:
+            return None
+        return self._add(start, turns, replace(start.case, graph=graph))
+
+    def _add(self, start: Look, turns: Turns, case: Case) -> Tried | None:
+        key = program_key(case)
+        if key in self._seen:
+            return None
+        self._seen.add(key)
+        self.count += 1
+        look = self._look(case) if _groups_fit(case.graph) else None
+        if look is None:
+            self.refused += 1
+            return None
+        if key in self._taken:  # a case has a verdict already, or the table is silent on it
+            case = replace(case, expect="unspecified", reason=None)
+        else:
+            case = _judged(case, start, look, turns)
+        case = replace(case, id=f"{PREFIX}{len(self.tried)}")
+        found = Tried(start.case.id, turns, replace(look, case=case))
+        self.tried.append(found)
+        self._placed[found.start, turns] = found
+        return found
+
+    def _look(self, case: Case) -> Look | None:
+        try:
+            return looked(case, self.held)
+        except (PredicateError, RuntimeError, IndexError, ValueError, TypeError, AttributeError, KeyError):
+            return None
+
+    def confirmed(self, each: Tried) -> bool:
+        """Whether torch takes the program with numbers, too; one that it refuses is no program of the domain."""
+        if runs(each.look.case.graph):
+            return True
+        self.tried.remove(each)
+        self.refused += 1
+        return False
+
+    # -------------------------------------------------------------------------------- two knobs
+
+    def seconds(self, hole: Owed) -> None:
+        """A second knob that moves what a hole is about, from programs that differ in the truths of its atoms."""
+        movers = self._movers(hole)
+        patterns = dict[object, Tried]()
+        for each in self.tried:
+            if each.cost == 1:
+                wrong = frozenset(code for code, said in each.look.truths.items() if said is False)
+                if len(wrong - {hole.code}) <= 1:
+                    patterns.setdefault((each.start, each.look.atoms[hole.code], wrong), each)
+        starts = {look.case.id: look for look in self.starts}
+        for each in list(patterns.values())[:PATTERNS]:
+            ((first, place),) = each.turns
+            for knob in self.knobs(starts[each.start]):
+                if knob.name in movers and knob.name != first:
+                    for other in knob.values:
+                        self.turn(starts[each.start], ((first, place), (knob.name, other)))
+
+    def _movers(self, hole: Owed) -> set[str]:
+        """The knobs that move the hole's feature, or turn its atom."""
+        index, defined = self._atom(hole)
+        starts = {look.case.id: look for look in self.starts}
+        found = set[str]()
+        for each in self.tried:
+            if each.cost != 1 or each.turns[0][0] in found:
+                continue
+            start = starts[each.start]
+            turned = start.atoms[hole.code][index] != each.look.atoms[hole.code][index]
+            if turned or (hole.feature and self._moved(defined, hole, start, each.look)):
+                found.add(each.turns[0][0])
+        return found
+
+    def _moved(self, defined: Defined, hole: Owed, one: Look, other: Look) -> bool:
+        """Whether a feature differs; of lists of operands, which any knob moves, only the atom counts."""
+        before, after = (self.value(defined, hole, look) for look in (one, other))
+        listed = isinstance(before, tuple) and any(isinstance(item, Operand) for item in before)
+        return not listed and bool(before != after)
+
+    def _atom(self, hole: Owed) -> tuple[int, Defined]:
+        defined = next(each for each in self.held if each.code == hole.code)
+        return next(i for i, atom in enumerate(defined.predicate.atoms) if atom.text == hole.atom), defined
+
+    def value(self, defined: Defined, hole: Owed, look: Look) -> object:
+        """The feature that a hole is about."""
+        return feature_value(hole.feature, look.application.with_value(defined.value).find)
+
+    # -------------------------------------------------------------------------------- steps in between
+
+    def between(self, hole: Owed) -> None:
+        """Steps towards the limit of an ordered atom, along each number that takes a program over it."""
+        index, _ = self._atom(hole)
+        starts = {look.case.id: look for look in self.starts}
+        done = set[object]()
+        for each in list(self.tried):
+            start, (*rest, (name, place)) = starts[each.start], each.turns or (("", None),)
+            if not name:
+                continue
+            knob = next((k for k in self.knobs(start) if k.name == name), None)
+            if knob is None or type(knob.at) not in (int, float) or type(place) not in (int, float):
+                continue
+            key = (each.start, tuple(rest), name)
+            if key in done or len(done) >= PATTERNS * 2:
+                continue
+            one = each.look.atoms[hole.code][index]
+            before = self._placed.get((each.start, tuple(rest)))
+            base = start if not rest else None if before is None else before.look
+            if base is None or one is None or base.atoms[hole.code][index] in (None, one):
+                continue
+            done.add(key)
+            self._halve(hole, index, (start, tuple(rest), name), (knob.at, place), one)
+
+    def _halve(self, hole: Owed, index: int, along: tuple[Look, Turns, str], ends: tuple[Any, Any], far: bool) -> None:
+        """The two ends as near to each other as numbers come; `far` is the atom's truth at the second."""
+        start, rest, name = along
+        a, b = ends
+        for _ in range(64):
+            whole = type(a) is int and type(b) is int
+            middle = (a + b) // 2 if whole else f32(math.sqrt(a * b)) if a > 0 and b > 0 else (a + b) / 2
+            if middle in (a, b) or (not whole and abs(a - b) <= abs(b) * NARROW):
+                return
+            found = self._at(start, (*rest, (name, middle)))
+            if found is None or found.atoms[hole.code][index] is None:
+                return
+            if found.atoms[hole.code][index] == far:
+                b = middle
+            else:
+                a = middle
+
+    def _at(self, start: Look, turns: Turns) -> Look | None:
+        known = self._placed.get((start.case.id, turns)) or self.turn(start, turns)
+        return None if known is None else known.look
+
+    # -------------------------------------------------------------------------------- together
+
+    def merged(self, one: Tried, other: Tried) -> Tried | None:
+        """The program with the knobs of two turned; None where they stand in each other's way."""
+        if one.start != other.start:
+            return None
+        turns = dict(one.turns)
+        if any(turns.get(name, place) != place for name, place in other.turns):
+            return None
+        start = next(look for look in self.starts if look.case.id == one.start)
+        return self.turn(start, tuple({**turns, **dict(other.turns)}.items()))
+
+
+def _judged(case: Case, start: Look, look: Look, turns: Turns) -> Case:
+    """The program with the verdict that the constraints give it: none where two are broken, or one newly undefined.
+
+    What breaks one alone is rejected for it, whether or not others are defined: they are not broken. A row in one
+    number type says nothing of programs in another that break no constraint.
+    """
+    wrong = [code for code, said in look.truths.items() if said is False]
+    coded = wrong == ["dtype"] and any(name.endswith("_code") for name, _ in turns)  # weights have rules of their own
+    if len(wrong) == 1 and not coded:
+        return replace(case, expect="reject", reason=wrong[0], delegates=None)
+    unknown = any(said is None and start.truths[code] is not None for code, said in look.truths.items())
+    typed = any(name.endswith(TYPES) for name, _ in turns)
+    expect = "unspecified" if wrong or unknown or typed else "accept"
+    return replace(case, expect=expect, reason=None, delegates=None)
+
+
+def _hashable(options: object) -> bool:
+    try:
+        hash(options)
+    except TypeError:
+        return False
+    return True
+
+
+def _starts(held: Sequence[Defined], looks: Sequence[Look]) -> tuple[Look, ...]:
+    """Different accepted programs: the plain one, those with the first of each class, those of each constraint."""
+    good = [look for look in looks if look.good and not look.case.options]
+    classed, first = dict[object, Look](), dict[object, Look]()
+    for look in good:
+        for found in classes(held, look).items():
+            classed.setdefault(found, look)
+        first.setdefault((look.case.constraint, look.case.side == "context"), look)
+    different = dict[object, Look]()
+    for look in (*good[:1], *classed.values(), *first.values()):
+        different.setdefault(program_key(look.case), look)
+    return tuple(different.values())[:STARTS]
+
+
+def _scales(graph: Graph) -> int:
+    """The most scales that a value has."""
+    quants = (value.quant for value in graph.values if value.quant is not None)
+    return max((len(quant.scale) for quant in quants if isinstance(quant.scale, tuple)), default=0)
+
+
+def _groups_fit(graph: Graph) -> bool:
+    """Whether scales of groups divide their rows, as torch asks when it reads the codes."""
+    grouped = ((value.shape, value.quant.group) for value in graph.values if value.quant is not None)
+    return all(group is None or (shape != () and shape[-1] % group == 0) for shape, group in grouped)
+
+
+def _numbers(value: object) -> Iterator[int]:
+    if type(value) is int:
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _numbers(item)

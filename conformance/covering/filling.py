@@ -1,0 +1,158 @@
+"""Few programs that show what the cases of a row do not: chosen greedily, those that close most holes first."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+from npu_assay.conformance.covering.atoms import Owed, owed, showing
+from npu_assay.conformance.covering.domain import PREFIX, Domain, Tried
+from npu_assay.conformance.covering.looks import Look
+from npu_assay.conformance.covering.pairs import Factor, Pairing, classes, pairings
+
+FEW = 50  # ways to show one hole that are weighed
+ROUNDS = 4  # accepted programs may bring new classes, which owe new pairs
+TRIES = 36  # pairs of programs that are put together for two classes
+Key = tuple[tuple[Factor, str], tuple[Factor, str]]  # two classes of two atoms
+Need = frozenset[str]  # the programs that a hole needs, by id
+
+
+def filled(domain: Domain) -> list[Tried]:
+    """The programs of the domain that close the holes of a row's cases: MC/DC first, then 2-way."""
+    if not holes(domain, domain.looks) and not apart(domain, []):
+        return []
+    domain.singles()
+    for hole in holes(domain, _all(domain)):
+        domain.seconds(hole)
+    for hole in holes(domain, _all(domain)):
+        if hole.near:
+            domain.between(hole)
+    found = _deciding(domain)
+    for _ in range(ROUNDS):
+        more = _together(domain, found)
+        if not more:
+            break
+        found += more
+    return found
+
+
+def _deciding(domain: Domain) -> list[Tried]:
+    """The programs chosen for MC/DC, all of which torch takes."""
+    known = {each.look.case.id: each for each in domain.tried}
+    ways = _ways(domain, holes(domain, domain.looks))
+    while True:
+        found = [known[name] for name in _chosen(ways)]
+        refused = {each.look.case.id for each in found if not domain.confirmed(each)}
+        if not refused:
+            return found
+        ways = {hole: [need for need in needs if not need & refused] for hole, needs in ways.items()}
+        if not all(ways.values()):
+            ways = _ways(domain, holes(domain, domain.looks))
+
+
+def holes(domain: Domain, looks: Sequence[Look]) -> list[Owed]:
+    """What no two of these programs show."""
+    return [each for held in domain.held for each in owed(held, looks) if each.shown is None]
+
+
+def _all(domain: Domain) -> list[Look]:
+    return [*domain.looks, *(each.look for each in domain.tried)]
+
+
+def _ways(domain: Domain, found: Iterable[Owed]) -> dict[Owed, list[Need]]:
+    """For each hole the sets of new programs that show it, those with fewer knobs turned first."""
+    looks, by_code = _all(domain), {each.code: each for each in domain.held}
+    cost = {each.look.case.id: each.cost for each in domain.tried}
+    ways = dict[Owed, list[Need]]()
+    for hole in found:
+        needs = (
+            frozenset(n for n in pair if n.startswith(PREFIX)) for pair in showing(by_code[hole.code], hole, looks)
+        )
+        ordered = sorted(dict.fromkeys(needs), key=lambda need: (len(need), sum(cost[n] for n in need)))
+        if ordered:
+            ways[hole] = ordered[:FEW]
+    return ways
+
+
+def _chosen(ways: dict[Owed, list[Need]]) -> list[str]:
+    """Programs that close every hole which can be closed: the set that closes most holes for each program first."""
+    taken, open_holes = dict[str, None](), dict(ways)
+    while open_holes:
+        best, most = None, 0.0
+        for need in dict.fromkeys(need for needs in open_holes.values() for need in needs):
+            new = need - taken.keys()
+            closed = sum(any(other <= new | taken.keys() for other in needs) for needs in open_holes.values())
+            worth = closed / max(1, len(new))
+            if worth > most:
+                best, most = new, worth
+        assert best is not None
+        taken |= dict.fromkeys(sorted(best, key=lambda name: int(name[1:])))
+        open_holes = {h: needs for h, needs in open_holes.items() if not any(n <= taken.keys() for n in needs)}
+    return list(taken)
+
+
+# ------------------------------------------------------------------------------------ two by two
+
+
+def apart(domain: Domain, found: Sequence[Tried]) -> list[Pairing]:
+    """The classes that neither a case nor one of these has together."""
+    looks = [*domain.looks, *(each.look for each in found)]
+    return [each for each in pairings(domain.held, looks) if each.shown is None]
+
+
+class _Classed:
+    """The accepted programs of a domain, and their classes; programs that are put together are added."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.goods = [each for each in domain.tried if each.look.good]
+        self._known = dict[str, Mapping[Factor, str]]()
+
+    def has(self, each: Tried, pair: Key) -> bool:
+        """Whether a program has both classes."""
+        return all(self.classes(each).get(factor) == found for factor, found in pair)
+
+    def classes(self, each: Tried) -> Mapping[Factor, str]:
+        """The classes of a program."""
+        name = each.look.case.id
+        if name not in self._known:
+            self._known[name] = classes(self.domain.held, each.look)
+        return self._known[name]
+
+    def put_together(self, pair: Key) -> None:
+        """Turn the knobs of a program that has the first class, and of one that has the second, until one has both."""
+        if any(self.has(each, pair) for each in self.goods):
+            return
+        ones, others = ([e for e in self.goods if self.classes(e).get(a) == x] for a, x in pair)
+        same = ((one, other) for one, other in itertools.product(ones, others) if one.start == other.start)
+        for one, other in itertools.islice(same, TRIES):
+            both = self.domain.merged(one, other)
+            if both is not None and both.look.good:
+                self.goods.append(both)
+                if self.has(both, pair):
+                    return
+
+
+def _together(domain: Domain, found: Sequence[Tried]) -> list[Tried]:
+    """Programs that have classes together which the cases and `found` have not."""
+    missing = dict.fromkeys(_key(each) for each in apart(domain, found))
+    classed = _Classed(domain)
+    for pair in missing:
+        classed.put_together(pair)
+    chosen, left = list[Tried](), set(missing)
+    while left:
+        closing = {each.look.case.id: {p for p in left if classed.has(each, p)} for each in classed.goods}
+        best = max(classed.goods, key=lambda e: len(closing[e.look.case.id]) - e.cost / 1000, default=None)
+        if best is None or not closing[best.look.case.id]:
+            break
+        if not domain.confirmed(best):
+            classed.goods.remove(best)
+            continue
+        chosen.append(best)
+        left -= closing[best.look.case.id]
+    return chosen
+
+
+def _key(pairing: Pairing) -> Key:
+    (a, b), (x, y) = pairing.factors, pairing.classes
+    return (a, x), (b, y)
