@@ -37,6 +37,12 @@ def test_numbers_beside_integers(op: str, args: tuple[object, ...], expected: to
     assert edge_op(op)._op(torch.zeros(2, dtype=torch.int8), *args).dtype == expected
 
 
+def test_what_is_quantised_at_run_time_is_float32_afterwards() -> None:
+    """As a dequantize node gives it, whatever float type was quantised."""
+    step = Step("s", "aten.linear.default", (Ref("x"), Ref("w")), dynamic="per_tensor")
+    assert result_type(step, [torch.bfloat16, torch.float32]) == torch.float32
+
+
 def test_two_numbers_in_one_place_are_refused() -> None:
     x, v = (Bounded(torch.zeros(size, dtype=torch.float64)) for size in (3, 2))
     twice = [Bounded(torch.tensor([1.0, -2.0], dtype=torch.float64))]

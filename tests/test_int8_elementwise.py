@@ -22,8 +22,9 @@ from npu_assay.partitioners.common.int8.elementwise import (
     sub,
 )
 from npu_assay.partitioners.common.int8.lut import ALL_CODES, logistic, lookup, tanh
-from npu_assay.partitioners.common.int8.softmax import OUTPUT, softmax
+from npu_assay.partitioners.common.int8.softmax import OUTPUT, _table, softmax
 from npu_assay.reference.affine import Affine, dequantise, quantise
+from npu_assay.reference.arithmetic.tflite.softmax import _powers
 
 ONE = Affine(1.0, 0)
 TWO = Affine(2.0, 0)
@@ -146,6 +147,13 @@ def test_softmax_is_the_real_one_rounded() -> None:
     inputs = torch.randint(-128, 128, (20, 30), dtype=torch.int8, generator=torch.Generator().manual_seed(1))
     real = torch.softmax(dequantise(inputs, x), dim=-1) * 256 - 128
     assert (softmax(1.0, x)(inputs) - real).abs().max() <= 0.5 + 1e-4
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, 1e-4, 0.0039, 0.03, 0.117, 0.5, 3.7])
+def test_exponentials_are_the_specified_ones_in_all_their_bits(scale: float) -> None:
+    """Results of 8 bits would not show how products of 31 bits are rounded."""
+    x, below = Affine(scale, 0), torch.arange(-255, 1)
+    assert torch.equal(_table(1.0, x), _powers(below, x.scale32 * 2.0**26))
 
 
 def test_softmax_limits() -> None:

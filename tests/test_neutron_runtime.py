@@ -294,6 +294,16 @@ MOVED: dict[str, Callable[[Any], Model]] = {
 }
 
 
+def test_a_transposed_convolution_writes_the_shape_that_it_says() -> None:
+    sketch = Sketch(0)
+    x = sketch.input((1, 3, 4, 4))
+    operands = [sketch.numbers([1, 4, 5, 5]), *sketch.weights((5, 2, 2, 4), 0, x, 500)]
+    operands.insert(2, x)
+    options = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
+    with pytest.raises(DeviceError, match=r"output shape is \[1, 5, 5, 5\], expected \[1, 4, 5, 5\]"):
+        _load(sketch.model(sketch.op("TRANSPOSE_CONV", operands, (1, 5, 5, 5), (0.2, 0), **options)))
+
+
 def test_slopes_broadcast_to_the_input_and_not_the_input_to_them() -> None:
     sketch = Sketch(0)
     source, slopes = sketch.input((1, 3)), sketch.codes((2, 3))

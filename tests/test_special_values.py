@@ -126,6 +126,13 @@ def test_the_rest_of_a_row_with_an_infinity_is_open() -> None:
     assert bool(y.value[0].isnan())
 
 
+def test_operands_beside_inexact_ones_may_be_flushed_too() -> None:
+    """A product of a number that is rounded and of one below the normal range: 2**100 * 2**-140 or 2**100 * 0."""
+    rounded = Bounded(torch.tensor([2.0**100], dtype=torch.float64), torch.tensor([2.0**76], dtype=torch.float64))
+    (y,) = run_float32("aten.mul.Tensor", (rounded, exactly(TINY)), {})
+    assert y.value.item() == 2.0**100 * TINY and 2.0**100 * TINY <= y.error.item() < 2.0**101 * TINY
+
+
 def test_operands_below_the_normal_range_may_be_flushed() -> None:
     (log,) = run_float32("aten.log.default", (exactly(TINY, -TINY, 1.0),), {})
     assert log.error.tolist()[0] == INF  # log(2**-140) or log(0)

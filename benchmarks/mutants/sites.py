@@ -141,7 +141,7 @@ def _of_expressions(node: ast.AST) -> Iterator[Change]:
 
 def _has_order(call: ast.Call) -> bool:
     """Whether the first two arguments can change places, and that may change the result."""
-    symmetric = called(call) in SYMMETRIC and len(call.args) == 2
+    symmetric = called(call) == "fma" or (called(call) in SYMMETRIC and len(call.args) == 2)
     return len(call.args) > 1 and not symmetric and not any(isinstance(each, ast.Starred) for each in call.args)
 
 

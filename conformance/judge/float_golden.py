@@ -139,7 +139,7 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
         return torch.bool if kind == "truths" else torch.int64
     if named is not None:
         return NUMBER_TYPES[named] if isinstance(named, str) else named
-    if step.op in DEQUANTIZE or not given:
+    if step.op in DEQUANTIZE or step.dynamic is not None or not given:
         return torch.float32
     rule = golden.dtype_rule(step.op)
     if rule == TOTAL and not given[0].is_floating_point:

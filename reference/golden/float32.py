@@ -70,7 +70,7 @@ def run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: tor
     """
     form, results = FORMATS[dtype], _run_float(op, args, kwargs, dtype)
     exact = all(x.exact for x in operands((*args, *kwargs.values())))
-    subnormal = exact and form.smallest > 0 and has_subnormal(args, form.smallest)
+    subnormal = form.smallest > 0 and has_subnormal(args, form.smallest)
     if not subnormal and all(is_ordinary(result, form.overflow) for result in results):
         return results
     plain = run(op, args, kwargs) if exact else (None,) * len(results)

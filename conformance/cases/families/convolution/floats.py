@@ -208,15 +208,20 @@ def padded_before(axes: int, precision: str) -> Iterator[CaseDraft]:
         return
     one_less = (1, u.x.shape[1] - 1, *u.x.shape[2:])
     yield placed("behind_pad", _padded(u, around, None))
+    yield placed("behind_pad_without_a_value", _padded(u, around, None, value=None))
+    yield silent(OPERATOR, "behind_pad_of_reals", _padded(u.with_x(quant=None), around, None))
     yield silent(OPERATOR, "behind_pad_used_twice", _padded(u, around, None, twice=True))
     yield silent(OPERATOR, "behind_pad_with_ones", _padded(u, around, None, value=1.0))
     yield silent(OPERATOR, "behind_pad_that_crops", _padded(u, (2, -1, *around[2:]), None))
     yield silent(OPERATOR, "behind_pad_of_channels", _padded(u.with_x(shape=one_less), (0, 0) * axes + (1, 0), None))
 
 
-def _padded(u: Call, pads: tuple[int, ...], quant: Quant | None, value: float = 0.0, twice: bool = False) -> Graph:
+def _padded(
+    u: Call, pads: tuple[int, ...], quant: Quant | None, value: float | None = 0.0, twice: bool = False
+) -> Graph:
     """A convolution behind a pad. quant: of the pad's result. twice: an abs takes that as well."""
-    steps = Step("pad", "aten.constant_pad_nd.default", (X, pads, value), (), quant), step(u, Ref("pad"))
+    args = (X, pads) if value is None else (X, pads, value)
+    steps = Step("pad", "aten.constant_pad_nd.default", args, (), quant), step(u, Ref("pad"))
     if not twice:
         return Graph(u.values, steps, model(u).outputs)
     beside = Step("abs", "aten.abs.default", (Ref("pad"),), (), u.y)
