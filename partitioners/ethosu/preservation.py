@@ -30,7 +30,7 @@ def is_preserved(node: fx.Node, custom: frozenset[str] = frozenset()) -> bool:
         return True
     if kept is None or dtype_of(node) == torch.float64:
         return False
-    if Kept.ALWAYS in kept or (Kept.QUANTISED in kept and _is_quantised(node)):
+    if Kept.ALWAYS in kept or (Kept.QUANTIZED in kept and _is_quantised(node)):
         return True
     return Kept.INTEGER in kept and _is_integer(node)
 

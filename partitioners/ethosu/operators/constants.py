@@ -16,7 +16,7 @@ ROWS: Mapping[str, Row] = {
     **rows("arange.start_step scalar_tensor", Row(rules=(), lower=lowering.full, annotation=FREE, is_constant=True)),
     **rows(
         "eye linspace",
-        Row(rules=(), lower=lowering.full, annotation=FREE, is_constant=True, kept=Kept.QUANTISED | Kept.INTEGER),
+        Row(rules=(), lower=lowering.full, annotation=FREE, is_constant=True, kept=Kept.QUANTIZED | Kept.INTEGER),
     ),
     **rows("ones zeros zeros_like", Row(annotation=FREE)),
 }

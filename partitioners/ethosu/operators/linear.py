@@ -65,7 +65,7 @@ ROWS: Mapping[str, Row] = {
         lower=lowering.linear,
         annotation=Annotation.PRODUCT,
         is_weighted=True,
-        kept=Kept.QUANTISED,
+        kept=Kept.QUANTIZED,
     ),
     "aten.bmm.default": _MATRICES,
     "aten.mm.default": _MATRICES,

@@ -31,7 +31,7 @@ class Annotation(Enum):
     PRODUCT = auto()
     """It has stored weights and biases, and takes a norm and an activation along."""
     NORM = auto()
-    """It can be part of a product; only its first operand is quantised."""
+    """It can be part of a product; only its first operand is quantized."""
     POOL = auto()
     """The result has the parameters of the first operand."""
     CAST = auto()
@@ -43,7 +43,7 @@ class Kept(Flag):
 
     NEVER = 0
     """It is asked for, as 1.5.1 does, and taken apart all the same."""
-    QUANTISED = auto()
+    QUANTIZED = auto()
     """Between dequantize and quantize nodes."""
     INTEGER = auto()
     """Where it gives integers, or is turned into some."""
@@ -58,7 +58,7 @@ class Row(Traits):
     which the others cannot be asked. on_u55: whether Ethos-U55 and Ethos-U65 have it. scalings: what it has to
     rescale. lower: writes it to the graph.
     annotation: what the quantizer does with it, and with `others`, which are spellings of it in exported programs.
-    rewrite: replaces it before it is observed; where there is no annotation, whether or not it is quantised.
+    rewrite: replaces it before it is observed; where there is no annotation, whether or not it is quantized.
     is_harmless: torch counts it as impure, and nobody misses it when its result is not read. domain: the largest
     operand in 8 and in 16 bits. kept: when it stays whole on the way to the edge dialect; None where that is
     not asked for, as for Ethos-U55 without kept_on_u55. vanishes: whether a compiled node leaves nothing behind.

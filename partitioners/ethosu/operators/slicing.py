@@ -34,7 +34,7 @@ ROWS: Mapping[str, Row] = {
         picking(lowering.cat, limits.any_integer, others="concat concatenate"), reads_moved=True, keeps_sign=True
     ),
     "aten.constant_pad_nd.default": picking(lowering.constant_pad, limits.any_integer),
-    "aten.pad.default": picking(lowering.pad, limits.bordered, kept=Kept.QUANTISED),
+    "aten.pad.default": picking(lowering.pad, limits.bordered, kept=Kept.QUANTIZED),
     "aten.glu.default": Row(annotation=FREE, rewrite=selection.glu),
     "aten.select_scatter.default": Row(rewrite=selection.select_scatter),
     "aten.slice_scatter.default": Row(rewrite=selection.slice_scatter),
