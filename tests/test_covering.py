@@ -108,7 +108,7 @@ def test_a_table_is_measured_row_by_row() -> None:
     text = page(table, [record], True)
     assert text.splitlines()[1].startswith(POOL) and text.splitlines()[-1].startswith("neutron@1.3: MC/DC ")
     for hole in record.holes:
-        assert f"not shown: {hole.code}: {hole.atom!r} decides" in text
+        assert f"not shown: {record.name}: {hole.code}: {hole.atom!r} decides" in text
 
 
 def test_torch_refusing_every_program_on_the_other_side_is_a_proof() -> None:

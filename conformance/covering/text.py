@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -47,11 +48,18 @@ def summary(table: Table, records: Sequence[RowCoverage]) -> str:
 
 
 def _holes(records: Sequence[RowCoverage]) -> Iterator[str]:
-    """Each hole, and the proof that no program shows it."""
+    """What no two cases show: each with the proof that no program does, what is open with the rows where it is."""
+    rows = defaultdict[str, list[str]](list)
     for record in records:
         proofs = dict(record.proofs)
         for hole in record.holes:
-            yield f"not shown: {record.name}: {hole_text(hole)}: {proofs.get(hole, OPEN)}"
+            if hole in proofs:
+                yield f"not shown: {record.name}: {hole_text(hole)}: {proofs[hole]}"
+            else:
+                rows[hole_text(hole)].append(record.name)
+    for text, names in sorted(rows.items(), key=lambda item: (-len(item[1]), item[0])):
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"open: {text}: {', '.join(names[:3])}{more}"
 
 
 def hole_text(hole: Owed) -> str:
