@@ -127,9 +127,8 @@ def test_what_no_program_moves_is_no_proof() -> None:
     table, cases = only("aten.abs.default")
     held, found = defined(table, table.rows[0], None), list(looks(table, cases))
     unread = Defined("refused", None, parse_predicate("refusals == 0"))
-    true = {"truths": True, "atoms": (True,)}
     told = [
-        replace(look, **{name: {**getattr(look, name), "refused": said} for name, said in true.items()})
+        replace(look, truths={**look.truths, unread.code: True}, atoms={**look.atoms, unread.code: (True,)})
         for look in found
     ]
     (hole,) = owed(unread, told)
