@@ -128,7 +128,7 @@ def test_what_no_program_moves_is_no_proof() -> None:
     held, found = defined(table, table.rows[0], None), list(looks(table, cases))
     unread = Defined("refused", None, parse_predicate("refusals == 0"))
     told = [
-        replace(look, truths={**look.truths, "refused": True}, atoms={**look.atoms, "refused": (True,)})
+        replace(look, truths={**look.truths, unread.code: True}, atoms={**look.atoms, unread.code: (True,)})
         for look in found
     ]
     (hole,) = owed(unread, told)
