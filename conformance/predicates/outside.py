@@ -11,16 +11,14 @@ import keyword
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from npu_assay.conformance.predicates.derived import Applied
 from npu_assay.conformance.predicates.evaluation import Undefined
 from npu_assay.conformance.predicates.operands import Operand
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.reference import outside
 from npu_assay.reference.outside import OutsideError
-
-if TYPE_CHECKING:
-    from npu_assay.conformance.predicates.features import Application
 
 PLAIN = (bool, int, float, str, Operand, type(None))
 
@@ -36,9 +34,9 @@ class Feature:
     """
 
     name: str
-    of: Callable[[Application], Any]
+    of: Callable[[Any], Any]
 
-    def value(self, application: Application) -> Any:
+    def value(self, application: Applied) -> Any:
         """Its value. Raises OutsideError, which names it, for whatever `of` raises or gives besides."""
         try:
             found = self.of(application)
@@ -55,7 +53,7 @@ class Feature:
             )
         return found
 
-    def _where(self, application: Application) -> str:
+    def _where(self, application: Applied) -> str:
         shapes = ", ".join(str(list(operand.shape)) for operand in application.operands)
         return f"feature {self.name!r} of {outside.CONSTRAINTS}, of {application.op} on {shapes or 'nothing'}"
 
