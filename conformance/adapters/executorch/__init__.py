@@ -7,7 +7,7 @@ executorch:ethos-u85   The same for ethos-u85-256.
 
 What the Arm backends compile runs on Arm's TOSA reference model. Vela, which compiles TOSA further for the device, is
 not asked, as no device is there to run what it makes. Without the package tosa-tools nothing runs, and every case
-with a delegate fails for that reason: tags alone certify nothing.
+with a delegate fails for that reason, unless a run asks for a lower level (`--level compiles`).
 
 Everything of ExecuTorch is imported when a backend is asked for, and runs in a process of its own: a crash there is a
 result.
