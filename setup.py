@@ -41,6 +41,7 @@ def description() -> str:
 
     def named(link: re.Match[str]) -> str:
         text, target = link.groups()
+        target = target if target.startswith("#") else target.partition("#")[0]
         return text if target.startswith("#") else f"`{target}`" if text == target else f"{text} (`{target}`)"
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -126,10 +126,11 @@ def test_a_run_is_continued_when_other_files_have_changed(interrupted: Path, tmp
 
 
 @pytest.mark.parametrize("vendor", ["neutron", "xnnpack", "ethosu"])
-def test_a_fault_is_of_the_same_files_as_its_backend(vendor: str) -> None:
-    package = f"npu_assay.partitioners.{vendor}"
-    files = backend_sources(f"{package}:any")
-    assert backend_sources(f"{package}.faults:any") == files
+def test_a_fault_is_of_the_files_of_its_backend_and_its_own(vendor: str) -> None:
+    files = backend_sources(f"npu_assay.partitioners.{vendor}:any")
+    faulty = backend_sources(f"npu_assay.faults.{vendor}:any")
+    own = {f"npu_assay/faults/{vendor}/{path.name}" for path in (TESTS.parent / "faults" / vendor).glob("*.py")}
+    assert set(faulty) == {*files, *own} and {name: faulty[name] for name in files} == files
     assert set(files) == {*modules(vendor), *modules("common"), API}
 
 
