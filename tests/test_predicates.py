@@ -222,6 +222,19 @@ def test_the_suites_own_constraints_stand_beside_a_tables() -> None:
     assert max(ranks) == 3
 
 
+def test_an_argument_that_is_a_number_for_every_dimension_is_turned_as_one() -> None:
+    """Pools of lines have cases whose kernel is `3`, where the plain one is `(3,)`."""
+    held = '["wide = [1, 3, 5] @document"]'
+    row = f'"aten.avg_pool1d.default" = {{ document = "", precisions = ["int8"], constraints = {held} }}'
+    wide = 'wide = { says = "kernels are {value}", holds = "kernel_w in value" }'
+    found = table(("[operators]\n", f"{wide}\n\n[operators]\n{row}\n"))
+    (_, *cases) = cases_for(only(found, "aten.avg_pool1d.default"))
+    sides = {case.id.rpartition("/")[2]: case.expect for case in cases if case.constraint == "wide"}
+    assert {"kernel_w_1": "accept", "kernel_w_2": "reject", "kernel_w_3": "accept"}.items() <= sides.items()
+    kernels = [step.args[1] for case in cases for step in case.graph.steps if step.name == case.subject]
+    assert any(isinstance(kernel, int) for kernel in kernels)
+
+
 def test_certify_says_what_a_table_defines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(strict_backend.__file__).parent)
     arguments: list[Any] = ["certify", "strict_backend:backend", "-k", "aten.mean.dim", "--out", str(tmp_path / "out")]

@@ -39,11 +39,15 @@ class Argument:
         return with_subject(graph, replace(step, kwargs=(*others, (self.name, found))))
 
     def put_item(self, index: int, graph: Graph, number: int) -> Graph | None:
+        """One item of a list. A single number stands for every item, and is replaced whole."""
         listed = self.get(graph)
+        if not isinstance(listed, tuple):
+            return self.put(graph, number)
         return self.put(graph, (*listed[:index], number, *listed[index + 1 :])) if index < len(listed) else None
 
     def put_all(self, graph: Graph, number: int) -> Graph:
-        return self.put(graph, (number,) * len(self.get(graph)))
+        listed = self.get(graph)
+        return self.put(graph, (number,) * len(listed) if isinstance(listed, tuple) else number)
 
 
 def arguments(graph: Graph, told: Sequence[int]) -> Iterator[Knob]:
