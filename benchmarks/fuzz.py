@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -128,8 +129,9 @@ def main() -> None:
             f"{measured.workers / 1024:.0f} MiB in a worker, {measured.fail} failing"
         )
     (first, few), (last, many) = found[0], found[-1]
+    slower = last / first if first > 0 else math.nan  # of a few programs the clock may have counted nothing
     print(
-        f"ratios: processor time {last / first:.2f}, memory of the run {many.own / few.own:.2f}, "
+        f"ratios: processor time {slower:.2f}, memory of the run {many.own / few.own:.2f}, "
         f"of a worker {many.workers / few.workers:.2f}"
     )
 

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 TESTS = ROOT / "tests"
-NUMBER = r" *(-?[\d.]+)"  # a difference of times that are too short to tell may be negative
+NUMBER = r" *(-?[\d.]+|nan)"  # a difference of times that are too short to tell may be negative, or zero: no ratio
 RATIOS = f"ratios: processor time{NUMBER}, memory of the run{NUMBER}, of a worker{NUMBER}"
 
 # By command: what it must print, which are the numbers that the documents give.
