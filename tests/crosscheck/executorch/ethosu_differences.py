@@ -57,6 +57,11 @@ def put(b: Builder, **options: object) -> fx.Node:
     return b.op("aten.index_put.default", b.input(4, 3), [index], b.input(2, 3), *options.values())
 
 
+def put_among_integers(b: Builder) -> fx.Node:
+    integers, mask = b.integers(3, 4, dtype=torch.int8), b.integers(3, 4, dtype=torch.bool)
+    return b.call("aten.index_put.default", integers, [mask], b.input(1))
+
+
 def per_channel(b: Builder) -> fx.Node:
     scales, zeros = b.raw_constant(torch.full((4,), 0.05)), b.raw_constant(torch.zeros(4, dtype=torch.int64))
     options = (scales, zeros, 1, -128, 127, torch.int8)
@@ -142,6 +147,7 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
     "a long transposition": (U55, lambda b: b.op("aten.permute_copy.default", b.input(1, 70000, 2), [0, 2, 1])),
     "channels of an activation": (U85, lambda b: b.op(ABS, per_channel(b))),
     "every row": (U85, lambda b: b.op("aten.index_put.default", b.input(4, 3), [None, b.integers(2)], b.input(4, 2))),
+    "real values among integers": (U85, put_among_integers),
     "int16 weights": (U85, lambda b: b.conv(b.input(1, 4, 4, 4), b.weight(4, 4, 1, 1, q=WIDE))),
     "int8 bias": (U85, lambda b: b.conv(b.input(1, 4, 4, 4), b.weight(4, 4, 1, 1), b.weight(4))),
     "heavy weights": (U55, lambda b: b.conv(b.input(1, 17, 64, 64), heavy(b, 1, 17, 64, 64), None, (9.0, *NARROW[1:]))),
@@ -327,6 +333,12 @@ LISTED: tuple[Difference, ...] = (
     ),
     Difference(
         "explicit_indices", "Flat indices need one for each dimension.", "every row", named("aten.index_put.default")
+    ),
+    Difference(
+        "value_dtype",
+        "SCATTER and SELECT write numbers of one type, which torch converts.",
+        "real values among integers",
+        named("aten.index_put.default"),
     ),
     Difference("weight_dtype", "CONV2D has 8-bit weights.", "int16 weights"),
     Difference("bias_dtype", "The accumulator has 32 bits, and the bias is its start.", "int8 bias"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -196,11 +197,12 @@ def test_floats_are_as_near_as_stated(row: Row, machine: Machine) -> None:
 
 
 def test_open_sizes_are_open() -> None:
-    """But for operands of size 1, cases about open sizes run at two sizes."""
+    """But for operands of size 1, and channels of lines, which weights fix, cases about open sizes run at two sizes."""
     named = {case.id: case for case in ACCEPTED if any(value.dynamic for value in case.graph.values)}
     closed = {name for name, case in named.items() if not has_open_sizes(build(case.graph, TABLE.preserve))}
     assert len(named) > 100
-    assert closed == {name for name in named if name.endswith("_of_one_operand")}
+    fixed = re.compile(r"_of_one_operand$|^aten\.conv1d\..*_turned_x_open_1_1$")
+    assert closed == {name for name in named if fixed.search(name)}
 
 
 # ------------------------------------------------------------------------------------ the ends of the range
