@@ -100,7 +100,8 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     result = run(command, tmp_path)
     assert result.returncode == (1 if verb == "verify" else 0), result.stderr  # of a part, which never certifies
     assert result.stderr == ""
-    made = {"certify": [f"assay-{arguments[0]}" + "-part" * part], **PACKS} if arguments else {}
+    level = "-tags" * ("tags" in arguments)
+    made = {"certify": [f"assay-{arguments[0]}{level}" + "-part" * part], **PACKS} if arguments else {}
     if verb == "new":
         made[verb] = [arguments[0]]
     if verb == "offer":
