@@ -75,10 +75,14 @@ def highest_level(backend: Backend) -> str:
 def check_level(spec: str, highest: str, level: str) -> None:
     """Raise BackendSpecError when a level is asked for that is higher than a backend's highest."""
     if not reaches(highest, level):
-        lacks = "compiler" if highest == TAGS else "runtime"
         raise BackendSpecError(
-            f"backend {spec!r} has no {lacks}: found --level {level}, expected --level {_until(highest)}"
+            f"backend {spec!r} has no {_lacking(highest)}: found --level {level}, expected --level {_until(highest)}"
         )
+
+
+def _lacking(highest: str) -> str:
+    """What a backend lacks that cannot be judged beyond this level."""
+    return "compiler" if highest == TAGS else "runtime"
 
 
 def _until(level: str) -> str:
@@ -90,9 +94,8 @@ def load_whole(spec: str) -> Backend:
     """`load_backend` where compiler and runtime are needed. Raises BackendSpecError for a backend without them."""
     backend = load_backend(spec)
     if (highest := highest_level(backend)) != NUMBERS:
-        lacks = "compiler" if highest == TAGS else "runtime"
         raise BackendSpecError(
-            f"backend {spec!r} has no {lacks}, which this needs; 'assay certify --level {highest}' does not"
+            f"backend {spec!r} has no {_lacking(highest)}, which this needs; 'assay certify --level {highest}' does not"
         )
     return backend
 

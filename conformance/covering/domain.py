@@ -68,6 +68,11 @@ class Domain:
         told = {n for each in held for n in (*each.predicate.numbers, *_numbers(each.value))}
         self._told = sorted(told)
 
+    @property
+    def every_look(self) -> list[Look]:
+        """What the constraints say of the row's cases, and of what was tried."""
+        return [*self.looks, *(each.look for each in self.tried)]
+
     def knobs(self, start: Look) -> tuple[Knob, ...]:
         """The knobs of a start, once each, near places alone."""
         if start.case.id not in self._knobs:

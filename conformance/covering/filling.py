@@ -22,9 +22,9 @@ def filled(domain: Domain) -> list[Tried]:
     if not holes(domain, domain.looks) and not apart(domain, []):
         return []
     domain.singles()
-    for hole in holes(domain, _all(domain)):
+    for hole in holes(domain, domain.every_look):
         domain.seconds(hole)
-    for hole in holes(domain, _all(domain)):
+    for hole in holes(domain, domain.every_look):
         if hole.near:
             domain.between(hole)
     found = _deciding(domain)
@@ -55,13 +55,9 @@ def holes(domain: Domain, looks: Sequence[Look]) -> list[Owed]:
     return [each for held in domain.held for each in owed(held, looks) if each.shown is None]
 
 
-def _all(domain: Domain) -> list[Look]:
-    return [*domain.looks, *(each.look for each in domain.tried)]
-
-
 def _ways(domain: Domain, found: Iterable[Owed]) -> dict[Owed, list[Need]]:
     """For each hole the sets of new programs that show it, those with fewer knobs turned first."""
-    looks, by_code = _all(domain), {each.code: each for each in domain.held}
+    looks, by_code = domain.every_look, {each.code: each for each in domain.held}
     cost = {each.look.case.id: each.cost for each in domain.tried}
     ways = dict[Owed, list[Need]]()
     for hole in found:

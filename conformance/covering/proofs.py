@@ -102,8 +102,8 @@ def proof(domain: Domain, hole: Owed) -> Proof:
     sides = {side(look) for look in domain.looks if look.good or look.only(hole.code)}
     missing = {True, False} - sides or {True, False}
     found = [each for each in domain.tried if side(each.look) in missing]
-    values = {repr(domain.value(defined, hole, look)) for look in _looks(domain)} if hole.feature else set[str]()
-    truths = {look.atoms[hole.code][index] for look in _looks(domain)}
+    values = {repr(domain.value(defined, hole, look)) for look in domain.every_look} if hole.feature else set[str]()
+    truths = {look.atoms[hole.code][index] for look in domain.every_look}
     turned = hole.feature.endswith(".rank")  # torch may refuse every other rank
     return _proof(domain, found, hole.code, turned or len(values) > 1 or len(truths) > 1)
 
@@ -115,10 +115,6 @@ def pair_proof(domain: Domain, pairing: Pairing) -> Proof:
         each for each in domain.tried if (said := classes(domain.held, each.look)).get(a) == x and said.get(b) == y
     ]
     return _proof(domain, found, "", True)
-
-
-def _looks(domain: Domain) -> list[Look]:
-    return [*domain.looks, *(each.look for each in domain.tried)]
 
 
 def _proof(domain: Domain, found: Sequence[Tried], own: str, moved: bool) -> Proof:

@@ -80,10 +80,9 @@ class Programs:
         small = [case for case in cases if case.constraint != UNSUPPORTED and _small(case.graph)]
         self._cases = _by_kind(small)
         self._joined = _by_kind([case for case in small if not _special(case)])
-        self._parts = [_part(case) for kind in self._joined.values() for case in kind]
         self._alike: dict[Kind, list[tuple[Part, Value]]] = {}
         self._other: dict[tuple[Shape, str], list[tuple[Part, Value]]] = {}
-        for part in self._parts:
+        for part in (_part(case) for kind in self._joined.values() for case in kind):
             for value in part.inputs:
                 kind = kind_of(value)
                 self._alike.setdefault(kind, []).append((part, value))
