@@ -1,11 +1,15 @@
-"""Exceptions in one line that is the same in every process."""
+"""Exceptions as text that is the same in every process: one line, and the frames of a traceback."""
 
 from __future__ import annotations
 
 import re
+import sys
+import sysconfig
 import traceback
 from pathlib import Path
 
+FRAMES, WIDTH = 12, 200
+"""Of a traceback: the frames that are kept, the innermost ones, and the length of each in characters."""
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 
@@ -15,6 +19,40 @@ def describe(error: BaseException) -> str:
     place = f" (in {frames[-1].name}, {Path(frames[-1].filename).name})" if frames else ""
     said = without_addresses(" ".join(str(error).split()))
     return f"{type(error).__name__}:{said and f' {said}'}{place}"
+
+
+def frames(error: BaseException) -> tuple[str, ...]:
+    """The traceback, innermost last, each frame as "file:line in function: code", files as modules are imported.
+
+    Frames of this suite, of the export API, torch and Python's own library are left out but for the innermost one.
+    """
+    found = traceback.extract_tb(error.__traceback__)
+    kept = [frame for frame in found[:-1] if not _is_known(Path(frame.filename))] + list(found[-1:])
+    return tuple(_frame(frame) for frame in kept[-FRAMES:])
+
+
+def _frame(frame: traceback.FrameSummary) -> str:
+    said = " ".join((frame.line or "").split())
+    text = f"{_relative(Path(frame.filename))}:{frame.lineno} in {frame.name}{said and f': {said}'}"
+    return without_addresses(text)[:WIDTH]
+
+
+def _is_known(path: Path) -> bool:
+    parts = path.parts
+    if "site-packages" in parts or "dist-packages" in parts:
+        return "torch" in parts
+    known = (_PACKAGE / "conformance", _PACKAGE / "partitioners" / "exir", Path(sysconfig.get_path("stdlib")))
+    return not path.is_absolute() or any(path.is_relative_to(folder) for folder in known)
+
+
+_PACKAGE = Path(__file__).parents[2]
+
+
+def _relative(path: Path) -> str:
+    """A file's path below the folder that it is imported from: not that of this machine."""
+    folders = [*map(Path, filter(None, sys.path)), _PACKAGE.parent]
+    roots = [folder for folder in folders if path.is_relative_to(folder)]
+    return path.relative_to(max(roots, key=lambda root: len(root.parts))).as_posix() if roots else path.name
 
 
 def without_addresses(text: str) -> str:

@@ -19,8 +19,12 @@ def _escaped(result: CaseResult) -> CaseResult:
     reasons = result.reasons
     if reasons is not None:
         reasons = tuple(Reason(_text(each.code), _text(each.found), _text(each.sentence)) for each in reasons)
-    failures = tuple(Failure(failure.check, _text(failure.message)) for failure in result.failures)
+    failures = tuple(map(_escaped_failure, result.failures))
     return replace(result, reasons=reasons, failures=failures)
+
+
+def _escaped_failure(failure: Failure) -> Failure:
+    return Failure(failure.check, _text(failure.message), tuple(map(_text, failure.trace)))
 
 
 def _text(text: str) -> str:

@@ -120,12 +120,17 @@ def judge(
     form = tuple(_well_formed(run, outputs, without))
     if not all(result.passed for result in form):
         return form
-    unknown = (None,) * len(outputs)
+    compared = beside(golden, outputs, scheme, delegated)
+    chosen = [(name, check) for name, check in CHECKS.items() if name not in without]
+    return (*form, *(_over_outputs(name, check, compared, run) for name, check in chosen))
+
+
+def beside(golden: Golden, outputs: Sequence[Tensor], scheme: str | None, delegated: bool) -> list[Output]:
+    """Well-formed outputs with what the gates compare them with."""
+    run, unknown = golden.walk(scheme, delegated), (None,) * len(outputs)
     known = delegated and scheme is not None
     codes, reals = (golden.codes(scheme), golden.reals(scheme)) if known and scheme else (unknown, unknown)
-    beside = [_beside(run, index, output, codes[index], reals[index]) for index, output in enumerate(outputs)]
-    chosen = [(name, check) for name, check in CHECKS.items() if name not in without]
-    return (*form, *(_over_outputs(name, check, beside, run) for name, check in chosen))
+    return [_beside(run, index, output, codes[index], reals[index]) for index, output in enumerate(outputs)]
 
 
 def judge_form(golden: Golden, outputs: Sequence[Tensor]) -> tuple[GateResult, ...]:

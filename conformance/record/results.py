@@ -68,17 +68,31 @@ SEAL_DIGITS = 16
 
 Number = float | int | str | None
 
+_FAILURE = {"check": str, "message": str}
+_NUMBER = (float, int, str, None)
 SHAPE = {
     **dict.fromkeys(("case", "row", "constraint", "side", "expect", "program", "verdict", "status"), str),
     "reason": (str, None),
     "reasons": [{"code": str, "found": str, "sentence": str}],
-    "failures": [{"check": str, "message": str}],
+    "failures": [(_FAILURE, _FAILURE | {"trace": [str]})],
     "metrics": dict.fromkeys(METRICS, (float, int, str, None)),
     "partitions": int,
     "blobs": [str],
     "checks": {OF_ANY_KEY: (float, int, str)},
     SEAL: str,
 }
+SHAPE_OF_EVIDENCE = {
+    "elements": [
+        {
+            **dict.fromkeys(("found", "expected", "allowed", "real", "golden", "bound"), _NUMBER),
+            "output": str,
+            "index": [int],
+            "inputs": {OF_ANY_KEY: _NUMBER},
+        }
+    ],
+    "shapes": {OF_ANY_KEY: [[int]]},
+}
+"""Keys that are there only when there is something to tell: of cases that fail."""
 
 
 class ResultError(ValueError):
@@ -96,10 +110,34 @@ class Reason:
 
 @dataclass(frozen=True)
 class Failure:
-    """One broken promise. `check` is what noticed it: tag, reason, crash, gate1, ..., see docs."""
+    """One broken promise. `check` is what noticed it: tag, reason, crash, gate1, ..., see docs.
+
+    trace: of a backend's error, the frames of its traceback, innermost last.
+    """
 
     check: str
     message: str
+    trace: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element of an output that is not as expected.
+
+    found, expected, allowed: codes and LSB as gate 1 compares them, or reals where these are known exactly; None where
+    they are not. real, golden, bound: what the float golden says. inputs: the codes or reals of inputs and constants at
+    the same place, of those that have such a place.
+    """
+
+    output: str
+    index: tuple[int, ...]
+    found: Number
+    expected: Number
+    allowed: Number
+    real: Number
+    golden: Number
+    bound: Number
+    inputs: Mapping[str, Number]
 
 
 @dataclass(frozen=True)
@@ -114,6 +152,8 @@ class CaseResult:
     partitions: delegates in the lowered program. blobs: sha256 of each; none at the level of tags.
     checks: those that ran to their end, and by how much each one's limit was passed, or how often it failed:
     0 for a check that found nothing. The verdict on the case follows from them and from the tags.
+    elements: of a failing case, the elements that are furthest off. shapes: of its program, those of each step's
+    results. Nothing follows from these two: they are for readers.
     """
 
     case: str
@@ -131,6 +171,8 @@ class CaseResult:
     partitions: int
     blobs: tuple[str, ...]
     checks: Mapping[str, Number] = field(default_factory=dict)
+    elements: tuple[Element, ...] = ()
+    shapes: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
 
     @property
     def precision(self) -> str:
@@ -187,8 +229,17 @@ def _because(reasons: tuple[Reason, ...]) -> str:
 
 def to_line(result: CaseResult) -> str:
     """One line of results.jsonl, without the newline. It holds its own digest, so that a change shows in its line."""
-    data = asdict(result)
+    data = _data(result)
     return _json(data | {SEAL: hashlib.sha256(_json(data).encode()).hexdigest()[:SEAL_DIGITS]})
+
+
+def _data(result: CaseResult) -> dict[str, Any]:
+    """A result as JSON holds it, without the evidence of a case that has none."""
+    data = asdict(result)
+    for failure in data["failures"]:
+        if not failure["trace"]:
+            del failure["trace"]
+    return {key: value for key, value in data.items() if value or key not in SHAPE_OF_EVIDENCE}
 
 
 def _json(data: Mapping[str, Any]) -> str:
@@ -237,7 +288,9 @@ def read_line(line: str) -> tuple[CaseResult, str]:
 
 def _result(data: Any) -> CaseResult:
     without = isinstance(data, dict) and data.get("reasons", ()) is None
-    check_shape(data, SHAPE | {"reasons": None} if without else SHAPE)
+    shape = SHAPE | {"reasons": None} if without else SHAPE
+    told = SHAPE_OF_EVIDENCE.keys() & data.keys() if isinstance(data, dict) else ()
+    check_shape(data, shape | {key: SHAPE_OF_EVIDENCE[key] for key in told})
     data = {key: value for key, value in data.items() if key != SEAL}
     if data["verdict"] not in VERDICTS or data["status"] not in STATUSES:
         raise ValueError(f"verdict {data['verdict']!r} or status {data['status']!r} does not exist")
@@ -247,7 +300,14 @@ def _result(data: Any) -> CaseResult:
         **data
         | {
             "reasons": None if without else tuple(Reason(**reason) for reason in data["reasons"]),
-            "failures": tuple(Failure(**failure) for failure in data["failures"]),
+            "failures": tuple(map(failure_of, data["failures"])),
             "blobs": tuple(data["blobs"]),
+            "elements": tuple(Element(**each | {"index": tuple(each["index"])}) for each in data.get("elements", ())),
+            "shapes": {step: tuple(map(tuple, shapes)) for step, shapes in data.get("shapes", {}).items()},
         }
     )
+
+
+def failure_of(data: Mapping[str, Any]) -> Failure:
+    """A failure as JSON holds it."""
+    return Failure(data["check"], data["message"], tuple(data.get("trace", ())))

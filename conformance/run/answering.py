@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.common.describing import describe
+from npu_assay.conformance.common.describing import describe, frames
 from npu_assay.conformance.common.errors import NotRunError
 from npu_assay.conformance.programs.build import materialise, model_inputs
 from npu_assay.conformance.programs.graph import Graph
@@ -81,7 +81,7 @@ class Work:
             return Failure("memory", f"{self.stage}: {refused}")
         if isinstance(error, NotRunError):
             return Failure("not_run", str(error))
-        return Failure("crash", f"{self.stage}: {describe(error)}")
+        return Failure("crash", f"{self.stage}: {describe(error)}", frames(error))
 
 
 def answer(question: Question, backend: Backend, watch: Watch | None = None) -> Answer:

@@ -19,7 +19,7 @@ from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.programs.build import REALS
 from npu_assay.conformance.programs.checks import Refuses
 from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value
-from npu_assay.conformance.record.results import Failure
+from npu_assay.conformance.record.results import Failure, failure_of
 from npu_assay.conformance.record.tensor_text import pack, unpack
 from npu_assay.conformance.run.outline import Node
 from npu_assay.conformance.run.question import Answer, Handed, Question
@@ -102,7 +102,7 @@ def _read_quant(data: dict[str, Any] | None) -> Quant | None:
 # ------------------------------------------------------------------------------------ answers
 
 _TENSOR = {"dtype": str, "shape": [int], "at": int}
-_FAILURES = [{"check": str, "message": str}]
+_FAILURES = [{"check": str, "message": str, "trace": [str]}]
 _SHAPE = {
     "question": str,
     "nodes": [{"name": str, "target": str, "step": str, "inputs": [str], "grid": [(float, str)]}],
@@ -194,7 +194,7 @@ def _read_answer(data: dict[str, Any], buffers: Sequence[bytes]) -> Answer:
         return [_tensor(item, buffers) for item in items]
 
     def failures(key: str) -> list[Failure]:
-        return [Failure(**each) for each in data[key]]
+        return list(map(failure_of, data[key]))
 
     return Answer(
         nodes=tuple(map(_read_node, data["nodes"])),
@@ -210,7 +210,7 @@ def _read_answer(data: dict[str, Any], buffers: Sequence[bytes]) -> Answer:
         ran=failures("ran"),
         late=failures("late"),
         behind=failures("behind"),
-        error=None if data["error"] is None else Failure(**data["error"]),
+        error=None if data["error"] is None else failure_of(data["error"]),
         finished=data["finished"],
     )
 

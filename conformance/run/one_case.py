@@ -7,6 +7,7 @@ promises, and the goldens. `isolation` puts a process between them; `run_case` d
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,9 +17,12 @@ from torch import Tensor
 
 from npu_assay.conformance.backend.loading import highest_level
 from npu_assay.conformance.common.describing import describe
+from npu_assay.conformance.judge.elements import furthest
+from npu_assay.conformance.judge.gates import CHECKS as GATES
 from npu_assay.conformance.judge.integer_golden import affine
 from npu_assay.conformance.judge.numerics import GateResult, golden, judge, judge_form
 from npu_assay.conformance.judge.second_golden import golden_failures
+from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case, Graph, Quant
 from npu_assay.conformance.programs.seeds import is_first, is_thorough
 from npu_assay.conformance.record.levels import COMPILES, NUMBERS, TAGS, reaches
@@ -26,6 +30,7 @@ from npu_assay.conformance.record.levels import RUNS as RUN
 from npu_assay.conformance.record.results import (
     METRICS,
     CaseResult,
+    Element,
     Failure,
     Number,
     Reason,
@@ -67,6 +72,7 @@ class Observation:
     blobs: list[str] = field(default_factory=list)
     partitions: int = 0
     checks: dict[str, Number] = field(default_factory=dict)
+    elements: tuple[Element, ...] = ()
 
     def fail(self, check: str, message: str) -> None:
         self.failures.append(Failure(check, message))
@@ -179,7 +185,29 @@ def _result(case: Case, seen: Observation) -> CaseResult:
         partitions=seen.partitions,
         blobs=tuple(seen.blobs),
         checks=seen.checks,
+        elements=seen.elements,
+        shapes=_shapes(case.graph) if failures else {},
     )
+
+
+def _shapes(graph: Graph) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """The shapes of each step's results, in order; nothing of a program that torch refuses."""
+    try:
+        nodes = build(graph).graph.nodes
+    except Exception:  # noqa: BLE001  (a program that cannot be drawn is not another failure)
+        return {}
+    found = dict[str, tuple[tuple[int, ...], ...]]()
+    for node in nodes:
+        results = node.meta.get("val")
+        if (step := node.meta.get("step")) is not None and node.target is not operator.getitem:
+            tensors = results if isinstance(results, list | tuple) else [results]
+            found[step] = tuple(tuple(map(_size, x.shape)) for x in tensors if isinstance(x, Tensor))
+    return found
+
+
+def _size(size: int | torch.SymInt) -> int:
+    """A dimension; of an open one the size that the case runs with."""
+    return size if isinstance(size, int) else int(size.node.hint)
 
 
 def _judge(
@@ -296,6 +324,8 @@ def judge_outputs(
     measured = delegated or any(gate.messages for gate in gates)
     for gate in gates:
         _record(gate, measured, seen)
+    if any(gate.messages for gate in gates if gate.gate in GATES):
+        seen.elements = furthest(golden(case.graph), outputs, scheme, delegated)
 
 
 def judge_outputs_form(case: Case, outputs: Sequence[Tensor], seen: Observation) -> None:

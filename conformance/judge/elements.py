@@ -1,0 +1,90 @@
+"""The elements of a failing output that are furthest off, beside what they must be and the inputs at the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from npu_assay.conformance.judge.gates import Output
+from npu_assay.conformance.judge.numerics import Golden, beside
+from npu_assay.conformance.programs.build import materialise
+from npu_assay.conformance.programs.graph import Graph
+from npu_assay.conformance.record.results import Element, Number, rounded
+
+MOST = 6
+"""Elements of a case that are recorded: enough to see a pattern, and less than a kilobyte."""
+DIGITS = 9
+"""Significant digits that tell every float32 from its neighbours."""
+
+
+def furthest(golden: Golden, outputs: Sequence[Tensor], scheme: str | None, delegated: bool) -> tuple[Element, ...]:
+    """The elements of a model's outputs that are furthest off, output by output, of well-formed outputs.
+
+    By the distance that gate 1 measures, then by that of gate 3 over its bound; arguments as `numerics.judge` has them.
+    """
+    found = [(output, at) for output in beside(golden, outputs, scheme, delegated) for at in _ranked(output)]
+    return tuple(_element(golden.graph, output, at) for output, at in found[:MOST])
+
+
+def _ranked(output: Output) -> list[int]:
+    """Flat indices of what is off at all, the furthest first; of equals the first one."""
+    off, distance = _off(output).flatten(), output.distance.flatten()
+    ratio = (distance / output.bounded.error.expand_as(output.distance).flatten()).nan_to_num(0.0)
+    order = torch.argsort(ratio, descending=True, stable=True)
+    order = order[torch.argsort(off[order], descending=True, stable=True)]
+    return [int(at) for at in order[:MOST] if off[at] > 0 or distance[at] > 0]
+
+
+def _off(output: Output) -> Tensor:
+    """The distance that gate 1 looks at; 0 where it compares nothing."""
+    if output.codes is not None:
+        return (output.codes.actual - output.codes.expected).abs()
+    if output.exact is None:
+        return torch.zeros_like(output.real)
+    return (output.real - output.exact).abs().nan_to_num(0.0)
+
+
+def _element(graph: Graph, output: Output, at: int) -> Element:
+    shape = output.real.shape
+    index = tuple(int(place) for place in torch.unravel_index(torch.tensor(at), shape))
+    found, expected, allowed = _compared(output, at)
+    return Element(
+        output.name,
+        index,
+        found,
+        expected,
+        allowed,
+        rounded(_at(output.real, at)),
+        rounded(_at(output.bounded.value, at)),
+        rounded(_at(output.bounded.error.expand(shape), at)),
+        dict(_inputs(graph, index, shape)),
+    )
+
+
+def _compared(output: Output, at: int) -> tuple[Number, Number, Number]:
+    """What gate 1 compares: whole codes, or reals to the last bit, or nothing."""
+    codes = output.codes
+    if codes is not None:
+        allowed = rounded(_at(codes.allowed.expand_as(codes.actual), at))
+        return int(_at(codes.actual, at)), int(_at(codes.expected, at)), allowed
+    if output.exact is None:
+        return None, None, None
+    return float(f"{_at(output.real, at):.{DIGITS}g}"), float(f"{_at(output.exact, at):.{DIGITS}g}"), 0
+
+
+def _inputs(graph: Graph, index: Sequence[int], shape: Sequence[int]) -> Iterator[tuple[str, Number]]:
+    """By name, the numbers of values that fit the output's shape as torch broadcasts them."""
+    for value in graph.values:
+        ahead = len(shape) - len(value.shape)
+        if ahead < 0 or any(size not in (1, whole) for size, whole in zip(value.shape, shape[ahead:], strict=True)):
+            continue
+        numbers = materialise(value)
+        place = tuple(min(at, size - 1) for at, size in zip(index[ahead:], value.shape, strict=True))
+        number = numbers[place].item()
+        yield value.name, rounded(float(number)) if numbers.is_floating_point() else int(number)
+
+
+def _at(tensor: Tensor, at: int) -> float:
+    return float(tensor.flatten()[at])
