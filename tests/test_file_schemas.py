@@ -22,6 +22,7 @@ WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false
 SHAPES: Mapping[str, Mapping[str, Any]] = {
     "certificate.json": certificate.SHAPE,
     "results.jsonl": results.SHAPE,
+    "What failing cases leave besides": results.SHAPE_OF_EVIDENCE,
     "attestation.json": attestation.SHAPE,
     "manifest.json": manifest.SHAPE,
     "TABLE.toml": TOP,
@@ -42,6 +43,8 @@ def flat(shape: Any, where: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(shape, Mapping):
         for key, inner in shape.items():
             yield from flat(inner, f"{where}.{key}".removeprefix("."))
+    elif isinstance(shape, tuple) and isinstance(shape[-1], Mapping):
+        yield from flat(shape[-1], where)  # the alternatives lack what may be left out
     elif isinstance(shape, list):
         yield from flat(shape[0], f"{where}[]")
     else:

@@ -91,6 +91,7 @@ SHAPE_OF_EVIDENCE = {
         }
     ],
     "shapes": {OF_ANY_KEY: [[int]]},
+    "pattern": str,
 }
 """Keys that are there only when there is something to tell: of cases that fail."""
 
@@ -153,7 +154,8 @@ class CaseResult:
     checks: those that ran to their end, and by how much each one's limit was passed, or how often it failed:
     0 for a check that found nothing. The verdict on the case follows from them and from the tags.
     elements: of a failing case, the elements that are furthest off. shapes: of its program, those of each step's
-    results. Nothing follows from these two: they are for readers.
+    results. pattern: how the wrong numbers lie to the right ones, one of `judge.patterns.PATTERNS` or "". Nothing
+    follows from these three: they are for readers.
     """
 
     case: str
@@ -173,6 +175,7 @@ class CaseResult:
     checks: Mapping[str, Number] = field(default_factory=dict)
     elements: tuple[Element, ...] = ()
     shapes: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    pattern: str = ""
 
     @property
     def precision(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult
-from npu_assay.conformance.report.symptoms import Symptom, symptom
+from npu_assay.conformance.report.symptoms import Symptom, refined, symptom
 from npu_assay.conformance.report.traits import Trait, common_traits, traits
 
 _NUMBERS = re.compile(r"\[[\d, -]*\]|(?<![\w.])-?\d+(\.\d+)?(?!\w)")
@@ -61,7 +61,7 @@ def _finding(
     failing = [cases[r.case] for r in group]
     common = common_traits(failing, passing) if kind.traits else ()
     return Finding(
-        kind,
+        refined(kind, group),
         tuple(case.id for case in failing),
         _simplest([case for case in failing if case.row == where[0][0]], common).id,
         where,

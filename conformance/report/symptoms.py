@@ -6,7 +6,9 @@ sees few faults and not many failures.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from npu_assay.conformance.record.results import CaseResult
 
@@ -30,6 +32,8 @@ def symptom(result: CaseResult, rescale: str) -> Symptom:
     checks = {failure.check for failure in result.failures}
     if result.status == "undecided":
         return _UNDECIDED
+    if "tag" in checks and (result.verdict, result.expect) == ("accept", "reject"):
+        return _tag(result)  # what it ends in, an error or wrong numbers, follows from that
     if "crash" in checks:
         return _crash(next(f.message for f in result.failures if f.check == "crash"))
     for check in checks & _STOPPED.keys():
@@ -103,18 +107,72 @@ _OTHER = {
 }
 
 
+ROUNDED = "Numbers 1 LSB off, as another rounding gives them"
+WRONG = "Wrong numbers"
+FAR = f"{WRONG}, further off than rounding explains"
+UNCODED = f"{WRONG}, where the result is no code"
+
+
 def _numbers(result: CaseResult, checks: set[str], rescale: str) -> Symptom:
     """Wrong numbers: a rounding's difference, or more than that."""
     lsb = result.metrics["max_lsb"]
-    if not isinstance(lsb, int | float) or lsb == 0:
-        if "gate1" not in checks:
-            what = "Numbers that the float golden excludes"
-            return Symptom(what, "what the exact integers and the backend have in common", traits=True)
-        what = "Wrong numbers, where the result is no code"
-        return Symptom(what, "the operator itself, its order of arguments, its axes", traits=True)
-    if lsb <= 1 and checks <= {"gate1", "gate2"}:
-        what = "Numbers 1 LSB off, as another rounding gives them"
+    if isinstance(lsb, int | float) and 0 < lsb <= 1:
         scheme = f"the rescale scheme ({rescale or 'the table names none'})"
-        return Symptom(what, f"{scheme}, its tie rule, its multiplier and shift", traits=True)
-    what = "Wrong numbers, further off than rounding explains"
-    return Symptom(what, "a term left out (bias, zero point), swapped axes, strides or padding", traits=True)
+        return Symptom(
+            ROUNDED,
+            f"{scheme}, its tie rule, its multiplier and shift; how exact a function or a table is",
+            traits=True,
+        )
+    if lsb == 0:
+        what = "Numbers that the float golden excludes"
+        return Symptom(what, "what the exact integers and the backend have in common", traits=True)
+    look = "a term left out (bias, zero point), axes, strides or padding exchanged, a table, an attribute, the operator"
+    return Symptom(FAR if isinstance(lsb, int | float) else UNCODED, look, traits=True)
+
+
+def refined(found: Symptom, group: Sequence[CaseResult]) -> Symptom:
+    """Of wrong numbers, what most of the cases show that show something: how these lie to the right ones.
+
+    MOST of those with a pattern must have it, and MANY of all cases; else nothing more is said.
+    """
+    told = Counter(KINDS[result.pattern] for result in group if result.pattern)
+    if not found.what.startswith(WRONG) or not told:
+        return found
+    (kind, count), *_ = told.most_common(1)
+    if count < MOST * told.total() or count < MANY * len(group):
+        return found
+    return replace(found, what=f"{WRONG}, {kind.what}", look=kind.look)
+
+
+MOST, MANY = 2 / 3, 1 / 4
+
+
+@dataclass(frozen=True)
+class Kind:
+    """what: how a headline goes on. look: where such a fault usually stands."""
+
+    what: str
+    look: str
+
+
+_OFFSET = Kind("off by a constant", "a bias, a zero point, and the sums of weights that it is multiplied by")
+_FACTOR = Kind("off by a factor", "scales, their multipliers and shifts, a divisor")
+KINDS: Mapping[str, Kind] = {
+    "constant": Kind("the same one everywhere", "what fills the output, and whether the kernel runs at all"),
+    "order": Kind("the right ones at other places", "axes, strides, layouts, permutations; the order of operands"),
+    "shifted": Kind("the right ones, shifted along an axis", "where a slice, a window or a padding begins"),
+    "negated": Kind("with the other sign", "the order of the operands of a difference; a negation"),
+    "wrapped": Kind("wrapped around at the ends of the codes", "saturation, before the numbers are made narrow"),
+    "sided": Kind("off by a factor on one side of zero alone", "a slope, and what becomes of negative numbers"),
+    "cut": Kind(
+        "cut off where they need not be",
+        "limits of an activation, narrow saturation, the last entry of a table, what pads a window's maximum",
+    ),
+    "uncut": Kind("not cut off where they must be", "an activation that is fused, its limits, the order of both"),
+    "offset": _OFFSET,
+    "offsets": _OFFSET,
+    "scaled": _FACTOR,
+    "scales": _FACTOR,
+    "places": Kind("at some indices of an axis alone", "padding, ends of loops, parameters per channel, the batch"),
+}
+"""By pattern (`judge.patterns`): what a headline says, and where such a fault usually stands."""

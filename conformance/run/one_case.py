@@ -20,7 +20,8 @@ from npu_assay.conformance.common.describing import describe
 from npu_assay.conformance.judge.elements import furthest
 from npu_assay.conformance.judge.gates import CHECKS as GATES
 from npu_assay.conformance.judge.integer_golden import affine
-from npu_assay.conformance.judge.numerics import GateResult, golden, judge, judge_form
+from npu_assay.conformance.judge.numerics import GateResult, beside, golden, judge, judge_form
+from npu_assay.conformance.judge.patterns import pattern
 from npu_assay.conformance.judge.second_golden import golden_failures
 from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case, Graph, Quant
@@ -73,6 +74,7 @@ class Observation:
     partitions: int = 0
     checks: dict[str, Number] = field(default_factory=dict)
     elements: tuple[Element, ...] = ()
+    pattern: str = ""
 
     def fail(self, check: str, message: str) -> None:
         self.failures.append(Failure(check, message))
@@ -187,6 +189,7 @@ def _result(case: Case, seen: Observation) -> CaseResult:
         checks=seen.checks,
         elements=seen.elements,
         shapes=_shapes(case.graph) if failures else {},
+        pattern=seen.pattern,
     )
 
 
@@ -326,6 +329,7 @@ def judge_outputs(
         _record(gate, measured, seen)
     if any(gate.messages for gate in gates if gate.gate in GATES):
         seen.elements = furthest(golden(case.graph), outputs, scheme, delegated)
+        seen.pattern = next(filter(None, map(pattern, beside(golden(case.graph), outputs, scheme, delegated))), "")
 
 
 def judge_outputs_form(case: Case, outputs: Sequence[Tensor], seen: Observation) -> None:

@@ -1,0 +1,116 @@
+"""The first finding of a run names the kind of a fault, its rule and its operators, and never another kind.
+
+Every fault of the catalogues is tried on a few of the cases that show it. A fault of a partitioner must be told as
+delegation, with its rule; one of a compiler or a device as an error in a stage, as a rounding, or as wrong numbers; and
+where a pattern of wrong numbers is told, it must be one that this kind of fault can make. docs/faults.md has the rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+
+import pytest
+
+from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.mutation.catalogue import catalogue_of, load_faults
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.report import symptoms
+from npu_assay.conformance.report.findings import Finding, find
+from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.table import Table, load_table
+from npu_assay.faults import Fault
+
+TABLES = {"neutron": "neutron@1.3", "xnnpack": "xnnpack@1.5", "ethos-u85": "ethos_u85@1.5"}
+FAILING, TRIED = 8, 40
+"""So many failing cases are enough of a fault, and so many cases are tried."""
+MADE = {
+    "accumulator": {"wrapped", "offset", "cut"},
+    "attribute": {"shifted", "order", "sided", "scaled", "offset", "cut", "uncut", "places", "negated"},
+    "axis": {"order", "places", "shifted", "scaled"},
+    "bias": {"offset", "places"},
+    "constant": {"constant"},
+    "function": {"sided", "uncut", "cut", "negated", "offset", "scaled"},
+    "fused_activation": {"cut", "uncut"},
+    "layout": {"order", "places", "shifted", "scaled", "offset"},
+    "lut": {"cut", "uncut", "places", "offset", "scaled", "shifted"},
+    "operands": {"order", "negated", "places"},
+    "operator": {"cut", "uncut", "negated", "order", "scaled", "offset"},
+    "padding": {"order", "places", "cut", "uncut", "shifted"},
+    "per_channel": {"scaled", "places", "sided"},
+    "precision": {"scaled", "offset"},
+    "rounding": {"offset"},
+    "saturation": {"wrapped", "cut", "uncut"},
+    "scale": {"scaled", "offset"},
+    "ties": set(),
+    "weights": {"scaled", "negated", "offset"},
+    "zero_point": {"offset", "places"},
+}
+"""By kind of a fault of numbers, the patterns that it can make; those per index count as those of the whole."""
+
+
+def faults() -> Iterator[tuple[str, str]]:
+    for name in TABLES:
+        yield from ((name, fault.id) for fault in known(name).values())
+
+
+@cache
+def known(name: str) -> dict[str, Fault]:
+    return {fault.id: fault for fault in load_faults(name, catalogue_of(load_backend(name), None))}
+
+
+@cache
+def table_and_cases(name: str) -> tuple[Table, dict[str, Case]]:
+    table = load_table(TABLES[name])
+    return table, {case.id: case for case in all_cases(table)}
+
+
+def first(name: str, fault: Fault) -> Finding:
+    """What stands first in the report of a run of some cases."""
+    table, cases = table_and_cases(name)
+    rows = {prefix.split("/")[0] for prefix in fault.cases}
+    shown = [c for c in cases.values() if any(fnmatchcase(c.id, f"{prefix}*") for prefix in fault.cases)]
+    others = [case for case in cases.values() if case.row in rows and case.expect == "accept"]
+    results, failing = [], 0
+    for case in list({case.id: case for case in (*shown[:TRIED], *others)}.values())[: 2 * TRIED]:
+        results.append(run_case(case, fault.backend, table))
+        failing += results[-1].status == "fail"
+        if failing == FAILING:
+            break
+    assert failing, "no case shows it"
+    return find(results, cases, set(), table.rescale)[0]
+
+
+def named(fault: Fault, finding: Finding) -> bool:
+    """Whether the headline is of the fault's kind."""
+    what = finding.symptom.what
+    if fault.kind == "unstable":
+        return what.startswith("Other tags, bytes or outputs")
+    if fault.stage == "partitioner":
+        return what.startswith(("Delegated, but the rule", "Rejected for", "Tagged"))
+    if what.startswith("An error"):
+        return "'compile'" in what or "'run'" in what or "'load'" in what
+    told = [kind for kind in symptoms.KINDS if what == f"{symptoms.WRONG}, {symptoms.KINDS[kind].what}"]
+    if told:
+        return bool({kind.rstrip("s") for kind in told} & {kind.rstrip("s") for kind in MADE[fault.kind]})
+    general = (
+        symptoms.ROUNDED,
+        symptoms.FAR,
+        symptoms.UNCODED,
+        "Outputs of another",
+        "The runtime changes",
+        "Processes",
+    )
+    return what.startswith(general)
+
+
+@pytest.mark.sampled(40)
+@pytest.mark.parametrize(("name", "fault"), list(faults()))
+def test_the_first_finding_names_the_kind_and_the_place(name: str, fault: str) -> None:
+    tried = known(name)[fault]
+    finding = first(name, tried)
+    assert named(tried, finding), finding.symptom.what
+    assert {row for row, *_ in finding.where} <= {prefix.split("/")[0] for prefix in tried.cases}
+    assert tried.stage != "partitioner" or tried.kind == "unstable" or finding.symptom.rule, finding.symptom
