@@ -14,11 +14,13 @@ from npu_assay.conformance.commands.drift import drift
 from npu_assay.conformance.commands.explain import explain
 from npu_assay.conformance.commands.export import export
 from npu_assay.conformance.commands.judge import judge
+from npu_assay.conformance.commands.merge import merge
 from npu_assay.conformance.commands.mutate import mutate
 from npu_assay.conformance.commands.new import new
 from npu_assay.conformance.commands.offer import offer
 from npu_assay.conformance.commands.package import package
 from npu_assay.conformance.commands.reduce import reduce
+from npu_assay.conformance.commands.shards import ShardOption, default_folder
 from npu_assay.conformance.commands.shared import (
     MOST,
     Seconds,
@@ -36,9 +38,10 @@ from npu_assay.conformance.commands.verify import verify
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS
 
 if TYPE_CHECKING:
+    from npu_assay.conformance.record.certificate import Shard
     from npu_assay.conformance.run.execution import Pool
 
-CERTIFIED, NOT_CERTIFIED = 0, 1
+INTERRUPTED = 1
 
 
 @click.group("main", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -108,6 +111,18 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     default=NUMBERS,
     help="How far to look, and what is certified: tags, compiles, runs or numbers; else numbers.",
 )
+@click.option(
+    "--shard",
+    metavar="I/N",
+    type=ShardOption(),
+    help="Run part I of N of the cases, like 2/3; 'assay merge' makes one record of the parts. Never certifies.",
+)
+@click.option(
+    "--junit",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also write JUnit with times and host, which the record's own junit.xml does not have.",
+)
 @click.option("--with-vela", is_flag=True, help="Arm's Vela must compile every delegate (needs ethos-u-vela).")
 def certify(
     backend: str,
@@ -125,6 +140,8 @@ def certify(
     fuzz: int | None,
     seed: int,
     level: str,
+    shard: Shard | None,
+    junit: Path | None,
 ) -> None:
     """Run the cases; write certificate, results and reports.
 
@@ -136,12 +153,11 @@ def certify(
     origin.warm()  # before anything is loaded that the process of a backend must not have
     from rich.console import Console
 
-    from npu_assay.conformance.report.console import progress, summary
+    from npu_assay.conformance.commands.concluding import conclude
+    from npu_assay.conformance.report.console import progress
 
     console = Console()
-    part = "-part" if smoke or expression is not None else ""  # a look at some cases leaves the certificate alone
-    lower = "" if level == NUMBERS else f"-{level}"  # which does not take the place of a higher one
-    folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}{lower}{part}")
+    folder = out if out is not None else default_folder(backend, level, smoke or expression is not None, shard)
     with usage_errors():
         from npu_assay.conformance.isolation.limits import Limits
         from npu_assay.conformance.record.certificate import Selection
@@ -151,7 +167,7 @@ def certify(
         request = Request(
             backend,
             table,
-            Selection(expression, smoke, seed),
+            Selection(expression, smoke, seed, shard),
             workers if workers is not None else cores(),
             folder,
             () if waivers is None else load_waivers(waivers),
@@ -161,6 +177,7 @@ def certify(
             resume,
             0 if fuzz is None else fuzz,
             level=level,
+            junit=junit,
         )
         try:
             with progress(console) as shown:
@@ -169,9 +186,8 @@ def certify(
             console.print(
                 f"interrupted: {folder} holds the results so far and no certificate; --resume goes on", highlight=False
             )
-            raise SystemExit(NOT_CERTIFIED) from None
-    summary(console, report, folder)
-    raise SystemExit(CERTIFIED if report.certificate.passed else NOT_CERTIFIED)
+            raise SystemExit(INTERRUPTED) from None
+    conclude(console, report, folder)
 
 
 def _cluster(address: str) -> Pool:
@@ -260,6 +276,7 @@ main.add_command(drift)
 main.add_command(explain)
 main.add_command(export)
 main.add_command(judge)
+main.add_command(merge)
 main.add_command(mutate)
 main.add_command(new)
 main.add_command(offer)

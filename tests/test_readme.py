@@ -30,6 +30,7 @@ PACKS = {
     "verify": BOTH[:1],
     "attest": BOTH[:1],
     "drift": BOTH[:1],
+    "merge": BOTH[:1],
     "package": BOTH,
     "diff": BOTH,
 }  # what stands there in the end
@@ -66,19 +67,8 @@ def test_the_check_takes_the_two_commands_from_the_readme() -> None:
         assert [line for line in printed("Two commands") if part in line] == [command]
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.skipif("neutron" not in registered(), reason="the package is not installed")
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(command, marks=[pytest.mark.slow] if command == WHOLE else [])
-        for command in printed("Commands")
-        if command != LONG
-    ],
-)
-def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
-    verb, *arguments = shlex.split(command)[1:]
-    part = verb == "certify" and not PART.isdisjoint(arguments)
+def prepare(verb: str, tmp_path: Path) -> None:
+    """Make what a command reads."""
     if verb in ("inspect", "run"):
         (tmp_path / "model.pte").write_bytes(write(added()))
         np.savez(tmp_path / "inputs.npz", np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
@@ -92,8 +82,27 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     if verb == "attest":
         key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         (tmp_path / "key.pem").write_bytes(key)
+    if verb == "merge":
+        for number in (1, 2):
+            run(f"assay certify neutron --smoke -k aten.abs --shard {number}/2 --out shard-{number}", tmp_path)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.skipif("neutron" not in registered(), reason="the package is not installed")
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=[pytest.mark.slow] if command == WHOLE else [])
+        for command in printed("Commands")
+        if command != LONG
+    ],
+)
+def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
+    verb, *arguments = shlex.split(command)[1:]
+    part = verb == "certify" and not PART.isdisjoint(arguments)
+    prepare(verb, tmp_path)
     given = {path.name for path in tmp_path.iterdir()}
-    if verb in PACKS:
+    if verb in PACKS.keys() - {"merge"}:
         run("assay certify neutron --smoke -k aten.abs --out assay-neutron", tmp_path)
     if verb == "diff":
         run("assay package assay-neutron", tmp_path)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from npu_assay.conformance.commands.shared import plain, usage_errors
+
+if TYPE_CHECKING:
+    from npu_assay.conformance.compare.difference import Difference
 
 SAME, DIFFERENT = 0, 1
 
@@ -15,19 +19,33 @@ SAME, DIFFERENT = 0, 1
 @click.command()
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON, with every case.")
-def diff(a: Path, b: Path, as_json: bool) -> None:
+@click.option("--json", "form", flag_value="json", help="As JSON, with every case.")
+@click.option("--markdown", "form", flag_value="markdown", help="As Markdown, for a comment on a change.")
+@click.option("--html", "form", flag_value="html", help="As one HTML page that loads nothing.")
+def diff(a: Path, b: Path, form: str | None) -> None:
     """Show what changed from A to B, two results folders or archives: tags, reasons, numbers.
 
     Exit codes: 0 the same, 1 different, 2 one of them cannot be read.
+
+    Example: assay diff before after --markdown >> "$GITHUB_STEP_SUMMARY"
     """
     with usage_errors():
         from npu_assay.conformance.compare.difference import compare, read_run
-        from npu_assay.conformance.compare.difference_text import lines
 
         found = compare(read_run(a), read_run(b))
-    if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2))
-    else:
-        click.echo("\n".join(map(plain, lines(found))))
+    click.echo(_text(found, form), nl=form not in ("html", "markdown"))
     raise SystemExit(SAME if found.same else DIFFERENT)
+
+
+def _text(found: Difference, form: str | None) -> str:
+    """The difference in one of its forms, plain lines if none was asked for."""
+    from npu_assay.conformance.compare import difference_markup, difference_text
+
+    match form:
+        case "json":
+            return json.dumps(found.as_json(), indent=2)
+        case "markdown":
+            return difference_markup.markdown(found)
+        case "html":
+            return difference_markup.html(found)
+    return "\n".join(map(plain, difference_text.lines(found)))

@@ -45,6 +45,10 @@ COMMANDS: Mapping[str, Told] = {
         (("assay drift assay-neutron", "by operator and constraint"), ("assay drift assay-neutron --document", "")),
     ),
     "diff": Told("Show what changed between two runs.", (("assay diff old.zip assay-neutron", ""),)),
+    "merge": Told(
+        "Make one record of all shards of a run.",
+        (("assay merge shard-1 shard-2 --out assay-neutron", ""),),
+    ),
     "mutate": Told(
         "Inject faults into a backend: are they noticed?",
         (("assay mutate neutron -k rounding", "those of one kind"),),

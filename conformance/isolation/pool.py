@@ -115,14 +115,15 @@ class Worker:
 class ProcessPool:
     """A forkserver, the runners that it forks, and a judge for each of them, for the cases of one backend and table.
 
-    table: name or path, None for the backend's own. `about` tells what the backend says of itself. Raises UsageError
-    when it cannot be loaded.
+    table: name or path, None for the backend's own. `about` tells what the backend says of itself, `seconds` how long
+    each case took. Raises UsageError when it cannot be loaded.
     """
 
     def __init__(self, subject: Subject, table: str | None = None) -> None:
         self._subject = subject
         self._named = table
         self._workers: list[Worker] = []
+        self.seconds: dict[str, float] = {}
         hide_memory()
         self._start()
 
@@ -368,7 +369,9 @@ class _Run:
                 if not worker.given or result.case != worker.given[0].name:
                     raise WireError("the result of another case")
                 task = worker.given.popleft()
-                worker.ran, worker.since, worker.retired = worker.ran + 1, time.monotonic(), line[0] == LAST
+                now = time.monotonic()
+                self.pool.seconds[task.name] = now - worker.since
+                worker.ran, worker.since, worker.retired = worker.ran + 1, now, line[0] == LAST
                 if worker.retired:
                     self.pool.kill(worker)
                 result = result if task.fault is None else _with(result, _only_behind(task.fault))
@@ -392,6 +395,7 @@ class _Run:
             self.todo.extendleft(reversed(given))
         else:
             self.todo.extendleft(reversed(given[1:]))
+            self.pool.seconds[given[0].name] = time.monotonic() - worker.since
             if worker.ran and not worker.verdict:
                 self.suspects.append(replace(given[0], fault=(check, message)))
             else:

@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
@@ -27,6 +27,7 @@ SEAL = "sha256"  # the key of the certificate's own digest
 COUNTS = ("cases", "pass", "unspecified", "fail", "waived")
 UNDECIDED = "undecided"  # a count that is there only when it is not 0
 DIGESTS = {OF_ANY_KEY: str}
+SHAPE_OF_SELECTION = {"expression": (str, None), "smoke": bool, "seed": int}
 SHAPE = {
     "schema": int,
     "suite": {"name": str, "version": str, "sources": DIGESTS},
@@ -34,7 +35,7 @@ SHAPE = {
     "table": {"name": str, "version": str, "path": (str, None), "sha256": str},
     "environment": {OF_ANY_KEY: str},
     "made": str,
-    "selection": {"expression": (str, None), "smoke": bool, "seed": int},
+    "selection": SHAPE_OF_SELECTION,
     "waivers": [
         {"case": str, "checks": [str], "reason": str, "owner": str, "expires": str, "max_lsb": (int, None)},
     ],
@@ -47,6 +48,7 @@ SHAPE = {
     "counts": dict.fromkeys(COUNTS, int),
     "objections": [str],
 }
+SHAPE_OF_SHARD = {"number": int, "of": int}
 SHAPE_OF_FUZZ = {"programs": int, "seed": int, "fail": int, "sha256": str}
 
 
@@ -55,15 +57,35 @@ class CertificateError(ValueError):
 
 
 @dataclass(frozen=True)
+class Shard:
+    """Part `number` (from 1) of so many that together are a run: every `of`-th case in the order of the ids.
+
+    Cases of one operator stand together and cost alike, so the parts do: their sizes differ by one case at most.
+    """
+
+    number: int
+    of: int
+
+    def part(self, cases: Sequence[Case]) -> tuple[Case, ...]:
+        """The shard's cases, of cases in order."""
+        return tuple(cases[self.number - 1 :: self.of])
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+@dataclass(frozen=True)
 class Selection:
     """Which of a table's cases were asked for: `-k` expression and `--smoke`, or all of them.
 
     seed: of their random numbers, see `reseeded`. Other numbers are no selection: the cases are all there.
+    shard: the part of these that ran here; None for all.
     """
 
     expression: str | None = None
     smoke: bool = False
     seed: int = 0
+    shard: Shard | None = None
 
     def of(self, cases: Sequence[Case]) -> tuple[Case, ...]:
         """The selected cases, sorted by id, or the random program of that name.
@@ -74,7 +96,8 @@ class Selection:
             return (random_program(cases, str(self.expression)),)
         chosen = tuple(cases) if self.expression is None else select(cases, self.expression)
         chosen = smoke(chosen) if self.smoke else chosen
-        return tuple(sorted((reseeded(case, self.seed) for case in chosen), key=lambda case: case.id))
+        ordered = tuple(sorted((reseeded(case, self.seed) for case in chosen), key=lambda case: case.id))
+        return ordered if self.shard is None else self.shard.part(ordered)
 
     @property
     def is_program(self) -> bool:
@@ -83,16 +106,25 @@ class Selection:
 
     @property
     def everything(self) -> bool:
-        return self.expression is None and not self.smoke
+        return self.expression is None and not self.smoke and self.shard is None
+
+    @property
+    def whole(self) -> Selection:
+        """What this is a shard of."""
+        return replace(self, shard=None)
 
     @property
     def objection(self) -> str:
         """What speaks against a certificate for a selection."""
+        if self.shard is not None:
+            asked = str(self.whole) or "all cases"
+            return f"only a whole run certifies, and this is shard {self.shard} of it ({asked}): see 'assay merge'"
         return f"only a selection of the table's cases was run ({self})"
 
     def __str__(self) -> str:
         parts = ["--smoke"] if self.smoke else []
-        return " ".join(parts + ([] if self.expression is None else [f"-k {self.expression!r}"]))
+        parts += [] if self.expression is None else [f"-k {self.expression!r}"]
+        return " ".join(parts + ([] if self.shard is None else [f"--shard {self.shard}"]))
 
 
 @dataclass(frozen=True)
@@ -210,7 +242,7 @@ def conclude(
     silent = bool(results) and all(case.expect == "unspecified" for case in expected)
     objections = [
         *([] if results else ["no case was run"]),
-        *([NOTHING_PROMISED] if silent and not selection.is_program else []),
+        *([NOTHING_PROMISED] if silent and not (selection.is_program or selection.shard) else []),
         *([] if selection.everything else [selection.objection]),
         *([] if {c.id for c in expected} == set(by_name) else ["the results are not those of the selected cases"]),
         *([f"{len(open_failures)} of {len(results)} cases fail"] if open_failures else []),
@@ -231,6 +263,8 @@ def certificate_text(certificate: Certificate) -> str:
         del data["fuzz"]
     elif not certificate.fuzz.undecided:
         del data["fuzz"][UNDECIDED]
+    if certificate.selection.shard is None:
+        del data["selection"]["shard"]
     for waiver in data["waivers"]:
         waiver["expires"] = waiver["expires"].isoformat()
     return _json(data | {SEAL: hashlib.sha256(_json(data).encode()).hexdigest()})
@@ -257,12 +291,20 @@ def _certificate(data: Any) -> Certificate:
     if data["level"] not in LEVELS:
         raise ValueError(f"level {data['level']!r:.40}, expected one of {', '.join(LEVELS)}")
     changed = {
-        "selection": Selection(**data["selection"]),
+        "selection": _selection(data["selection"]),
         "waivers": tuple(_waiver(waiver, number) for number, waiver in enumerate(data["waivers"], 1)),
         "objections": tuple(data["objections"]),
         "fuzz": Fuzz(**data["fuzz"]) if "fuzz" in data else None,
     }
     return Certificate(**{key: value for key, value in (data | changed).items() if key != SEAL})
+
+
+def _selection(data: Mapping[str, Any]) -> Selection:
+    """Raises ValueError for a shard that no run has."""
+    shard = Shard(**data["shard"]) if "shard" in data else None
+    if shard is not None and not 1 <= shard.number <= shard.of:
+        raise ValueError(f"shard {shard}, expected one from 1/{shard.of} on")
+    return Selection(**{**data, "shard": shard})
 
 
 def _shape(data: Any) -> Mapping[str, Any]:
@@ -272,6 +314,8 @@ def _shape(data: Any) -> Mapping[str, Any]:
         optional |= {"fuzz": SHAPE_OF_FUZZ | _counted(data["fuzz"])}
     if isinstance(data, dict) and _counted(data.get("counts")):
         optional |= {"counts": dict.fromkeys((*COUNTS, UNDECIDED), int)}
+    if isinstance(data, dict) and isinstance(data.get("selection"), dict) and "shard" in data["selection"]:
+        optional |= {"selection": SHAPE_OF_SELECTION | {"shard": SHAPE_OF_SHARD}}
     return SHAPE | optional
 
 

@@ -15,6 +15,7 @@ from npu_assay.conformance.backend.environment import environment, suite_sources
 from npu_assay.conformance.backend.info import About
 from npu_assay.conformance.backend.loading import check_level
 from npu_assay.conformance.backend.outside import check_apart
+from npu_assay.conformance.ci.junit import write_junit
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.fuzz.record import Record
@@ -26,7 +27,7 @@ from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.judge.agreements import Agreements
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import PATH, SCHEMA, Certificate, Fuzz, Selection, conclude
-from npu_assay.conformance.record.folder import results_text, sha256, write_package
+from npu_assay.conformance.record.folder import check_target, results_text, sha256, write_package
 from npu_assay.conformance.record.journal import Identity, journal
 from npu_assay.conformance.record.levels import COMPILES, NUMBERS, reaches
 from npu_assay.conformance.record.names import RESULTS, TABLE
@@ -59,7 +60,7 @@ class Request:
     pool: where cases run; None for isolated processes of this machine. resume: go on with an interrupted run.
     fuzz: how many random programs besides, of the seed that the selection has for random numbers. level: how far to
     look (`record.levels`).
-    offer: instead of the table, everything that it does not list.
+    offer: instead of the table, everything that it does not list. junit: a file for each case's time, see `ci.junit`.
     """
 
     backend: str
@@ -75,6 +76,7 @@ class Request:
     fuzz: int = 0
     offer: bool = False
     level: str = NUMBERS
+    junit: Path | None = None
 
 
 def assay(request: Request, progress: Progress, today: Callable[[], datetime.date]) -> Report:
@@ -83,6 +85,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     Raises BackendSpecError, TableError, SelectionError or PackageError before any case runs.
     """
     _check_asked(request)
+    started = datetime.datetime.now(datetime.UTC)
     with ExitStack() as stack:
         if request.table is not None:  # before a process is forked that reads it
             stack.enter_context(held(request.table))
@@ -120,11 +123,20 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     report = make_report(certificate, table, results, cases, fuzzed.failures if fuzzed else ())
     texts = {RESULTS: results_text(results), TABLE: table_file.decode(), **reports(report)}
     write_package(request.folder, texts, certificate)
+    if request.junit is not None:
+        write_junit(request.junit, report, processes.seconds, started)
     return report
 
 
 def _check_asked(request: Request) -> None:
-    """Raise UsageError for what the level leaves nothing to judge of."""
+    """Raise UsageError for what the level or the shard leaves nothing to judge of, and for files in the way."""
+    if request.junit is not None:
+        check_target(request.folder, request.junit)
+    if request.selection.shard is not None and (request.fuzz or request.selection.is_program):
+        raise UsageError(
+            f"random programs: found --shard {request.selection.shard}, expected none: a shard is a part of the "
+            "table's cases; run random programs beside them"
+        )
     if request.tools and not reaches(request.level, COMPILES):
         tools = ", ".join(f"--with-{tool}" for tool in request.tools)
         raise UsageError(
@@ -169,6 +181,10 @@ def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
     """The selected cases. Raises SelectionError when there is none."""
     known = all_cases(table)
     cases = selection.of(known)
+    if not cases and selection.shard is not None and (whole := selection.whole.of(known)):
+        raise SelectionError(
+            f"--shard {selection.shard}: found {len(whole)} cases, expected as many shards as cases at most"
+        )
     if not cases:
         raise SelectionError(f"{selection}: matches none of {len(known)} case ids, which look like {known[0].id}")
     return cases

@@ -105,7 +105,7 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
     verdict = concluded(today)
     notes = [*contents.notes, *_notes(certificate, table)]
     if not problems:
-        made_here = _changed_sources(certificate) == []
+        made_here = changed_sources(certificate) == []
         (problems if made_here else notes).extend(_rendered(contents, certificate, table, results, cases))
     return Verification(_shortened(problems), tuple(notes), verdict, certificate)
 
@@ -271,7 +271,7 @@ def _shortened(problems: Sequence[str]) -> tuple[str, ...]:
     return tuple(problems) if rest <= 0 else (*problems[:SHOWN], f"... and {rest} more problems")
 
 
-def _changed_sources(certificate: Certificate) -> list[str]:
+def changed_sources(certificate: Certificate) -> list[str]:
     """The suite's files that are not those that made the certificate."""
     return sorted({name for name, _ in suite_sources().items() ^ dict(certificate.suite["sources"]).items()})
 
@@ -279,7 +279,7 @@ def _changed_sources(certificate: Certificate) -> list[str]:
 def _notes(certificate: Certificate, table: Table) -> tuple[str, ...]:
     """Differences between the suite that made the certificate and this one."""
     notes = []
-    changed = _changed_sources(certificate)
+    changed = changed_sources(certificate)
     if changed:
         names = ", ".join(changed[:3])
         notes.append(f"the suite's sources differ from those that made the certificate ({names}, ...)")

@@ -1,0 +1,37 @@
+"""How a command that leaves a record ends: what it says, to a terminal and to a build server, and its exit code."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+from rich.console import Console
+
+from npu_assay.conformance.ci.github import tell
+from npu_assay.conformance.commands.shared import usage_errors
+from npu_assay.conformance.record.names import TABLE
+from npu_assay.conformance.report.console import summary
+from npu_assay.conformance.table import table_path
+
+if TYPE_CHECKING:
+    from npu_assay.conformance.report.data import Report
+
+PASSED, NOT_PASSED = 0, 1
+
+
+def conclude(console: Console, report: Report, folder: Path) -> NoReturn:
+    """Print the summary, tell the build server, and exit: 0 when all that was asked for passes, else 1."""
+    certificate = report.certificate
+    summary(console, report, folder)
+    shard = certificate.selection.shard
+    if shard is not None:
+        verdict = "passed" if certificate.passed else "not passed"
+        click.echo(f"shard {shard}: {verdict}; only a whole run certifies, 'assay merge' makes it of all shards")
+    promised = certificate.table["path"]
+    with usage_errors():
+        table = folder / TABLE if promised is None else table_path(promised)
+        for line in tell(report, folder, table, os.environ):
+            click.echo(line)
+    raise SystemExit(PASSED if certificate.passed else NOT_PASSED)

@@ -1,0 +1,38 @@
+"""`assay merge`: the record of a whole run, made of its shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from npu_assay.conformance.commands.shards import default_folder
+from npu_assay.conformance.commands.shared import today, usage_errors
+
+
+@click.command()
+@click.argument("shards", metavar="SHARD...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder; else assay-BACKEND[-part].")
+def merge(shards: tuple[Path, ...], out: Path | None) -> None:
+    """Make one record of all shards of a run: folders of `assay certify --shard I/N`, or archives of them.
+
+    The record is, byte for byte, that of one run of all cases, and `assay verify` takes it as such. Shards of different
+    backends, tables, suites, versions, selections or levels, one that is missing or there twice, and one that was
+    edited are refused.
+
+    Exit codes: 0 all that was asked for passes, 1 something fails, 2 the shards do not make one run.
+
+    Example: assay merge assay-neutron-shard-*
+    """
+    with usage_errors():
+        from rich.console import Console
+
+        from npu_assay.conformance.commands.concluding import conclude
+        from npu_assay.conformance.verify.merging import merge as merged
+
+        whole = merged(shards, today())
+        certificate = whole.report.certificate
+        part = certificate.selection.expression is not None or certificate.selection.smoke
+        folder = out if out is not None else default_folder(certificate.backend["spec"], certificate.level, part)
+        whole.write(folder)
+    conclude(Console(), whole.report, folder)

@@ -1,0 +1,160 @@
+"""A difference as Markdown, for a comment on a change, and as one HTML file. No text of a backend is markup there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from npu_assay.conformance.common.escaped import visible
+from npu_assay.conformance.common.markup import code
+from npu_assay.conformance.compare.difference import Change, Difference, Run
+from npu_assay.conformance.record.certificate import verdict_text
+
+CASES = 20  # of each change; JSON has them all
+GROUPS = 20  # changes of each kind
+LONGEST = 60_000  # characters of Markdown: GitHub's comments hold 65,536
+TEXT = 300  # characters of one side
+SOURCES = ("suite ", "backend ")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equal changes of one kind. before, after: the two sides, or of numbers the metric and "changes"."""
+
+    what: str
+    before: str
+    after: str
+    changes: tuple[Change, ...]
+
+    @property
+    def shown(self) -> tuple[Change, ...]:
+        return self.changes[:CASES]
+
+    @property
+    def cases(self) -> int:
+        return len({change.case for change in self.changes})
+
+
+def groups(changes: Sequence[Change]) -> tuple[Group, ...]:
+    """Changes of one kind, equal ones together, those of most cases first; numbers by their metric."""
+    found: dict[tuple[str, str, str], list[Change]] = {}
+    for change in changes:
+        sides = ("", "") if change.what else (side(change.before), side(change.after))
+        found.setdefault((change.what, *sides), []).append(change)
+    ranked = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    return tuple(Group(*key, tuple(group)) for key, group in ranked)
+
+
+def side(text: str | None) -> str:
+    """One side of a change in words of a bounded length."""
+    return "no such case" if text is None else text if len(text) <= TEXT else f"{text[:TEXT]}..."
+
+
+def head(run: Run) -> tuple[str, str, str, str]:
+    """A run's name, backend, table, and verdict with counts."""
+    one = run.certificate
+    counts = ", ".join(f"{count} {name}" for name, count in one.counts.items())
+    table = f"{one.table['name']}@{one.table['version']}"
+    return run.name, str(one.backend["spec"]), table, f"{verdict_text(one.certified, one.counts, one.level)}: {counts}"
+
+
+def conclusion(found: Difference) -> str:
+    """The last line: the same, or how many cases differ."""
+    if found.same:
+        return "the same"
+    differing, known = len({change.case for change in found.changes}), len({*found.a.results, *found.b.results})
+    return f"different: {differing} of {known} cases"
+
+
+def sources(found: Difference) -> tuple[tuple[str, int, str], ...]:
+    """Of suite and backend: how many source files differ, and the first."""
+    names = {prefix: [what for what, _, _ in found.made_with if what.startswith(prefix)] for prefix in SOURCES}
+    return tuple((prefix.strip(), len(of), of[0].removeprefix(prefix)) for prefix, of in names.items() if of)
+
+
+def made_with(found: Difference) -> list[tuple[str, str, str]]:
+    """What the runs were made with, apart from source files."""
+    return [entry for entry in found.made_with if not entry[0].startswith(SOURCES)]
+
+
+# ------------------------------------------------------------------------------------ Markdown
+
+
+def markdown(found: Difference) -> str:
+    """The difference in GitHub's Markdown, no longer than a comment there may be."""
+    lines, size = list[str](), 0
+    for line in _markdown(found):
+        size += len(line) + 1
+        if size > LONGEST:
+            lines.append("\nThe rest is left out (--json has all).")
+            break
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(found: Difference) -> Iterator[str]:
+    yield f"### {conclusion(found)[:1].upper()}{conclusion(found)[1:]}"
+    yield ""
+    yield from _table(("", "run", "backend", "table", "verdict"), [("a", *head(found.a)), ("b", *head(found.b))])
+    yield from _table(("stated", "a", "b"), found.stated)
+    yield from _table(("made with", "a", "b"), made_with(found))
+    yield from (
+        f"- sources of the {part}: {count} differ, first {code(first)}" for part, count, first in sources(found)
+    )
+    for row, kinds in found.by_row_and_kind():
+        cases = {change.case for _, changes in kinds for change in changes}
+        yield f"\n#### {code(row)}: {len(cases)} of its cases differ\n"
+        for kind, changes in kinds:
+            yield from _kind(row, kind, groups(changes))
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A table with a first column of our own words; nothing when it has no rows."""
+    if not rows:
+        return
+    yield f"| {' | '.join(titles)} |"
+    yield "|" + " --- |" * len(titles)
+    yield from (f"| {' | '.join(code(side(cell)) for cell in row)} |" for row in rows)
+    yield ""
+
+
+def _kind(row: str, kind: str, found: Sequence[Group]) -> Iterator[str]:
+    for group in found[:GROUPS]:
+        change = code(group.what) if group.what else f"{code(group.before)} to {code(group.after)}"
+        yield f"- {kind}: {change}: {group.cases}"
+        for each in group.shown:
+            values = f": {code(side(each.before))} to {code(side(each.after))}" if each.what else ""
+            yield f"  - {code(each.case.removeprefix(row + '/'))}{values}"
+        if len(group.changes) > CASES:
+            yield f"  - and {len(group.changes) - CASES} more"
+    if len(found) > GROUPS:
+        yield f"- {kind}: {len(found) - GROUPS} more changes (--json has all)"
+
+
+# ------------------------------------------------------------------------------------ HTML
+
+
+@lru_cache(maxsize=1)
+def _templates() -> Environment:
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(f"npu_assay.conformance.{part}") for part in ("compare", "common")]),
+        autoescape=True,
+        finalize=visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    functions: dict[str, Any] = {"groups": groups, "side": side, "made_with": made_with, "sources": sources}
+    environment.globals.update(functions | {"most_groups": GROUPS, "most_cases": CASES})
+    return environment
+
+
+def html(found: Difference) -> str:
+    """The difference as one HTML file that loads nothing."""
+    template = _templates().get_template("difference.html")
+    return template.render(found=found, a=head(found.a), b=head(found.b), conclusion=conclusion(found))

@@ -1,0 +1,185 @@
+"""One record of the shards of a run: the bytes that the whole run would have written, or an error that says why not."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.record.certificate import (
+    Certificate,
+    CertificateError,
+    Shard,
+    conclude,
+    read_certificate,
+)
+from npu_assay.conformance.record.folder import results_text, sha256, write_package
+from npu_assay.conformance.record.journal import journal
+from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, TABLE, Contents
+from npu_assay.conformance.record.read import read_contents
+from npu_assay.conformance.record.results import read_results
+from npu_assay.conformance.report.data import Report, make_report
+from npu_assay.conformance.report.render import reports
+from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.table import read_table
+from npu_assay.conformance.verify.verification import changed_sources, verify_contents
+
+HOW = "expected folders or archives of 'assay certify --shard'"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One shard as it was read."""
+
+    path: Path
+    contents: Contents
+    certificate: Certificate
+
+    @property
+    def shard(self) -> Shard:
+        shard = self.certificate.selection.shard
+        assert shard is not None
+        return shard
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The whole run: what its reports show, its files but for the certificate, and the shards that it is made of."""
+
+    report: Report
+    texts: Mapping[str, str]
+    parts: tuple[Part, ...]
+
+    def write(self, folder: Path) -> None:
+        """Write the record as a run does: drafts that take their places, the certificate last.
+
+        Raises PackageError for a folder that holds other files, and UsageError for that of a shard, which outlives it.
+        """
+        for part in self.parts:
+            if part.path.resolve() == folder.resolve():
+                raise UsageError(f"--out {folder}: found one of the shards, expected another folder")
+        with journal(folder, {"merged": ", ".join(str(part.path) for part in self.parts)}, ()):
+            write_package(folder, self.texts, self.report.certificate)
+
+
+def merge(paths: Sequence[Path], today: datetime.date) -> Merged:
+    """The run whose shards these are, in any order.
+
+    It is dated by its latest shard, so that the same shards give the same bytes on any day. Raises UsageError for
+    shards that do not make one run, and for one in which `assay verify` finds a problem.
+    """
+    parts = tuple(map(_read, paths))
+    for part in parts[1:]:
+        _check_same(part, parts[0])
+    _check_whole(parts)
+    _check_suite(parts[0])
+    for part in parts:
+        for problem in verify_contents(part.contents, today).problems:
+            raise UsageError(f"{part.path}: {problem} (see 'assay verify')")
+    return _merged(parts)
+
+
+def _read(path: Path) -> Part:
+    contents = read_contents(path)
+    try:
+        certificate = read_certificate(contents.text(CERTIFICATE))
+    except (CertificateError, UsageError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    if certificate.selection.shard is None:
+        raise UsageError(f"{path}: found a run of {str(certificate.selection) or 'all cases'}, {HOW}")
+    return Part(path, contents, certificate)
+
+
+# ------------------------------------------------------------------------------------ do they belong together?
+
+
+def _stated(certificate: Certificate) -> Iterator[tuple[str, str]]:
+    """All that must be equal, by what it is called. Dates differ, and results."""
+    shard = certificate.selection.shard
+    yield "schema", str(certificate.schema)
+    yield "table", f"{certificate.table['name']}@{certificate.table['version']}"
+    yield "backend", str(certificate.backend["spec"])
+    yield "level", certificate.level
+    yield "selection", str(certificate.selection.whole) or "all cases"
+    yield "seed", str(certificate.selection.seed)
+    yield "number of shards", "none" if shard is None else str(shard.of)
+    yield from _leaves("suite", certificate.suite)
+    yield from _leaves("backend", certificate.backend)
+    yield from _leaves("table", certificate.table)
+    yield from _leaves("environment", certificate.environment)
+    yield from _leaves("waivers", {str(number): asdict(waiver) for number, waiver in enumerate(certificate.waivers, 1)})
+
+
+def _leaves(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The values in nested mappings, by the words that lead to them."""
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(f"{name}: {key}", value)
+        else:
+            yield f"{name}: {key}", str(value)
+
+
+def _check_same(part: Part, first: Part) -> None:
+    found, expected = dict(_stated(part.certificate)), dict(_stated(first.certificate))
+    for key in [*expected, *(key for key in found if key not in expected)]:
+        one, other = (stated.get(key, "nothing") for stated in (found, expected))
+        if one != other:
+            raise UsageError(f"{part.path}: {key}: found {one:.80}, expected {other:.80} as in {first.path}")
+
+
+def _check_whole(parts: Sequence[Part]) -> None:
+    """Each shard once, and all of them."""
+    seen: dict[int, Part] = {}
+    for part in parts:
+        if (twin := seen.get(part.shard.number)) is not None:
+            raise UsageError(f"{part.path}: found shard {part.shard} again, expected each once; {twin.path} is it, too")
+        seen[part.shard.number] = part
+    of = parts[0].shard.of
+    if len(seen) < of:
+        missing = next(number for number in range(1, of + 1) if number not in seen)
+        raise UsageError(
+            f"shards: found {len(seen)} of {of}, expected all; the first that is missing is {missing}/{of} "
+            f"(assay certify ... --shard {missing}/{of})"
+        )
+
+
+def _check_suite(part: Part) -> None:
+    """The reports of the whole are made here, so the suite here must be that of the shards."""
+    if changed := changed_sources(part.certificate):
+        raise UsageError(
+            f"{part.path}: {changed[0]}: found another file here than the suite that ran the shards had "
+            f"({len(changed)} differ), expected the same suite"
+        )
+
+
+# ------------------------------------------------------------------------------------ one record
+
+
+def _merged(parts: tuple[Part, ...]) -> Merged:
+    """The cases and results of all shards, concluded anew."""
+    first = parts[0].certificate
+    table_text = parts[0].contents.text(TABLE)
+    table = read_table(table_text.encode(), TABLE)
+    every = all_cases(table)
+    selection = first.selection.whole
+    cases = selection.of(every)
+    results = [each for part in parts for each in read_results(part.contents.text(RESULTS), RESULTS).values()]
+    results.sort(key=lambda result: result.case)
+    made = max(datetime.date.fromisoformat(part.certificate.made) for part in parts)
+    known = {case.id for case in every} if first.waivers else ()
+    verdict = conclude(results, cases, selection, first.waivers, made, None, known)
+    certificate = replace(
+        first,
+        selection=selection,
+        made=made.isoformat(),
+        results_sha256=sha256(results_text(results)),
+        certified=verdict.certified,
+        counts=verdict.counts,
+        objections=verdict.objections,
+        reports={},
+    )
+    report = make_report(certificate, table, results, cases)
+    return Merged(report, {RESULTS: results_text(results), TABLE: table_text, **reports(report)}, parts)
