@@ -31,7 +31,7 @@ def changes(a: Table, b: Table) -> list[Change]:
 
 
 def _top(a: Table, b: Table) -> Iterator[Change]:
-    for name in ("name", "version", "backend_id", "source", "rescale", "preserve", "mark", "parameters"):
+    for name in ("name", "version", "backend_id", "source", "rescale", "preserve", "mark", "follows", "parameters"):
         yield from _changed("", name, _words(getattr(a, name)), _words(getattr(b, name)))
     yield from _constraints("every row", {str(c): c for c in _texts(a.common)}, {str(c): c for c in _texts(b.common)})
 

@@ -32,8 +32,7 @@ def table_kernel(values: Tensor, limits: Bounds) -> Kernel:
 
 def logistic(x: Affine, y: Affine) -> Kernel:
     """y = 1 / (1 + exp(-x)), evaluated in float32 for every code. LiteRT itself allows only y = (1/256, -128)."""
-    with np.errstate(over="ignore"):
-        return _float_table(lambda real: np.float32(1) / (np.float32(1) + _nearest(np.exp, -real)), x, y)
+    return _float_table(lambda real: np.float32(1) / (np.float32(1) + _nearest(np.exp, -real)), x, y)
 
 
 def tanh(x: Affine, y: Affine) -> Kernel:
@@ -43,8 +42,7 @@ def tanh(x: Affine, y: Affine) -> Kernel:
 
 def exp(x: Affine, y: Affine) -> Kernel:
     """y = exp(x), evaluated in float32 for every code."""
-    with np.errstate(over="ignore"):
-        return _float_table(lambda real: _nearest(np.exp, real), x, y)
+    return _float_table(lambda real: _nearest(np.exp, real), x, y)
 
 
 def log(x: Affine, y: Affine) -> Kernel:
@@ -70,6 +68,7 @@ def _nearest(function: Callable[[Doubles], Doubles], values: Floats) -> Floats:
 def _float_table(function: Callable[[Floats], Floats], x: Affine, y: Affine) -> Kernel:
     """float32 throughout: scale * (code - zero_point), the function, times 1 / sy, ties away from zero."""
     real = np.float32(x.scale32) * (ALL_CODES - x.zero_point).numpy().astype(np.float32)
-    steps = function(real) * np.float32(float32(1 / y.scale32))
+    with np.errstate(over="ignore"):
+        steps = function(real) * np.float32(float32(1 / y.scale32))
     codes = half_away_(torch.from_numpy(steps).clamp_(*FAR)).add_(y.zero_point)
     return table_kernel(codes, (y.qmin, y.qmax))

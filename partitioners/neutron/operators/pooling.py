@@ -9,7 +9,7 @@ from npu_assay.partitioners.neutron.lowering import pooling as lowering
 from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
 from npu_assay.partitioners.neutron.support import pool as limits
 from npu_assay.partitioners.neutron.support import rescale
-from npu_assay.partitioners.neutron.support.common import device_rank, same_qparams, second_dim_multiple
+from npu_assay.partitioners.neutron.support.common import input_rank_at_most, same_qparams, second_dim_multiple
 from npu_assay.partitioners.neutron.support.conv import batch_is_one
 from npu_assay.partitioners.neutron.support.pieces import axis_scale, resize_scale
 
@@ -74,7 +74,7 @@ ROWS: Mapping[str, Row] = {
         newer={"1.4": {"rules": (rank_is(4), same_qparams)}},
     ),
     "aten.sum.dim_IntList": Row(
-        rules=(device_rank,),
+        rules=(input_rank_at_most(8),),
         problem=rescale.total,
         lower=lowering.sum_,
         exported=Exported(Annotation.FREE),
@@ -82,14 +82,14 @@ ROWS: Mapping[str, Row] = {
         since="1.4",
     ),
     "aten.amax.default": Row(
-        rules=(device_rank, same_qparams),
+        rules=(input_rank_at_most(8), same_qparams),
         lower=lowering.amax,
         exported=Exported(Annotation.SHARED),
         keeps_format=True,
         since="1.4",
     ),
     "aten.amin.default": Row(
-        rules=(device_rank, same_qparams),
+        rules=(input_rank_at_most(8), same_qparams),
         lower=lowering.amin,
         exported=Exported(Annotation.SHARED),
         keeps_format=True,

@@ -20,9 +20,9 @@ def same_shape(node: fx.Node, context: Context) -> str | None:
 
 @rule("broadcast")
 def one_whole_operand(node: fx.Node, context: Context) -> str | None:
-    """both operands must be tensors, and one of them must have the result's shape"""
+    """both operands must have dimensions, and one of them those of the result"""
     a, b = operand(node), operand(node, 1)
-    if a is None or b is None:
+    if a is None or b is None or () in (shape(a), shape(b)):
         return f"operands {', '.join(str(argument) for argument in node.args[:2])}"
     if shape(node) in (shape(a), shape(b)):
         return None
