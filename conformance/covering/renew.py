@@ -1,8 +1,9 @@
 """`python -m npu_assay.conformance.covering.renew TABLE...`: look for the cases and proofs of a shipped table again.
 
-Writes `cases/found/NAME.json`, which all releases of a table share: for each row in each number type, by its content, the
-cases that were found and the proofs of what cannot be shown. Rows whose content is known already are left as they are, unless `--all` is given: what
-is written does not depend on that, as each row is searched by itself. Prints the numbers for `shipped.toml`.
+Writes `cases/found/NAME.json`, which all releases of a table share: for each row in each number type, by its content,
+the cases that were found and the proofs of what cannot be shown. Rows whose content is known already are left as they
+are, unless `--all` is given: what is written does not depend on that, as each row is searched by itself. Prints the
+numbers for `shipped.toml`.
 """
 
 from __future__ import annotations

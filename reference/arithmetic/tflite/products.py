@@ -105,7 +105,8 @@ def mean(codes: Tensor, axes: Sequence[int], keep_dims: bool, x: Affine, y: Affi
 def total(codes: Tensor, axes: Sequence[int], keep_dims: bool, x: Affine, y: Affine) -> Tensor:
     """SUM: the sum over axes, rescaled as a whole. Raises ValueError without any axis.
 
-    LiteRT 2.3.0's optimised kernels do this; its reference kernel is wrong where a sum is negative.
+    As MEAN without the count. LiteRT 2.3.0's optimized kernel rounds in float32, within a step of this; its reference
+    kernel is wrong where a sum is negative.
     """
     if not axes:
         raise ValueError("SUM: found no axes, expected at least one")
