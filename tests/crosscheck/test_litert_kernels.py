@@ -72,7 +72,7 @@ def test_equals_the_reference_kernel_for_extreme_scales(operator: str) -> None:
 
 def test_sum_is_within_a_step_of_the_optimized_kernel() -> None:
     """That one rounds in float32. The reference kernel of LiteRT 2.3.0 is wrong where a sum is negative: no oracle."""
-    apart = list[tuple[int, int]]()
+    apart = list[tuple[int, ...]]()
     for program in (summed(Draw(seed)) for seed in range(COUNT)):
         found = program.kernel(*(tensor(array) for array in program.inputs)).numpy().astype(int)
         both = (run_litert(program.model, program.inputs, optimized)[0] for optimized in (True, False))
