@@ -75,4 +75,5 @@ backend_1_4 = replace(
     table="neutron@1.4",
     partitioner=_partitioner_1_4,
     quantizer=_quantizer("1.4"),
+    faults="npu_assay.faults.neutron:catalogue_1_4",
 )
