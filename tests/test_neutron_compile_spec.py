@@ -11,6 +11,7 @@ from npu_assay.partitioners.neutron.compile_spec import (
     NeutronCompileSpecBuilder,
     generate_neutron_compile_spec,
     spec_flag,
+    spec_release,
     spec_value,
 )
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
@@ -71,6 +72,14 @@ def test_a_list_of_flags_is_joined_by_spaces() -> None:
     assert dict(pairs(extra_flags=["--one", "--two"]))["compile_flags"] == b"--one --two"
 
 
+def test_a_release_is_named_where_it_is_not_the_first() -> None:
+    """What 1.3 compiles stays the same to the byte: nothing is named for it."""
+    assert "release" not in dict(pairs()) and pairs(release="1.3") == pairs()
+    assert pairs(release="1.4") == [*pairs(), ("release", b"1.4")]
+    assert spec_release(generate_neutron_compile_spec("imxrt700", release="1.4")) == "1.4"
+    assert spec_release(generate_neutron_compile_spec("imxrt700")) == spec_release([]) == "1.3"
+
+
 def test_builder_and_function_agree() -> None:
     built = NeutronCompileSpecBuilder().neutron_compile_spec("imxrt700", fetch_constants_to_sram=True).build()
     assert built == generate_neutron_compile_spec("imxrt700", fetch_constants_to_sram=True)
@@ -104,7 +113,9 @@ def test_build_needs_options() -> None:
         ({"fetch_constants_to_sram": 1}, TypeError, "fetch_constants_to_sram is 1, expected True or False"),
         ({"use_neutron_for_format_conversion": "True"}, TypeError, "expected True or False"),
         ({"dump_kernel_selection_code": None}, TypeError, "expected True or False"),
-        ({"use_new_flow_neutron_c": True}, ValueError, "rules of v1.3 only"),
+        ({"release": "1.5"}, ValueError, "release: found '1.5', expected one of"),
+        ({"release": None}, ValueError, "release: found None, expected one of"),
+        ({"use_new_flow_neutron_c": True}, ValueError, "`release` says whose rules hold"),
     ],
 )
 def test_wrong_values(options: dict[str, Any], error: type[Exception], message: str) -> None:

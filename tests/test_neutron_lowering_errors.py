@@ -62,7 +62,7 @@ REFUSED = {
     "size of the bias": replace(ADDMM, more=(ADDMM.more[0], constant("b", (1,), bias(0.03125 * 2.0**-8)))),
     "alpha of addmm": replace(ADDMM, kwargs=(("alpha", 2),)),
     "beta": replace(ADDMM, kwargs=(("beta", 0.5),)),
-    "operator": Operation("", "aten.exp.default", IMAGE),
+    "operator": Operation("", "aten.sin.default", IMAGE),
 }
 
 
@@ -92,7 +92,7 @@ SAYS = {
     "size of the bias": "found 1, expected 5",
     "alpha of addmm": "found 2, expected 1",
     "beta": "found 0.5, expected 1",
-    "operator": "found aten.exp.default, expected one that the compiler knows",
+    "operator": "found aten.sin.default, expected one that the compiler knows",
 }
 """What each is found to have, and what is expected."""
 
@@ -162,11 +162,11 @@ def test_unquantised_operand() -> None:
     graph = abs_graph()
     quantize = only(graph, "_quantize")
     with graph.inserting_before(quantize):
-        exp = graph.call_function(edge_op("aten.exp.default"), (only(graph, "aten_abs"),))
-    exp.meta = dict(only(graph, "aten_abs").meta)
-    quantize.replace_input_with(only(graph, "aten_abs"), exp)
+        sine = graph.call_function(edge_op("aten.sin.default"), (only(graph, "aten_abs"),))
+    sine.meta = dict(only(graph, "aten_abs").meta)
+    quantize.replace_input_with(only(graph, "aten_abs"), sine)
     error = refused(graph)
-    assert (error.what, error.node) == ("operator", exp.name)
+    assert (error.what, error.node) == ("operator", sine.name)
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,13 @@ def arithmetic(seed: int = 0) -> Model:
         s.op("PRELU", [x, s.codes((8,))], shape, (0.04, 9)),
         s.op("TANH", [x], shape, (1 / 128, 0)),
         s.op("LOGISTIC", [z], (1, 1, 6, 8), UNIT),
+        s.op("EXP", [x], shape, (0.2, -128)),
+        s.op("LOG", [z], (1, 1, 6, 8), (0.03, 0)),
+        s.op("MAXIMUM", [x, s.codes((6, 1), (0.03, -5))], shape),
+        s.op("MINIMUM", [s.codes((8,), (0.07, 11)), z], (1, 1, 6, 8), (0.07, 11)),
+        s.op("REDUCE_MAX", [x, s.numbers([1])], (1, 1, 6, 8), keep_dims=True),
+        s.op("REDUCE_MIN", [x, s.numbers([-3])], (1, 1, 6, 8), keep_dims=True),
+        s.op("SUM", [x, s.numbers([1])], (1, 1, 6, 8), (0.1, 3), keep_dims=True),
     ]
     parts = [s.op("QUANTIZE", [part], s.tensors[part].shape, (0.025, -10)) for part in parts]
     rows = sum(s.tensors[part].shape[1] for part in parts)

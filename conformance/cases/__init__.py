@@ -10,6 +10,7 @@ from npu_assay.conformance.cases.families import FAMILIES
 from npu_assay.conformance.cases.family import STATIC_INT8
 from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
+from npu_assay.conformance.cases.loosened import loosened
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.cases.pieces.contexts import VIEWED, in_the_other_layout
 from npu_assay.conformance.cases.ranks import within_rank
@@ -122,7 +123,8 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
     precisions = row.precisions or (STATIC_INT8,)
     for precision in precisions:
         limits, first = limits_of(table, row, precision or None), precision == precisions[0]
-        drafts = with_new_ranks(first, _known(limits, within(limits, _drafts(row, precision, limits))))
+        made = within(limits, _drafts(row, precision, limits))
+        drafts = [*with_new_ranks(first, _known(limits, made)), *loosened(table, row, precision, made)]
         written = [*drafts, *_further(row.name, precision, first, limits, drafts)]
         found = witnesses(content_key(table, row, precision or None), written)
         for draft in _bounded(limits, [*written, *found]):

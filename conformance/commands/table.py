@@ -51,16 +51,26 @@ def lint(names: tuple[str, ...]) -> None:
 @click.argument("a", metavar="TABLE", shell_complete=tables)
 @click.argument("b", metavar="TABLE", shell_complete=tables)
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
-def diff_(a: str, b: str, as_json: bool) -> None:
+@click.option("--page", is_flag=True, help="For readers, in Markdown: what B takes and excludes of what A does.")
+def diff_(a: str, b: str, as_json: bool, page: bool) -> None:
     """Show what changed from one TABLE to another: rows, precisions, constraints, definitions.
 
     Exit codes: 0 the same, 1 different, 2 one of them cannot be read.
     """
     with usage_errors():
+        from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.table import load_table
         from npu_assay.conformance.table.changes import changes
 
-        found = changes(load_table(a), load_table(b))
+        if as_json and page:
+            raise UsageError("--json and --page: found both, expected one of them")
+        tables = load_table(a), load_table(b)
+        found = changes(*tables)
+        if page:
+            from npu_assay.conformance.compare.releases import page as written
+
+            click.echo(written(*tables), nl=False)
+            raise SystemExit(FOUND if found else CLEAN)
     if as_json:
         click.echo(json.dumps([vars(change) for change in found], indent=2))
     else:

@@ -44,10 +44,13 @@ COMMANDS: Mapping[str, Told] = {
         "Compare a table with what the code did.",
         (("assay drift assay-neutron", "by operator and constraint"), ("assay drift assay-neutron --document", "")),
     ),
-    "diff": Told("Show what changed between two runs.", (("assay diff old.zip assay-neutron", ""),)),
+    "diff": Told(
+        "Show what changed between two runs.",
+        (("assay diff old.zip assay-neutron", ""), ('assay diff a b --markdown >> "$GITHUB_STEP_SUMMARY"', "in CI")),
+    ),
     "merge": Told(
         "Make one record of all shards of a run.",
-        (("assay merge shard-1 shard-2 --out assay-neutron", ""),),
+        (("assay merge assay-neutron-shard-*", ""),),
     ),
     "mutate": Told(
         "Inject faults into a backend: are they noticed?",

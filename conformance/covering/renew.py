@@ -1,8 +1,9 @@
 """`python -m npu_assay.conformance.covering.renew TABLE...`: look for the cases and proofs of a shipped table again.
 
-Writes `cases/found/NAME.json`: for each row in each number type, by its content, the cases that were found and the
-proofs of what cannot be shown. Rows whose content is known already are left as they are, unless `--all` is given: what
-is written does not depend on that, as each row is searched by itself. Prints the numbers for `shipped.toml`.
+Writes `cases/found/NAME.json`, which all releases of a table share: for each row in each number type, by its content,
+the cases that were found and the proofs of what cannot be shown. Rows whose content is known already are left as they
+are, unless `--all` is given: what is written does not depend on that, as each row is searched by itself. Prints the
+numbers for `shipped.toml`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from npu_assay.conformance.covering.looks import Look, Place, looks, places
 from npu_assay.conformance.covering.proofs import searched
 from npu_assay.conformance.predicates.definitions import Defined, defined
 from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.table import FOLDER as TABLES
 from npu_assay.conformance.table import Table, load_table
 
 WORDS = 90  # letters of a case's name that tell what was turned
@@ -30,20 +32,22 @@ def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, An
     """What is found for every row in each number type, by content. only: names of rows, where others are left."""
     known = dict(shipped())
     looked, every = _written(table, only)
-    found = dict[str, Any]()
-    here = {content_key(table, row, precision) for row, precision in places(table)}
+    here = {content_key(each, *place) for each in releases(table) for place in places(each)}
+    found = {key: told for key, told in known.items() if key in here}
     for row, precision in places(table):
         key, place = content_key(table, row, precision), (row.name, precision)
         asked = not only or row.name in only or f"{row.name}/{precision}" in only
-        if key in known and not (again and asked):
-            found[key] = known[key]
-            continue
-        if not asked:
+        if not asked or (key in known and not again):
             continue
         found[key] = _searched(defined(table, row, precision), looked[place], every[place])
-        write(table, {**{k: v for k, v in known.items() if k in here}, **found})  # a search that is stopped goes on
+        write(table, found)  # a search that is stopped goes on
         print(f"{row.name} {precision or ''}: {_told(found[key])}", file=sys.stderr, flush=True)
     return found
+
+
+def releases(table: Table) -> list[Table]:
+    """Every shipped table of this name, by version."""
+    return [load_table(path.stem) for path in sorted(TABLES.glob(f"{table.name}@*.toml"))]
 
 
 def _written(table: Table, only: Sequence[str]) -> tuple[Mapping[Place, list[Look]], Mapping[Place, list[Case]]]:

@@ -27,6 +27,7 @@ from npu_assay.conformance.common.toml import TomlBombError, TomlError, read_tom
 from npu_assay.conformance.predicates.own import Own, read_own
 from npu_assay.conformance.table.constraints import Constraint, parse_constraint
 from npu_assay.conformance.table.operator_names import nearest_operators
+from npu_assay.reference.operators import VIEWS
 
 
 class TableBombError(TableError):
@@ -46,6 +47,7 @@ TOP: Mapping[str, type] = {
     "preserve": list,
     "mark": str,
     "offers": bool,
+    "follows": str,
     "parameters": dict,
     "common": dict,
     "constraints": dict,
@@ -69,8 +71,8 @@ RESCALES = ("tflite_double_round", "tosa_single_round", "xnnpack_fp32")
 """The rescale schemes that there are exact goldens for; a table without one has ""."""
 PARAMETERS = ("macs", "pipes")
 """What a table can say of its hardware."""
-OPTIONAL = {"preserve", "mark", "offers", "refused", "rewritten", "precisions", "operator", "rewritten_to"} | {
-    *("source", "documented_as", "compiled_to"),
+OPTIONAL = {"preserve", "mark", "offers", "follows", "refused", "rewritten"} | {
+    *("precisions", "operator", "rewritten_to", "source", "documented_as", "compiled_to"),
 }
 INTEGER_PRECISIONS = ("int8", "int8_per_channel", "int16", "int16_per_channel", "integers")
 PRECISIONS = (
@@ -142,6 +144,7 @@ class Table:
     `preserve` are the operators that stay whole in the edge program. `mark` is the name under which the vendor's
     quantizer notes in a node's meta (`custom`) that it quantised the node, "" when it does not. `file` is what errors
     call it. `own` are the constraints that the table defines itself. `offers`: nothing is promised of any row.
+    `follows` is the table of the release before it, "" for none: what only that one excludes has cases in this one.
     """
 
     name: str
@@ -161,6 +164,7 @@ class Table:
     file: str = field(default="", compare=False)
     own: Own = field(default_factory=Own)
     offers: bool = False
+    follows: str = ""
 
     @property
     def every_row(self) -> tuple[Row, ...]:
@@ -235,6 +239,17 @@ def load_table(name: str) -> Table:
     return read_table(table_bytes(name), table_path(name).name)
 
 
+def table_before(table: Table) -> Table:
+    """The table of the release before it. Raises TableError where there is none of that name."""
+    return load_table(table.follows)
+
+
+def row_before(table: Table, row: Row) -> Row | None:
+    """The row of an earlier table for the same operator, under whichever of its names; None where it has none."""
+    names = {row.name, VIEWS.get(row.name, row.name)}
+    return next((each for each in table.rows if {each.name, VIEWS.get(each.name, each.name)} & names), None)
+
+
 def read_table(data: bytes, file: str) -> Table:
     """Read the bytes of a table; `file` is what errors call it. Raises TableError (TableBombError: too much)."""
     try:
@@ -292,6 +307,7 @@ def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
         file=file,
         own=own,
         offers=data.get("offers", False),
+        follows=data.get("follows", ""),
     )
     _check_once(table, file)
     _check_used(table, file)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 from npu_assay.conformance.table import Row, Table
 from npu_assay.conformance.table.constraints import shown
+from npu_assay.reference.operators import VIEWS
 
 NONE = "none"
 
@@ -31,19 +32,29 @@ def changes(a: Table, b: Table) -> list[Change]:
 
 
 def _top(a: Table, b: Table) -> Iterator[Change]:
-    for name in ("name", "version", "backend_id", "source", "rescale", "preserve", "mark", "parameters"):
+    for name in ("name", "version", "backend_id", "source", "rescale", "preserve", "mark", "follows", "parameters"):
         yield from _changed("", name, _words(getattr(a, name)), _words(getattr(b, name)))
     yield from _constraints("every row", {str(c): c for c in _texts(a.common)}, {str(c): c for c in _texts(b.common)})
 
 
 def _rows(a: Table, b: Table) -> Iterator[Change]:
     before, after = ({row.name: row for row in table.every_row} for table in (a, b))
+    for old, new in _renamed(before, after):
+        yield from _changed(new, "name", old, new)
+        before[new] = before.pop(old)
     for name in dict.fromkeys((*before, *after)):
         if name not in after or name not in before:
             yield Change(name, "row", "promised" if name in before else NONE, "promised" if name in after else NONE)
             continue
         yield from _changed(name, "row", _kind(a, before[name]), _kind(b, after[name]))
         yield from _row(name, before[name], after[name])
+
+
+def _renamed(before: Mapping[str, Row], after: Mapping[str, Row]) -> list[tuple[str, str]]:
+    """Rows of one operator that go by ATen's name of the view in one table alone: the old name and the new one."""
+    gone = {VIEWS.get(name, name): name for name in before if name not in after}
+    came = {VIEWS.get(name, name): name for name in after if name not in before}
+    return [(gone[operator], came[operator]) for operator in gone if operator in came]
 
 
 def _kind(table: Table, row: Row) -> str:

@@ -7,13 +7,17 @@
 from __future__ import annotations
 
 from npu_assay.faults import named
-from npu_assay.faults.neutron.catalogue import catalogue
+from npu_assay.faults.neutron.catalogue import catalogue, catalogue_1_4
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.neutron import backend as _right
+from npu_assay.partitioners.neutron import backend_1_4 as _right_1_4
 
-__all__ = ["catalogue"]
+__all__ = ["catalogue", "catalogue_1_4"]
+NEWER = "release_1_4_"
 
 
 def __getattr__(name: str) -> Backend:
-    """The broken backend of that name."""
+    """The broken backend of that name; behind `release_1_4_` one of that release."""
+    if name.startswith(NEWER):
+        return named(name.removeprefix(NEWER), catalogue_1_4(_right_1_4), __name__)
     return named(name, catalogue(_right), __name__)

@@ -155,6 +155,28 @@ def _catalogue() -> tuple[Fault, ...]:
     )
 
 
+EXTREMES: tuple[Entry, ...] = (
+    ("function", "smaller_for_larger", "aten.maximum.default/operator/"),
+    ("function", "larger_for_smaller", "aten.minimum.default/operator/"),
+    ("function", "reduced_to_smaller", "aten.amax.default/operator/"),
+    ("function", "reduced_to_larger", "aten.amin.default/operator/"),
+    ("function", "mean_for_sum", "aten.sum.dim_IntList/operator/"),
+    ("lut", "tanh_for_exponential", "aten.exp.default/operator/"),
+    ("lut", "logarithm_shifted", "aten.log.default/operator/"),
+)
+
+
+def catalogue_1_4(backend: Backend) -> tuple[Fault, ...]:
+    """The faults of what release 1.4 changes."""
+    return _catalogue_1_4()
+
+
+@cache
+def _catalogue_1_4() -> tuple[Fault, ...]:
+    faults = (partitioner.of_first_release(), *partitioner.dropped("1.4"))
+    return (*faults, *_listed("device", device, EXTREMES))
+
+
 def _listed(stage: str, module: ModuleType, entries: tuple[Entry, ...]) -> Iterator[Fault]:
     for kind, names, cases in entries:
         for name in names.split():

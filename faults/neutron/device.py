@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from npu_assay.faults import Patch, with_device
-from npu_assay.partitioners.common.int8 import conv, elementwise, matmul, output, pool
+from npu_assay.partitioners.common.int8 import conv, elementwise, lut, matmul, output, pool
 from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.common.rescale import tflite_double_round, tflite_single_round
 from npu_assay.partitioners.exir import Backend
-from npu_assay.partitioners.neutron import backend
+from npu_assay.partitioners.neutron import backend, backend_1_4
 from npu_assay.partitioners.neutron.device.operators import RULES
 from npu_assay.partitioners.neutron.device.site import Site
 from npu_assay.reference.affine import Affine
@@ -237,3 +237,25 @@ products_off_by_one = operator(after(lambda codes: (codes.int() + 1).clamp(max=1
 matrix_rows_rotated = operator(after(lambda codes: codes.roll(1, -2)), "BATCH_MATMUL")
 slopes_ignored = operator(lambda site, kernel: lambda codes: codes, "PRELU", "LEAKY_RELU")
 negatives_kept = operator(lambda site, kernel: lambda codes: codes, "RELU", "RELU6")
+
+
+# ------------------------------------------------------------------------------------ release 1.4
+
+
+def newer(place: Any, name: str, other: Any) -> Backend:
+    """The backend of release 1.4 on a device with another function for one of its operators."""
+    return with_device(backend_1_4, lambda: patch.object(place, name, other))
+
+
+def _shifted(x: Affine, y: Affine) -> Kernel:
+    return _log(x, replace(y, zero_point=min(y.zero_point + 1, y.qmax)))
+
+
+_log = lut.log
+smaller_for_larger = newer(elementwise, "maximum", torch.minimum)
+larger_for_smaller = newer(elementwise, "minimum", torch.maximum)
+reduced_to_smaller = newer(pool, "reduce_max", pool.reduce_min)
+reduced_to_larger = newer(pool, "reduce_min", pool.reduce_max)
+mean_for_sum = newer(pool, "sum_", pool.mean)
+tanh_for_exponential = newer(lut, "exp", lut.tanh)
+logarithm_shifted = newer(lut, "log", _shifted)

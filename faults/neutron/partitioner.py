@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 from unittest.mock import patch
@@ -18,21 +19,30 @@ from npu_assay.partitioners.exir import Backend, PartitionResult
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, shape
 from npu_assay.partitioners.exir.qdq import input_qparams, output_qparams
 from npu_assay.partitioners.exir.rules import rejection
-from npu_assay.partitioners.neutron import NeutronPartitioner, NeutronTargetSpec, backend, generate_neutron_compile_spec
+from npu_assay.partitioners.neutron import (
+    NeutronPartitioner,
+    NeutronTargetSpec,
+    backend,
+    backend_1_4,
+    generate_neutron_compile_spec,
+)
 from npu_assay.partitioners.neutron import partitioner as module
-from npu_assay.partitioners.neutron.operators import OPERATORS
+from npu_assay.partitioners.neutron.operators import operators
 from npu_assay.partitioners.neutron.passes import DivideToMultiply
+from npu_assay.partitioners.neutron.releases import FIRST, RELEASES
 from npu_assay.partitioners.neutron.support import activation, common, pieces, rules, stage
 from npu_assay.partitioners.neutron.support.rule import Context, Rule
 from npu_assay.partitioners.neutron.target import TARGETS
 
 
-def of_class(kind: type[NeutronPartitioner]) -> Backend:
+def of_class(kind: type[NeutronPartitioner], release: str = FIRST) -> Backend:
     """A backend with another partitioner."""
-    return replace(backend, partitioner=kind)
+    if release == FIRST:
+        return replace(backend, partitioner=kind)
+    return replace(backend_1_4, partitioner=partial(kind, generate_neutron_compile_spec("imxrt700", release=release)))
 
 
-def judging(change: Callable[[Found], Found], *patches: Patch) -> Backend:
+def judging(change: Callable[[Found], Found], *patches: Patch, release: str = FIRST) -> Backend:
     """A backend whose partitioner works under patches, and changes what its rules say."""
 
     def changed(right: Callable[..., Found]) -> Callable[..., Found]:
@@ -49,7 +59,7 @@ def judging(change: Callable[[Found], Found], *patches: Patch) -> Backend:
                     stack.enter_context(patch.object(module, name, changed(getattr(module, name))))
                 return super().partition(exported_program)
 
-    return of_class(Judging)
+    return of_class(Judging, release)
 
 
 def instead(target: str, code: str, check: Callable[[fx.Node, Context], str | None]) -> Backend:
@@ -75,13 +85,14 @@ def _as_found(found: Found) -> Found:
 # ------------------------------------------------------------------------------------ every rule
 
 
-def _codes(target: str) -> Iterator[str]:
+def _codes(target: str, release: str = FIRST) -> Iterator[str]:
+    row = operators(release)[target]
     yield from ("quantized", "static_shape")
-    yield from (rule.code for rule in rules.RULES[target])
-    yield from (rule.code for rule in OPERATORS[target].stage)
+    yield from (rule.code for rule in rules.RULES_OF[release][target])
+    yield from (rule.code for rule in row.stage)
     if target in stage.DATA_ONLY or target in stage.NEUTRAL:
         yield "not_alone"
-    if OPERATORS[target].problem is not None:
+    if row.problem is not None:
         yield "rescale"
 
 
@@ -103,14 +114,24 @@ ROWS = {
 }
 
 
-def dropped() -> Iterator[Fault]:
-    """One fault for every rule of every operator."""
-    for target in rules.RULES:
-        for code in dict.fromkeys(_codes(target)):
+def dropped(release: str = FIRST) -> Iterator[Fault]:
+    """One fault for every rule of every operator that the release before does not have as it is."""
+    before = {} if release == FIRST else rules.RULES_OF[RELEASES[RELEASES.index(release) - 1]]
+    for target, found in rules.RULES_OF[release].items():
+        for code in dict.fromkeys(_codes(target, release)) if before.get(target) != found else ():
             if (code, target) in IMPOSSIBLE:
                 continue
             cases = (f"{ROWS.get(target, target)}*/{code}/outside",)
-            yield Fault(f"{code}_of_{target}", "partitioner", "dropped", judging(less(code, target)), cases)
+            broken = judging(less(code, target), release=release)
+            yield Fault(f"{code}_of_{target}", "partitioner", "dropped", broken, cases)
+
+
+def of_first_release() -> Fault:
+    """A partitioner that goes on with the limits of 1.3."""
+    broken = replace(backend_1_4, partitioner=NeutronPartitioner)
+    return Fault(
+        "of_1_3", "partitioner", "release", broken, ("aten.add.Tensor/broadcast/at_limit",), frozenset({"tag"})
+    )
 
 
 def misnamed() -> Iterator[Fault]:

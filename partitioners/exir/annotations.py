@@ -23,14 +23,14 @@ INFINITIES = (-256.0, 255.0)
 """What stands for infinite numbers of constants: the default of ExecuTorch 1.5.1's passes for Arm."""
 
 
-def activation_spec(smallest: float = SMALLEST_SCALE) -> QuantizationSpec:
-    """int8 [-128, 127], per-tensor affine; `smallest` is the smallest scale."""
+def activation_spec(smallest: float = SMALLEST_SCALE, symmetric: bool = False) -> QuantizationSpec:
+    """int8 [-128, 127], per-tensor affine, zero point 0 if symmetric; `smallest` is the smallest scale."""
     return QuantizationSpec(
         dtype=torch.int8,
         observer_or_fake_quant_ctr=HistogramObserver.with_args(eps=smallest),
         quant_min=-128,
         quant_max=127,
-        qscheme=torch.per_tensor_affine,
+        qscheme=torch.per_tensor_symmetric if symmetric else torch.per_tensor_affine,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from npu_assay.partitioners.exir.backend import Backend
@@ -24,6 +26,7 @@ __all__ = [
     "NeutronRuntime",
     "NeutronTargetSpec",
     "backend",
+    "backend_1_4",
     "generate_neutron_compile_spec",
 ]
 
@@ -37,11 +40,18 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _quantizer() -> Any:
-    # Needs torchao, which is an extra; nothing else here does.
-    from npu_assay.partitioners.neutron.quantizer import NeutronQuantizer
+def _quantizer(release: str) -> Callable[[], Any]:
+    def quantizer() -> Any:
+        # Needs torchao, which is an extra; nothing else here does.
+        from npu_assay.partitioners.neutron.quantizer import NeutronQuantizer
 
-    return NeutronQuantizer()
+        return NeutronQuantizer(release)
+
+    return quantizer
+
+
+def _partitioner_1_4(**options: Any) -> NeutronPartitioner:
+    return NeutronPartitioner(generate_neutron_compile_spec("imxrt700", release="1.4"), **options)
 
 
 def _operators(blob: bytes) -> tuple[str, ...]:
@@ -54,8 +64,16 @@ backend = Backend(
     partitioner=NeutronPartitioner,
     details=NeutronBackend,
     runtime=NeutronRuntime(),
-    quantizer=_quantizer,
+    quantizer=_quantizer("1.3"),
     passes=PASSES,
     blob_operators=_operators,
     faults="npu_assay.faults.neutron:catalogue",
+)
+backend_1_4 = replace(
+    backend,
+    name="neutron-1.4",
+    table="neutron@1.4",
+    partitioner=_partitioner_1_4,
+    quantizer=_quantizer("1.4"),
+    faults="npu_assay.faults.neutron:catalogue_1_4",
 )

@@ -1,6 +1,7 @@
 """The Neutron compile spec: documented options as a list of key-value pairs.
 
-Keys, order and encoding are those of ExecuTorch v1.3.1. Readers look values up by key.
+Keys, order and encoding are those of ExecuTorch v1.3.1, and `release` behind them where it is not 1.3. Readers look
+values up by key.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from collections.abc import Iterable, Sequence
 
 from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.neutron import exclusion
+from npu_assay.partitioners.neutron.releases import FIRST, checked_release
 from npu_assay.partitioners.neutron.target import NeutronTargetSpec
 
 OUTPUT_FORMAT = "tflite"
 NOT_TO_DELEGATE = exclusion.OPTION
+RELEASE = "release"
 
 
 def spec_value(compile_spec: Iterable[CompileSpec], key: str, default: str = "") -> str:
@@ -29,6 +32,11 @@ def spec_flag(compile_spec: Iterable[CompileSpec], key: str, default: bool = Fal
     if text not in ("True", "False"):
         raise ValueError(f"compile spec {key} is {text!r}, expected 'True' or 'False'")
     return text == "True"
+
+
+def spec_release(compile_spec: Iterable[CompileSpec]) -> str:
+    """The release that a compile spec names, 1.3 where it names none. Raises ValueError for one that is not known."""
+    return checked_release(spec_value(compile_spec, RELEASE, FIRST))
 
 
 def _flags_text(extra_flags: str | Sequence[str] | None) -> str:
@@ -69,16 +77,19 @@ class NeutronCompileSpecBuilder:
         fetch_constants_to_sram: bool = False,
         dump_kernel_selection_code: bool = False,
         use_new_flow_neutron_c: bool = False,
+        release: str = FIRST,
     ) -> NeutronCompileSpecBuilder:
         """Set the options, once per builder.
 
-        Raises ValueError for an unknown SoC or operator name, TypeError for a value of another type
+        release: NXP's release of operator support, "1.3" or "1.4".
+
+        Raises ValueError for an unknown SoC, operator name or release, TypeError for a value of another type
         and AssertionError when called twice.
         """
         if self.compile_spec:
             raise AssertionError("neutron_compile_spec() was called before, expected one call per builder")
         if use_new_flow_neutron_c:
-            raise ValueError("use_new_flow_neutron_c is True, expected False: this backend has the rules of v1.3 only")
+            raise ValueError("use_new_flow_neutron_c is True, expected False: `release` says whose rules hold")
         entries = {
             "output_format": OUTPUT_FORMAT,
             "compile_flags": _flags_text(extra_flags),
@@ -92,6 +103,8 @@ class NeutronCompileSpecBuilder:
             "use_new_flow_neutron_c": use_new_flow_neutron_c,
         }
         entries.update({name: _flag_text(name, value) for name, value in flags.items()})
+        if checked_release(release) != FIRST:
+            entries[RELEASE] = release
         self.compile_spec = [CompileSpec(key, text.encode()) for key, text in entries.items()]
         return self
 
@@ -111,6 +124,7 @@ def generate_neutron_compile_spec(
     fetch_constants_to_sram: bool = False,
     dump_kernel_selection_code: bool = False,
     use_new_flow_neutron_c: bool = False,
+    release: str = FIRST,
 ) -> list[CompileSpec]:
     """The compile spec for one SoC, e.g. "imxrt700".
 
@@ -126,6 +140,7 @@ def generate_neutron_compile_spec(
             fetch_constants_to_sram=fetch_constants_to_sram,
             dump_kernel_selection_code=dump_kernel_selection_code,
             use_new_flow_neutron_c=use_new_flow_neutron_c,
+            release=release,
         )
         .build()
     )

@@ -21,15 +21,20 @@ from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import is_compute
 from npu_assay.partitioners.exir.rules import rejection
 from npu_assay.partitioners.neutron.clusters import Cluster
-from npu_assay.partitioners.neutron.compile_spec import NOT_TO_DELEGATE, generate_neutron_compile_spec, spec_value
+from npu_assay.partitioners.neutron.compile_spec import (
+    NOT_TO_DELEGATE,
+    generate_neutron_compile_spec,
+    spec_release,
+    spec_value,
+)
 from npu_assay.partitioners.neutron.exclusion import match
-from npu_assay.partitioners.neutron.operators import OPERATORS
+from npu_assay.partitioners.neutron.operators import operators
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
 from npu_assay.partitioners.neutron.passes import judged_passes
 from npu_assay.partitioners.neutron.rewriting import Correspondence, attached_constants, leak, rewritten
 from npu_assay.partitioners.neutron.support.common import quantized
 from npu_assay.partitioners.neutron.support.rule import Context
-from npu_assay.partitioners.neutron.support.rules import RULES, node_rejections, stage_rejections
+from npu_assay.partitioners.neutron.support.rules import RULES_OF, node_rejections, stage_rejections
 from npu_assay.partitioners.neutron.support.weights import through_permute
 from npu_assay.partitioners.neutron.target import NeutronTargetSpec
 
@@ -43,7 +48,8 @@ Reasons = dict[fx.Node, tuple[Rejection, ...]]
 class NeutronPartitioner(Partitioner):
     """Tags the nodes that the Neutron NPU can run. After `partition`, `rejections` says why the others stay out.
 
-    compile_spec: options of the compiler, from `generate_neutron_compile_spec`; default: those for the target.
+    compile_spec: options of the compiler, from `generate_neutron_compile_spec`; default: those for the target. It names
+        the release whose operators and limits hold.
     neutron_target_spec: the NPU; default: the compile spec's target, else imxrt700.
     custom_delegation_options: what to let through that is refused by default.
     post_quantization_state_dict: data of constants, by name, where the program has fake tensors only.
@@ -74,6 +80,7 @@ class NeutronPartitioner(Partitioner):
             compile_spec = generate_neutron_compile_spec(neutron_target_spec.get_name())
         self.delegation_spec = DelegationSpec(BACKEND_ID, compile_spec)
         self.neutron_target_spec = neutron_target_spec
+        self.release = spec_release(compile_spec)
         self.custom_delegation_options = custom_delegation_options or CustomDelegationOptions()
         self.post_quantization_state_dict = dict(post_quantization_state_dict or {})
         self.preserve_ops = list(preserve_ops or [])
@@ -99,9 +106,9 @@ class NeutronPartitioner(Partitioner):
 
         def keep(node: fx.Node) -> bool:
             name = target_name(node.target)
-            if node.op != "call_function" or name not in names & RULES.keys():
+            if node.op != "call_function" or name not in names & RULES_OF[self.release].keys():
                 return False
-            if _exclusion(node, patterns) or node_rejections(node, self._graph_context(node.graph, constants)):
+            if self._exclusion(node, patterns) or node_rejections(node, self._graph_context(node.graph, constants)):
                 return False
             return self.check_op_support is None or self.check_op_support(node)
 
@@ -119,14 +126,18 @@ class NeutronPartitioner(Partitioner):
         context = self._graph_context(module.graph, {**constants, **attached_constants(module)})
         patterns = self._not_to_delegate()
         compute = filter(is_compute, module.graph.nodes)
-        reasons = {node: _exclusion(node, patterns) + node_rejections(node, context) for node in compute}
+        reasons = {node: self._exclusion(node, patterns) + node_rejections(node, context) for node in compute}
         return _Judged(module, context, reasons, Correspondence(program.graph, module.graph))
 
     def _graph_context(self, graph: fx.Graph, constants: Mapping[str, torch.Tensor | None]) -> Context:
         target = self.neutron_target_spec
-        return Context(
-            graph, OPERATORS, constants, target.get_num_macs(), target.get_num_pipes(), self.custom_delegation_options
-        )
+        macs, pipes, options = target.get_num_macs(), target.get_num_pipes(), self.custom_delegation_options
+        return Context(graph, operators(self.release), constants, macs, pipes, options, self.release)
+
+    def _exclusion(self, node: fx.Node, patterns: Sequence[str]) -> tuple[Rejection, ...]:
+        """The rejection of a supported operator that one of the patterns names."""
+        found = match(node, patterns) if target_name(node.target) in RULES_OF[self.release] else None
+        return () if found is None else (rejection(node, "excluded", found, EXCLUDED),)
 
 
 def _check_types(compile_spec: object, target: object, options: object, constants: object) -> None:
@@ -148,12 +159,6 @@ class _Judged:
     context: Context
     reasons: Reasons
     nodes: Correspondence
-
-
-def _exclusion(node: fx.Node, patterns: Sequence[str]) -> tuple[Rejection, ...]:
-    """The rejection of a supported operator that one of the patterns names."""
-    found = match(node, patterns) if target_name(node.target) in RULES else None
-    return () if found is None else (rejection(node, "excluded", found, EXCLUDED),)
 
 
 class _Supported(OperatorSupportBase):
@@ -229,7 +234,7 @@ def _ordered_rejections(judged: _Judged, tagged: frozenset[fx.Node]) -> list[Rej
         if node in tagged or not is_compute(node):
             continue
         judged_as = judged.nodes.decisive(node)
-        decisive = _follows(judged_as)
+        decisive = _follows(judged_as, judged.context)
         named = decisive is judged_as and judged.nodes.images.get(node) is judged_as
         for reason in judged.reasons[decisive]:
             text = reason.found if named else f"{decisive.name}: {reason.found}"
@@ -237,10 +242,14 @@ def _ordered_rejections(judged: _Judged, tagged: frozenset[fx.Node]) -> list[Rej
     return found
 
 
-def _follows(node: fx.Node) -> fx.Node:
+def _follows(node: fx.Node, context: Context) -> fx.Node:
     """The operator whose verdict decides on `node`: a selected result's producer, a weight's consumer, or itself."""
     source = operand(node)
-    if target_name(node.target) == GETITEM and source is not None and target_name(source.target) in RULES:
+    if (
+        target_name(node.target) == GETITEM
+        and source is not None
+        and target_name(source.target) in RULES_OF[context.release]
+    ):
         return source
     user = next(iter(node.users), node)
     return user if through_permute(user, node) is not node else node

@@ -8,8 +8,8 @@ sigmoid, tanh and softmax have the fixed output parameters of the TFLite int8 sp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -32,9 +32,10 @@ from npu_assay.partitioners.exir.pt2e import (
     Quantizer,
     SharedQuantizationSpec,
 )
-from npu_assay.partitioners.neutron.operators import OPERATORS
+from npu_assay.partitioners.neutron.operators import operators
 from npu_assay.partitioners.neutron.operators.activation import HARDTANH, RELU
 from npu_assay.partitioners.neutron.operators.row import Annotation, Row
+from npu_assay.partitioners.neutron.releases import FIRST, checked_release
 
 aten = torch.ops.aten
 
@@ -52,13 +53,17 @@ NAMED_PADDING: dict[object, Any] = {
 }
 """Convolution whose padding is a name -> the same with numbers."""
 
-ANNOTATED = {
-    name: row
-    for own_name, row in OPERATORS.items()
-    if row.exported is not None
-    for name in (*((own_name,) if row.exported.has_own_name else ()), *row.exported.others)
-}
-"""The rows of the operators that exported programs have."""
+
+@cache
+def annotated(release: str) -> Mapping[str, Row]:
+    """The rows of the operators that exported programs have, as a release has them."""
+    return {
+        name: row
+        for own_name, row in operators(release).items()
+        if row.exported is not None
+        for name in (*((own_name,) if row.exported.has_own_name else ()), *row.exported.others)
+    }
+
 
 SPLITS = frozenset({aten.split.Tensor, aten.split_with_sizes.default, aten.chunk.default})
 
@@ -86,7 +91,7 @@ def bias_spec(node: Node, data: Node, weight: Node, per_channel: bool) -> Derive
 
 def is_relu_like(node: Node) -> bool:
     """Whether the node only clamps to [0, inf) or [0, 6], which a preceding operator can absorb."""
-    row = ANNOTATED.get(target_name(node.target))
+    row = annotated(FIRST).get(target_name(node.target))
     # 0 and 0.0 are equal.
     return row is RELU or (row is HARDTANH and node.args[1:3] in {(0.0, 6.0), (0.0, float("inf"))})
 
@@ -158,7 +163,13 @@ class NeutronQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
     """Annotates every operator that the Neutron NPU runs; everything else stays float.
 
     Use with `torchao.quantization.pt2e.quantize_pt2e.prepare_pt2e` and `convert_pt2e`.
+
+    release: NXP's release of operator support, "1.3" or "1.4". Raises ValueError for another one.
     """
+
+    def __init__(self, release: str = FIRST) -> None:
+        super().__init__()
+        self.release = checked_release(release)
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Rewrites that must happen before observers are placed.
@@ -174,7 +185,7 @@ class NeutronQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
     def annotate(self, model: GraphModule) -> GraphModule:
         """Annotate in graph order, so that a producer is annotated before its consumers."""
         for node in model.graph.nodes:
-            annotation = _annotation(node)
+            annotation = _annotation(node, annotated(self.release))
             if annotation is not None:
                 annotation._annotated = True
                 node.meta[ANNOTATION] = annotation
@@ -185,18 +196,18 @@ class NeutronQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
         check_annotations(model)
 
 
-def _annotation(node: Node) -> QuantizationAnnotation | None:
+def _annotation(node: Node, rows: Mapping[str, Row]) -> QuantizationAnnotation | None:
     if node.op != "call_function" or node.meta.get(ANNOTATION) is not None or not is_float(node):
         return None
     if node.target in CONVOLUTIONS or node.target in (aten.linear.default, aten.addmm.default):
         return _annotate_weighted(node)
     if node.target is aten.cat.default:
-        return _annotate_cat(node)
+        return _annotate_tied(node, node.args[0])
     if node.target is aten.div.Tensor:
         # The divisor stays float: its reciprocal is what the NPU holds.
         specs = {operand: activation_spec() for operand in _tensor_inputs(node)[:1]}
         return QuantizationAnnotation(input_qspec_map=specs, output_qspec=activation_spec())
-    row = ANNOTATED.get(target_name(node.target))
+    row = rows.get(target_name(node.target))
     return None if row is None else _annotate_row(node, row)
 
 
@@ -224,9 +235,9 @@ def _annotate_weighted(node: Node) -> QuantizationAnnotation | None:
     return QuantizationAnnotation(input_qspec_map=specs)
 
 
-def _annotate_cat(node: Node) -> QuantizationAnnotation:
-    """All inputs and the output share the first input's parameters."""
-    inputs = list(dict.fromkeys(node.args[0]))  # type: ignore[arg-type]  # a list of nodes by schema
+def _annotate_tied(node: Node, operands: Any) -> QuantizationAnnotation:
+    """All operands, nodes of the graph, and the output share the first one's parameters."""
+    inputs: list[Node] = list(dict.fromkeys(operands))
     shared = SharedQuantizationSpec((inputs[0], node))
     specs = {inputs[0]: activation_spec()} | dict.fromkeys(inputs[1:], shared)
     return QuantizationAnnotation(input_qspec_map=specs, output_qspec=shared)
@@ -242,20 +253,23 @@ def _annotate_shared(node: Node) -> QuantizationAnnotation | None:
     )
 
 
-def _annotate_free(node: Node) -> QuantizationAnnotation | None:
+def _annotate_free(node: Node, symmetric: bool = False) -> QuantizationAnnotation | None:
     inputs = _tensor_inputs(node)
     weights = {aten.mm.default, aten.prelu.default}
-    specs = {n: activation_spec() for n in inputs}
+    specs = {n: activation_spec(symmetric=symmetric) for n in inputs}
     if node.target in weights and len(inputs) == 2 and inputs[1].op == "get_attr":
         specs[inputs[1]] = weight_spec(None)
     return QuantizationAnnotation(input_qspec_map=specs, output_qspec=activation_spec())
 
 
 def _annotate_row(node: Node, row: Row) -> QuantizationAnnotation | None:
-    if row.exported is not None and row.exported.annotation is Annotation.SHARED:
+    annotation = Annotation.FREE if row.exported is None else row.exported.annotation
+    if annotation is Annotation.SHARED:
         return _annotate_shared(node)
+    if annotation is Annotation.TIED:
+        return _annotate_tied(node, _tensor_inputs(node))
     if row.fixed_output is None:
-        return _annotate_free(node)
+        return _annotate_free(node, annotation is Annotation.SYMMETRIC)
     scale, zero_point = row.fixed_output
     output = FixedQParamsQuantizationSpec(
         dtype=torch.int8, scale=scale, zero_point=zero_point, quant_min=-128, quant_max=127

@@ -233,6 +233,17 @@ def table(given: Given, step: float, over: Excess) -> Slack:
     return 0.0
 
 
+def exponential(given: Given, step: float, over: Excess) -> Slack:
+    """exp: a table made in float32; two roundings of x, relative to it, are so much of the result times x."""
+    x: Bounded = given["self"]
+    return (x.value.abs() * x.value.exp()).nan_to_num() / step * (2 * UNIT)
+
+
+def logarithm(given: Given, step: float, over: Excess) -> Slack:
+    """log: a table made in float32; two roundings of x, relative to it, are so much of the result itself."""
+    return 2 * UNIT / step
+
+
 def average(given: Given, step: float, over: Excess) -> Slack:
     """avg_pool: the sum over the count, rounded once."""
     return _rounded_before(given["self"], step, over)

@@ -33,9 +33,23 @@ def binary(op: str, function: Callable[[Tensor, Tensor, Affine, Affine, Affine],
 
 
 abs_, sigmoid, tanh = unary(tflite.abs_), unary(tflite.logistic), unary(tflite.tanh)
+exp, log = unary(tflite.exp), unary(tflite.log)
 add = binary("aten.add.Tensor", tflite.add)
 sub = binary("aten.sub.Tensor", tflite.sub)
 mul = binary("aten.mul.Tensor", tflite.mul)
+
+
+def _extreme(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
+    """Operands in the quantisation of the result, and of two codes one."""
+
+    def rule(given: Given, y: Affine) -> Tensor:
+        a, b = (requantised(x.codes, x.affine, y) for x in (operand(given, "self"), operand(given, "other")))
+        return function(a, b)
+
+    return rule
+
+
+maximum, minimum = _extreme(torch.maximum), _extreme(torch.minimum)
 
 
 def neg(given: Given, y: Affine) -> Tensor:
@@ -81,8 +95,10 @@ def leaky_relu(given: Given, y: Affine) -> Tensor:
 
 
 def prelu(given: Given, y: Affine) -> Tensor:
-    """Slopes along dim 1, which is last in channels-last."""
+    """Slopes along dim 1, which is last in channels-last; of a vector one slope."""
     x, slopes = operand(given, "self"), operand(given, "weight")
+    if x.codes.dim() < 2:
+        return tflite.prelu(x.codes, slopes.codes.reshape(-1), slopes.affine, x.affine, y)
     last = tflite.prelu(x.codes.movedim(1, -1), slopes.codes.reshape(-1), slopes.affine, x.affine, y)
     return last.movedim(-1, 1).contiguous()
 

@@ -1,8 +1,8 @@
-"""Convolutions, pools and resizes: channels-last arithmetic on channels-first images."""
+"""Convolutions, pools, reductions and resizes: channels-last arithmetic on channels-first images."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -110,10 +110,33 @@ max_pool1d, max_pool2d = max_pool(1), max_pool(2)
 
 
 def mean(given: Given, y: Affine) -> Tensor:
-    x, dims = operand(given, "self"), given["dim"]
+    x = operand(given, "self")
+    return tflite.mean(x.codes, _axes(given, x), bool(given["keepdim"]), x.affine, y)
+
+
+def total(given: Given, y: Affine) -> Tensor:
+    x = operand(given, "self")
+    return tflite.total(x.codes, _axes(given, x), bool(given["keepdim"]), x.affine, y)
+
+
+def _reduced(function: Callable[[Tensor, list[int], bool], Tensor]) -> Rule:
+    """One of the codes over some dimensions, in the quantisation of the result."""
+
+    def rule(given: Given, y: Affine) -> Tensor:
+        x = operand(given, "self")
+        return requantised(function(x.codes, _axes(given, x), bool(given["keepdim"])), x.affine, y)
+
+    return rule
+
+
+amax, amin = _reduced(torch.amax), _reduced(torch.amin)
+
+
+def _axes(given: Given, x: QTensor) -> list[int]:
+    """The dimensions that a reduction takes away, counted from the front; all where none is named."""
+    dims = given["dim"]
     axes = [dims] if isinstance(dims, int) else list(dims or range(x.codes.dim()))
-    positive = [axis % x.codes.dim() for axis in axes]
-    return tflite.mean(x.codes, positive, bool(given["keepdim"]), x.affine, y)
+    return [axis % x.codes.dim() for axis in axes]
 
 
 def _size(given: Given, x: Tensor) -> Pair:

@@ -11,6 +11,7 @@ from npu_assay.reference.operators.home import (
     UNNAMED,
     Accuracy,
     Call,
+    Codes,
     Kernels,
     Operator,
     Schemes,
@@ -32,9 +33,9 @@ OF_CONSTANT = tosa("tosa_tables:of_number", "slack_tosa:looked_up")
 SMALLER = "slack_tosa:smaller_scale"
 
 
-def _looked_up(name: str, golden: str, xnnpack: str = UNNAMED, **more: Any) -> Operator:
+def _looked_up(name: str, golden: str, xnnpack: str = UNNAMED, tflite: Codes | str = UNNAMED, **more: Any) -> Operator:
     """A function of one number, which TOSA looks up."""
-    return written(f"aten.{name}.default", golden, schemes=Schemes(UNNAMED, LOOKED_UP, xnnpack), **more)
+    return written(f"aten.{name}.default", golden, schemes=Schemes(tflite, LOOKED_UP, xnnpack), **more)
 
 
 POSITIVE = (0.05, 5.95)
@@ -108,14 +109,14 @@ ARITHMETIC = (
     written(
         "aten.maximum.default",
         "functions:maximum",
-        schemes=Schemes(UNNAMED, tosa("tosa:maximum", SMALLER), REAL),
+        schemes=Schemes(tflite("arithmetic:maximum"), tosa("tosa:maximum", SMALLER), REAL),
         terms=0,
         onnx="Max(self, other)",
     ),
     written(
         "aten.minimum.default",
         "functions:minimum",
-        schemes=Schemes(UNNAMED, tosa("tosa:minimum", SMALLER), REAL),
+        schemes=Schemes(tflite("arithmetic:minimum"), tosa("tosa:minimum", SMALLER), REAL),
         terms=0,
         onnx="Min(self, other)",
     ),
@@ -176,12 +177,22 @@ FUNCTIONS = (
     _looked_up("erf", "transcendental:erf", without_onnx="onnx.reference computes erf in float32"),
     _looked_up("erfinv", "transcendental:erfinv", without_onnx="ONNX has no inverse of erf"),
     _looked_up(  # in float16 never below 2**-15
-        "exp", "elementwise:exp", REAL, kernels=Kernels(Accuracy(29), Accuracy(3, 3.1e-5)), onnx="Exp"
+        "exp",
+        "elementwise:exp",
+        REAL,
+        tflite("arithmetic:exp", "slack:exponential"),
+        kernels=Kernels(Accuracy(29), Accuracy(3, 3.1e-5)),
+        onnx="Exp",
     ),
     _looked_up("expm1", "transcendental:expm1", without_onnx="exp(x) - 1 loses what expm1 is there for"),
     _looked_up("floor", "functions:floor", REAL, terms=0, onnx="Floor"),
     _looked_up(  # near 1
-        "log", "functions:log", REAL, kernels=Kernels(Accuracy(2, 1.2e-7), Accuracy(4, 2.0**-10)), onnx="Log"
+        "log",
+        "functions:log",
+        REAL,
+        tflite("arithmetic:log", "slack:logarithm"),
+        kernels=Kernels(Accuracy(2, 1.2e-7), Accuracy(4, 2.0**-10)),
+        onnx="Log",
     ),
     _looked_up("log10", "transcendental:log10", onnx="elementwise:log10"),
     _looked_up("log1p", "transcendental:log1p", without_onnx="log(1 + x) loses what log1p is there for"),

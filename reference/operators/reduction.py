@@ -43,7 +43,7 @@ REDUCTION = (
     written(
         "aten.sum.dim_IntList",
         "selection:summed",
-        schemes=Schemes(UNNAMED, tosa("tosa:total"), UNNAMED),
+        schemes=Schemes(tflite("images:total"), tosa("tosa:total"), UNNAMED),
         dtype=TOTAL,
         onnx="reduction:total",
     ),
@@ -57,13 +57,13 @@ REDUCTION = (
     written(
         "aten.amax.default",
         "selection:amax",
-        schemes=Schemes(UNNAMED, tosa("tosa:amax"), UNNAMED),
+        schemes=Schemes(tflite("images:amax"), tosa("tosa:amax"), UNNAMED),
         onnx="reduction:largest",
     ),
     written(
         "aten.amin.default",
         "selection:amin",
-        schemes=Schemes(UNNAMED, tosa("tosa:amin"), UNNAMED),
+        schemes=Schemes(tflite("images:amin"), tosa("tosa:amin"), UNNAMED),
         onnx="reduction:smallest",
     ),
     written("aten.argmax.default", "selection:whole", schemes=NUMBERS_ALONE, without_onnx=PICKED),

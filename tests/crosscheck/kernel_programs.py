@@ -321,6 +321,44 @@ def mean(draw: Draw) -> Program:
     return Program(model, (draw.codes(shape),), pool.mean(spelled, keep, x, y))
 
 
+def extreme(name: str, kernel: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Draw], Program]:
+    """MAXIMUM and MINIMUM, with and without broadcasting."""
+
+    def make(draw: Draw) -> Program:
+        shape, x = draw.shape(1, 4, 6), draw.affine()
+        one = tuple(1 if draw.integer(0, 3) == 0 else n for n in shape)
+        shapes = (one, shape) if draw.coin() else (shape, one)
+        model = one_operator(name, [spec(s, x) for s in shapes], spec(shape, x), "MaximumMinimumOptions")
+        return Program(model, tuple(draw.codes(s) for s in shapes), kernel)
+
+    return make
+
+
+def reduced(
+    name: str, kernel: Callable[[Sequence[int], bool], Callable[[Tensor], Tensor]]
+) -> Callable[[Draw], Program]:
+    """REDUCE_MAX and REDUCE_MIN over some axes."""
+
+    def make(draw: Draw) -> Program:
+        shape, x, keep = draw.shape(1, 4, 6), draw.affine(), draw.coin()
+        axes = sorted(draw.rng.choice(len(shape), draw.integer(1, len(shape)), replace=False).tolist())
+        out = [1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes]
+        model = one_operator(name, [spec(shape, x), int32(axes)], spec(out, x), "ReducerOptions", {"keepDims": keep})
+        return Program(model, (draw.codes(shape),), kernel(axes, keep))
+
+    return make
+
+
+def summed(draw: Draw) -> Program:
+    """SUM over some axes; the scales differ, else LiteRT adds codes as they are."""
+    shape, x, keep = draw.shape(1, 4, 6), draw.affine(), draw.coin()
+    axes = sorted(draw.rng.choice(len(shape), draw.integer(1, len(shape)), replace=False).tolist())
+    out = [1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes]
+    y = draw.matched(500 * x.scale)
+    model = one_operator("SUM", [spec(shape, x), int32(axes)], spec(out, y), "ReducerOptions", {"keepDims": keep})
+    return Program(model, (draw.codes(shape),), pool.sum_(axes, keep, x, y))
+
+
 def soft_max(draw: Draw) -> Program:
     x, beta = draw.affine(), float(draw.rng.choice([1.0, draw.rng.uniform(0.1, 3)]))
     shape = (*draw.shape(0, 3, 4), int(draw.rng.choice([draw.integer(1, 20), 300])))
@@ -426,18 +464,24 @@ PROGRAMS: dict[str, Callable[[Draw], Program]] = {
     "CONCATENATION": concatenation,
     "CONV_2D": conv_2d,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
+    "EXP": unary("EXP", lambda x, y: lut.exp(x, y)),
     "FULLY_CONNECTED": fully_connected,
     "FULLY_CONNECTED with dynamic weights": fully_connected_dynamic,
     "LEAKY_RELU": leaky_relu,
+    "LOG": unary("LOG", lambda x, y: lut.log(x, y)),
     "LOGISTIC": unary("LOGISTIC", lambda x, y: lut.logistic(x, y), OUTPUT),
+    "MAXIMUM": extreme("MAXIMUM", elementwise.maximum),
     "MAX_POOL_2D": max_pool_2d,
     "MEAN": mean,
+    "MINIMUM": extreme("MINIMUM", elementwise.minimum),
     "MUL": binary("MUL", "MulOptions", lambda a, b, y: elementwise.mul(a, b, y)),
     "PAD": pad,
     "PADV2": padv2,
     "PRELU": prelu,
     "QUANTIZE": unary("QUANTIZE", lambda x, y: elementwise.requantize(x, y)),
     "QUANTIZE of float32": quantize_float,
+    "REDUCE_MAX": reduced("REDUCE_MAX", pool.reduce_max),
+    "REDUCE_MIN": reduced("REDUCE_MIN", pool.reduce_min),
     "RELU": unary("RELU", _relu(0.0, None)),
     "RELU6": unary("RELU6", _relu(0.0, 6.0)),
     "RELU_0_TO_1": unary("RELU_0_TO_1", _relu(0.0, 1.0)),

@@ -71,11 +71,11 @@ def one_operator(
     return bytes(builder.Output())
 
 
-def run_litert(model: bytes, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of LiteRT's reference kernels for one invocation."""
-    interpreter = Interpreter(
-        model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, num_threads=1
-    )
+def run_litert(model: bytes, inputs: Sequence[Array], optimized: bool = False) -> list[Array]:
+    """The outputs of LiteRT's reference kernels for one invocation, or of its optimized ones."""
+    kinds = OpResolverType
+    kind = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimized else kinds.BUILTIN_REF
+    interpreter = Interpreter(model_content=model, experimental_op_resolver_type=kind, num_threads=1)
     interpreter.allocate_tensors()
     for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], array)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from npu_assay.conformance.cases.around import behind_conv
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
 from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, valued
-from npu_assay.conformance.cases.family import Family
+from npu_assay.conformance.cases.family import Family, Maker
 from npu_assay.conformance.cases.limits import Limits, past
-from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, bare, call, label, model, quant
-from npu_assay.conformance.cases.pieces.contexts import CAST, surroundings, unquantized
+from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, bare, call, label, model, quant, sizes_of
+from npu_assay.conformance.cases.pieces.contexts import CAST, contexts, surroundings, unquantized
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.options import checked
-from npu_assay.conformance.cases.pieces.placed import Placed
-from npu_assay.conformance.cases.pieces.quantization import moved_ratios, ratio_limits, rescaled, same_qparams
+from npu_assay.conformance.cases.pieces.placed import FULL_IMAGE, Placed
+from npu_assay.conformance.cases.pieces.quantization import (
+    BELOW,
+    moved_ratios,
+    ratio_limits,
+    rescale_limit,
+    rescaled,
+    same_qparams,
+)
 from npu_assay.conformance.cases.pieces.sizes import LARGE, Arguments, listed
 from npu_assay.conformance.cases.pieces.spelling import (
     IMAGE,
@@ -102,10 +109,58 @@ def _quantized(u: Call) -> CaseDraft:
     return limit("quantized", "quantised_on_both_sides", u, behind_conv)
 
 
+TOTAL = quant(0.2, 2)
+
+
+def _static(op: str, y: Quant) -> tuple[Callable[[Limits], Placed], Maker]:
+    """The plain application of a reduction to one row of an image, and its cases."""
+    return lambda limits: (call(op, FULL_IMAGE, (-1,), y=y), bare), partial(static_reduction_cases, op, y)
+
+
+SPELLED: Arguments = (
+    *(("channel", ((1,),)), ("first", ((0,),)), ("image", ((2, 3), True)), ("image_gone", ((2, 3),))),
+    *(("negative", ((-2,), True)), ("order", ((3, 0),)), ("all", ((0, 1, 2, 3),)), ("all_kept", ((0, 1, 2, 3), True))),
+)
+"""Dimensions, and whether they stay."""
+DEEP = (1, 2, 1, 3, 1, 2, 1, 2, 4, 2)
+
+
+def static_reduction_cases(op: str, y: Quant, precision: str, limits: Limits) -> list[CaseDraft]:
+    """amax, amin and sum: any dimensions, kept or not."""
+    u = call(op, FULL_IMAGE, (-1,), y=y)
+    most = limits.number("max_input_rank", 8, 4, 8)
+    moved = "sum" not in op
+    zeros = ((quant(0.05, zero), quant(0.05, zero) if moved else quant(0.2, zero)) for zero in (-128, 127))
+    ratios = () if moved else ((quant(0.05, 3), quant(0.05, 3)), (quant(0.0625, 0), quant(0.125, 4)), (Q, quant(4.0)))
+    small = replace(u.with_x(shape=(2, 3, 1, 8)), args=(X, (1,)))
+    return [
+        *(accepted(name, replace(u, args=(X, *args))) for name, args in SPELLED),
+        *(
+            accepted(f"shape_{sizes_of(s)}", replace(u.with_x(shape=s), args=(X, (0,))))
+            for s in ((7,), (3, 5), (2, 3, 4))
+        ),
+        *(accepted(f"{name}_behind_conv", replace(u, args=(X, *args)), behind_conv) for name, args in SPELLED[:4]),
+        limit("max_input_rank", f"rank_{most}", u.with_x(shape=DEEP[:most])),
+        limit("max_input_rank", f"rank_{most}_kept", replace(u.with_x(shape=DEEP[:most]), args=(X, (-1,), True))),
+        *(outside("max_input_rank", f"rank_{n}", u.with_x(shape=DEEP[:n])) for n in (most + 1, most + 2)),
+        *(same_qparams(u) if moved else _sum_rescale(small)),
+        placed("behind_abs", u, behind_abs),
+        *contexts(u),
+        *layout_values(u),
+        *(valued(f"codes_{named(x)}_to_{named(z)}", u.requantized(x, z)) for x, z in (*zeros, *ratios)),
+    ]
+
+
+def _sum_rescale(u: Call) -> list[CaseDraft]:
+    """Sums of 3 codes, up to 384 less 3 zero points of 0, shifted left by 23 bits, leave 32 bits; by 22 they do not."""
+    past, kept = (u.requantized(quant(scale), quant(2.0**-22)) for scale in (1.0, BELOW))
+    return rescale_limit(("ratio_2_to_the_22", past), ("ratio_below_2_to_the_22", kept))
+
+
 # ------------------------------------------------------------------------------------ floats
 
 
-MEAN = "aten.mean.dim"
+MEAN, SUM = "aten.mean.dim", "aten.sum.dim_IntList"
 
 
 def float_mean_cases(precision: str, limits: Limits) -> list[CaseDraft]:
@@ -368,8 +423,10 @@ def argmax_limits(limits: Limits) -> Iterator[CaseDraft]:
 
 
 FAMILIES: Mapping[str, Family] = {
-    "aten.amax.default": Family(integers=partial(integer_extreme_cases, "aten.amax.default")),
-    "aten.amin.default": Family(integers=partial(integer_extreme_cases, "aten.amin.default")),
+    **{
+        name: Family(*_static(name, Q)[1:], None, partial(integer_extreme_cases, name), _static(name, Q)[0])
+        for name in ("aten.amax.default", "aten.amin.default")
+    },
     "aten.argmax.default": Family(integers=integer_argmax_cases, without=QUANTIZED),
     "aten.cumsum.default": Family(integers=integer_cumsum_cases),
     MEAN: Family(
@@ -379,5 +436,5 @@ FAMILIES: Mapping[str, Family] = {
         integers=partial(integer_total_cases, MEAN),
         without=(INTEGERS,),
     ),
-    "aten.sum.dim_IntList": Family(integers=partial(integer_total_cases, "aten.sum.dim_IntList")),
+    SUM: Family(_static(SUM, TOTAL)[1], None, partial(integer_total_cases, SUM), _static(SUM, TOTAL)[0]),
 }

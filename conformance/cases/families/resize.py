@@ -46,6 +46,7 @@ def static_upsample_cases(op: str, precision: str, limits: Limits) -> list[CaseD
         return grown(shape, (float(factor), float(factor)), None, corner)
 
     small, (first, *_) = (1, m, 3, 5), factors
+    each = limits.numbers("axis_scale", (1, 2, 4, 8), 1, 16)
     spelled = [(float(f), float(f)) for f in factors] + [(first, first)]
     channels = past(m, 1, m // 2, m - 1, m + 1)
     return [
@@ -53,6 +54,16 @@ def static_upsample_cases(op: str, precision: str, limits: Limits) -> list[CaseD
         *(limit("scale", f"to_{3 * f}x{5 * f}", grown(small, None, (3 * f, 5 * f))) for f in factors),
         *(outside("scale", listed(f), grown(small, f)) for f in _unequal_or_other(factors)),
         *(outside("scale", f"to_{h}x{w}", grown(small, None, (h, w))) for h, w in _other_sizes(factors)),
+        *(limit("axis_scale", f"{h}x{w}", grown(small, (float(h), float(w)))) for h in each for w in each),
+        *(
+            limit("axis_scale", f"to_{3 * h}x{5 * w}", grown(small, None, (3 * h, 5 * w)))
+            for h, w in zip(each, each[::-1], strict=True)
+        ),
+        *(outside("axis_scale", listed(f), grown(small, f)) for f in _by_none_of(each)),
+        *(
+            outside("axis_scale", f"to_{h}x{w}", grown(small, None, (h, w)))
+            for h, w in ((6, 11), (7, 10), (9, 15), (2, 5), (3, 4))
+        ),
         *(limit("channels_multiple_of", f"{c}", by(first, (1, c, 3, 5))) for c in (m, 2 * m)),
         *(outside("channels_multiple_of", f"{c}", by(first, (1, c, 3, 5))) for c in channels),
         outside("channels_multiple_of", f"{m - 1}_other_sizes_{m}", by(first, (1, m - 1, m, m))),
@@ -81,6 +92,13 @@ def _unequal_or_other(factors: Sequence[int]) -> list[tuple[float, float]]:
     pairs += [(high, low) for low, high in pairs]
     pairs += [pair for pair in ((1.0, 2.0), (2.0, 1.0), (2.0, 3.0)) if pair not in pairs]
     return [*equal, *pairs, (2.5, 2.5)]
+
+
+def _by_none_of(factors: Sequence[int]) -> list[tuple[float, float]]:
+    """Factors of which one is none of these, or both are."""
+    others = [float(f) for f in (1, 2, 3, 5, 8, 16) if f not in factors]
+    one = float(factors[-1])
+    return [*((f, f) for f in others), *((f, one) for f in others), *((one, f) for f in others), (2.5, 2.5), (0.5, 1.0)]
 
 
 def _other_sizes(factors: Sequence[int]) -> list[tuple[int, int]]:

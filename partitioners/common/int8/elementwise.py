@@ -1,6 +1,6 @@
-"""Element-wise int8 operators of TensorFlow Lite: ADD, SUB, MUL, ABS, NEG, the RELU family, PRELU, QUANTIZE.
+"""Element-wise int8 operators of TensorFlow Lite: arithmetic, extremes, the RELU family, PRELU, QUANTIZE.
 
-Sources: TensorFlow Lite reference_ops and kernels/{add,sub,mul,elementwise,activations,quantize}.cc.
+Sources: TensorFlow Lite reference_ops and kernels/{add,sub,mul,maximum_minimum,elementwise,activations,quantize}.cc.
 An operator of one input maps 256 codes to 256 codes, so its exact formula runs once over all codes.
 Where a formula says float32, the kernel computes that product or quotient in float32.
 """
@@ -37,6 +37,16 @@ def mul(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> Ke
     ratio = float32(float32(a.scale32 * b.scale32) / y.scale32)
     finish = double_round_stage([quantize_multiplier(ratio)], y, activation)
     return _paired(lambda p, q: finish((p.to(torch.int32) - a.zero_point) * (q.to(torch.int32) - b.zero_point)))
+
+
+def maximum(p: Tensor, q: Tensor) -> Tensor:
+    """The larger code, with broadcasting: inputs and output share their quantisation."""
+    return torch.maximum(p, q)
+
+
+def minimum(p: Tensor, q: Tensor) -> Tensor:
+    """The smaller code, with broadcasting: inputs and output share their quantisation."""
+    return torch.minimum(p, q)
 
 
 def abs_(x: Affine, y: Affine) -> Kernel:

@@ -1,4 +1,4 @@
-"""AVERAGE_POOL_2D, MAX_POOL_2D and MEAN of TensorFlow Lite on int8, NHWC.
+"""AVERAGE_POOL_2D, MAX_POOL_2D, MEAN, SUM, REDUCE_MAX and REDUCE_MIN of TensorFlow Lite on int8, NHWC.
 
 Sources: TensorFlow Lite reference_integer_ops/pooling.h and reduce.cc (reference kernels).
 """
@@ -80,6 +80,28 @@ def mean(axes: Sequence[int], keep_dims: bool, x: Affine, y: Affine) -> Kernel:
         return finish(count)(acc)
 
     return apply
+
+
+def sum_(axes: Sequence[int], keep_dims: bool, x: Affine, y: Affine) -> Kernel:
+    """The sum over `axes`, by `tflite_double_round`: acc = sum(x - zx), rescaled by sx / sy."""
+    finish = double_round_stage([quantize_multiplier(x.scale32 / y.scale32)], y)
+
+    def apply(codes: Tensor) -> Tensor:
+        dims = sorted({axis % codes.dim() for axis in axes})
+        count = math.prod(codes.shape[d] for d in dims)
+        return finish(codes.sum(dims, keepdim=keep_dims, dtype=torch.int64).sub_(count * x.zero_point))
+
+    return apply
+
+
+def reduce_max(axes: Sequence[int], keep_dims: bool) -> Kernel:
+    """The largest code over `axes`: input and output share their quantisation."""
+    return lambda codes: codes.amax(tuple(axes), keep_dims)
+
+
+def reduce_min(axes: Sequence[int], keep_dims: bool) -> Kernel:
+    """The smallest code over `axes`: input and output share their quantisation."""
+    return lambda codes: codes.amin(tuple(axes), keep_dims)
 
 
 def _pooled(pool: Callable[..., Tensor], value: Tensor, kernel: Pair, stride: Pair, **options: int) -> Tensor:

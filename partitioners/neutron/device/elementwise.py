@@ -7,7 +7,7 @@ from typing import Final
 
 from npu_assay.partitioners.common.int8 import elementwise, lut
 from npu_assay.partitioners.common.int8 import softmax as softmax_kernel
-from npu_assay.partitioners.common.int8.output import Bounds
+from npu_assay.partitioners.common.int8.output import Bounds, Kernel2
 from npu_assay.partitioners.common.machine import Step
 from npu_assay.partitioners.neutron.device.site import Shape, Site
 from npu_assay.reference.affine import Affine
@@ -49,6 +49,23 @@ def mul(site: Site) -> Step:
     return Step(elementwise.mul(a, b, y, fused_bounds(site, y)), (0, 1))
 
 
+def maximum(site: Site) -> Step:
+    """MAXIMUM with broadcasting; one quantisation. Source: TFLite kernels/maximum_minimum.cc."""
+    return _extreme(site, elementwise.maximum)
+
+
+def minimum(site: Site) -> Step:
+    """MINIMUM with broadcasting; one quantisation. Source: TFLite kernels/maximum_minimum.cc."""
+    return _extreme(site, elementwise.minimum)
+
+
+def _extreme(site: Site, kernel: Kernel2) -> Step:
+    _binary(site)
+    for position in (0, 1):
+        site.same_quantisation(site.y, site.input(position))
+    return Step(kernel, (0, 1))
+
+
 def abs_(site: Site) -> Step:
     """ABS, with a rescale when the scales differ. Source: TFLite kernels/elementwise.cc."""
     return Step(elementwise.abs_(*_unary(site)))
@@ -87,6 +104,16 @@ def logistic(site: Site) -> Step:
     """LOGISTIC; the output is fixed to scale 1/256, zero point -128."""
     site.fixed_output(1 / 256, -128)
     return Step(lut.logistic(*_unary(site)))
+
+
+def exp(site: Site) -> Step:
+    """EXP: a table of float32 numbers. Source: TFLite kernels/exp.cc."""
+    return Step(lut.exp(*_unary(site)))
+
+
+def log(site: Site) -> Step:
+    """LOG: a table of float32 numbers, the lowest code where there is no logarithm. Source: kernels/elementwise.cc."""
+    return Step(lut.log(*_unary(site)))
 
 
 def tanh(site: Site) -> Step:

@@ -5,7 +5,7 @@ Shape rules: TFLite kernels/{pooling,reduce,resize_bilinear,resize_nearest_neigh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 from npu_assay.partitioners.common.int8 import pool, resize
@@ -40,15 +40,47 @@ def _pooled(site: Site) -> Window:
 
 def mean(site: Site) -> Step:
     """MEAN over constant axes; the output may have another scale."""
+    return _rescaled(site, pool.mean)
+
+
+def sum_(site: Site) -> Step:
+    """SUM over constant axes; the output may have another scale."""
+    return _rescaled(site, pool.sum_)
+
+
+def reduce_max(site: Site) -> Step:
+    """REDUCE_MAX over constant axes; one quantisation."""
+    return _picked(site, pool.reduce_max)
+
+
+def reduce_min(site: Site) -> Step:
+    """REDUCE_MIN over constant axes; one quantisation."""
+    return _picked(site, pool.reduce_min)
+
+
+def _picked(site: Site, kernel: Callable[[Sequence[int], bool], Kernel]) -> Step:
+    axes, kept = _reduced(site)
+    site.affine(site.x)
+    site.same_quantisation(site.x, site.y)
+    return Step(kernel(axes, kept))
+
+
+def _rescaled(site: Site, kernel: Callable[..., Kernel]) -> Step:
+    axes, kept = _reduced(site)
+    x, y = site.affine(site.x), site.affine(site.y)
+    site.accumulator(prod(site.x.shape[axis] for axis in axes), x)
+    site.ratio(x.scale / y.scale)
+    return Step(kernel(axes, kept, x, y))
+
+
+def _reduced(site: Site) -> tuple[tuple[int, ...], bool]:
+    """The reduced axes and whether they stay, of size 1; the output's shape must be so."""
     rank = len(site.x.shape)
     axes = _axes(site, rank)
     kept = site.option("keep_dims")
     sizes = ((axis, size) for axis, size in enumerate(site.x.shape) if kept or axis not in axes)
     site.output_shape([1 if axis in axes else size for axis, size in sizes])
-    x, y = site.affine(site.x), site.affine(site.y)
-    site.accumulator(prod(site.x.shape[axis] for axis in axes), x)
-    site.ratio(x.scale / y.scale)
-    return Step(pool.mean(axes, kept, x, y))
+    return axes, kept
 
 
 def _axes(site: Site, rank: int) -> tuple[int, ...]:

@@ -14,8 +14,22 @@ from npu_assay.partitioners.neutron.lowering.context import Context, reshaped
 
 def abs_(ctx: Context, node: fx.Node) -> None:
     """aten.abs -> ABS."""
+    _unary(ctx, node, "ABS")
+
+
+def exp(ctx: Context, node: fx.Node) -> None:
+    """aten.exp -> EXP."""
+    _unary(ctx, node, "EXP")
+
+
+def log(ctx: Context, node: fx.Node) -> None:
+    """aten.log -> LOG."""
+    _unary(ctx, node, "LOG")
+
+
+def _unary(ctx: Context, node: fx.Node, code: str) -> None:
     layout = ctx.layout(node)
-    ctx.emit(node, "ABS", [ctx.tensor(ctx.value(node.args[0], node), layout)], layout=layout)
+    ctx.emit(node, code, [ctx.tensor(ctx.value(node.args[0], node), layout)], layout=layout)
 
 
 def neg(ctx: Context, node: fx.Node) -> None:
@@ -41,6 +55,16 @@ def sub(ctx: Context, node: fx.Node) -> None:
 def mul(ctx: Context, node: fx.Node) -> None:
     """aten.mul -> MUL."""
     _binary(ctx, node, "MUL")
+
+
+def maximum(ctx: Context, node: fx.Node) -> None:
+    """aten.maximum -> MAXIMUM."""
+    _binary(ctx, node, "MAXIMUM")
+
+
+def minimum(ctx: Context, node: fx.Node) -> None:
+    """aten.minimum -> MINIMUM."""
+    _binary(ctx, node, "MINIMUM")
 
 
 def _require_alpha_one(node: fx.Node) -> None:

@@ -17,7 +17,7 @@ from npu_assay.partitioners.neutron import neutron_io
 from npu_assay.partitioners.neutron.lowering.context import Context
 from npu_assay.partitioners.neutron.lowering.quantisation import per_tensor
 from npu_assay.partitioners.neutron.lowering.values import Value
-from npu_assay.partitioners.neutron.operators import LOWERINGS, OPERATORS
+from npu_assay.partitioners.neutron.operators import EVERY, LOWERINGS
 from npu_assay.partitioners.neutron.passes import COMPILED
 from npu_assay.partitioners.neutron.rewriting import attached_constants, rewritten
 from npu_assay.partitioners.neutron.tflite import Model
@@ -32,7 +32,7 @@ def lower(
     channels-first ones are channels-last, and the metadata say which (see `neutron_io`). Raises CompileError.
     """
     graph, constants = _compiled_form(program)
-    ctx = Context(graph, OPERATORS, constants)
+    ctx = Context(graph, EVERY, constants)
     inputs = [n for n in graph.nodes if n.op == "placeholder" and n not in constants]
     layouts = [identity(len(static_shape(n))) if convert_formats else ctx.layout(n) for n in inputs]
     tensors = [_input(ctx, node, layout) for node, layout in zip(inputs, layouts, strict=True)]

@@ -1,14 +1,16 @@
-"""The operators of the Neutron backend: one row each."""
+"""The operators of the Neutron backend: one row each, whatever the release."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from npu_assay.partitioners.neutron.lowering.context import Lower
 from npu_assay.partitioners.neutron.operators import activation, elementwise, layout, linear, pooling, slicing
 from npu_assay.partitioners.neutron.operators.row import Row
+from npu_assay.partitioners.neutron.releases import FIRST, is_in
 
-OPERATORS: Mapping[str, Row] = {
+EVERY: Mapping[str, Row] = {
     **activation.ROWS,
     **elementwise.ROWS,
     **layout.ROWS,
@@ -16,5 +18,15 @@ OPERATORS: Mapping[str, Row] = {
     **pooling.ROWS,
     **slicing.ROWS,
 }
-"""By the name in the edge dialect."""
-LOWERINGS: Mapping[str, Lower] = {name: row.lower for name, row in OPERATORS.items()}
+"""By the name in the edge dialect; what the compiler writes is the same in each release."""
+LOWERINGS: Mapping[str, Lower] = {name: row.lower for name, row in EVERY.items()}
+
+
+@cache
+def operators(release: str) -> Mapping[str, Row]:
+    """The rows of a release, as it has them."""
+    return {name: row.of(release) for name, row in EVERY.items() if is_in(row.since, release)}
+
+
+OPERATORS = operators(FIRST)
+"""Those of the release that is meant where none is named."""

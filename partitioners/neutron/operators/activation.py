@@ -63,6 +63,7 @@ ROWS: Mapping[str, Row] = {
         lower=lowering.prelu,
         exported=Exported(Annotation.FREE),
         keeps_format=True,
+        newer={"1.4": {"rules": (device_rank, limits.constant_slope)}},
     ),
     "aten.sigmoid.default": Row(
         rules=(device_rank, output_qparams_are(*LOGISTIC_OUTPUT)),

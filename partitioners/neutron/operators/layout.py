@@ -16,6 +16,7 @@ from npu_assay.partitioners.neutron.support.common import (
 from npu_assay.partitioners.neutron.support.stage import copy_at_border, reshaped_format
 
 _COPIED = (limits.memory_format, device_rank, same_qparams)
+_FORMAT_GIVEN = {"1.4": {"rules": (limits.memory_format_given, *_COPIED)}}
 ROWS: Mapping[str, Row] = {
     "aten.view_copy.default": Row(
         rules=(output_rank_at_most(7), input_rank_at_most(8), same_qparams),
@@ -46,9 +47,16 @@ ROWS: Mapping[str, Row] = {
         keeps_format=True,
         is_auxiliary=True,
         moves=True,
+        newer=_FORMAT_GIVEN,
     ),
     "dim_order_ops._clone_dim_order.default": Row(
-        rules=_COPIED, stage=(copy_at_border,), lower=lowering.clone, keeps_format=True, is_auxiliary=True, moves=True
+        rules=_COPIED,
+        stage=(copy_at_border,),
+        lower=lowering.clone,
+        keeps_format=True,
+        is_auxiliary=True,
+        moves=True,
+        newer=_FORMAT_GIVEN,
     ),
     "aten.squeeze_copy.default": Row(
         lower=lowering.view,

@@ -45,5 +45,11 @@ ROWS: Mapping[str, Row] = {
         lower=lowering.bmm,
         exported=Exported(Annotation.FREE, ("aten.matmul.default",)),
         keeps_format=True,
+        newer={
+            "1.4": {
+                "rules": (linear.ranks(3, first=0), linear.equal_zero_points, distinct_inputs(2), linear.matrix_format),
+                "exported": Exported(Annotation.SYMMETRIC, ("aten.matmul.default",)),
+            }
+        },
     ),
 }

@@ -9,11 +9,12 @@ from npu_assay.partitioners.neutron.lowering import pooling as lowering
 from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
 from npu_assay.partitioners.neutron.support import pool as limits
 from npu_assay.partitioners.neutron.support import rescale
-from npu_assay.partitioners.neutron.support.common import same_qparams, second_dim_multiple
+from npu_assay.partitioners.neutron.support.common import input_rank_at_most, same_qparams, second_dim_multiple
 from npu_assay.partitioners.neutron.support.conv import batch_is_one
-from npu_assay.partitioners.neutron.support.pieces import resize_scale
+from npu_assay.partitioners.neutron.support.pieces import axis_scale, resize_scale
 
 _RESIZED = (second_dim_multiple, resize_scale, same_qparams)
+_EACH_WAY = {"1.4": {"rules": (axis_scale, same_qparams)}}
 ROWS: Mapping[str, Row] = {
     "aten._adaptive_avg_pool2d.default": Row(
         rules=(rank_is(4), limits.output_divides_input, same_qparams),
@@ -51,6 +52,18 @@ ROWS: Mapping[str, Row] = {
         ),
         lower=lowering.max_pool2d,
         channels_first=(0,),
+        newer={
+            "1.4": {
+                "rules": (
+                    rank_is(4),
+                    limits.dilation_is_one,
+                    argument_is("ceil_mode", False, False, 5),
+                    limits.stride_limit,
+                    limits.indices_unused,
+                    same_qparams,
+                )
+            }
+        },
     ),
     "aten.mean.dim": Row(
         rules=(rank_is(4), limits.mean_dims, argument_is("keepdim", True, False, 2), second_dim_multiple, same_qparams),
@@ -58,11 +71,42 @@ ROWS: Mapping[str, Row] = {
         lower=lowering.mean,
         exported=Exported(Annotation.SHARED),
         keeps_format=True,
+        newer={"1.4": {"rules": (rank_is(4), same_qparams)}},
+    ),
+    "aten.sum.dim_IntList": Row(
+        rules=(input_rank_at_most(8),),
+        problem=rescale.total,
+        lower=lowering.sum_,
+        exported=Exported(Annotation.FREE),
+        keeps_format=True,
+        since="1.4",
+    ),
+    "aten.amax.default": Row(
+        rules=(input_rank_at_most(8), same_qparams),
+        lower=lowering.amax,
+        exported=Exported(Annotation.SHARED),
+        keeps_format=True,
+        since="1.4",
+    ),
+    "aten.amin.default": Row(
+        rules=(input_rank_at_most(8), same_qparams),
+        lower=lowering.amin,
+        exported=Exported(Annotation.SHARED),
+        keeps_format=True,
+        since="1.4",
     ),
     "aten.upsample_bilinear2d.vec": Row(
-        rules=_RESIZED, lower=lowering.resize_bilinear, exported=Exported(Annotation.SHARED), channels_first=(0,)
+        rules=_RESIZED,
+        lower=lowering.resize_bilinear,
+        exported=Exported(Annotation.SHARED),
+        channels_first=(0,),
+        newer=_EACH_WAY,
     ),
     "aten.upsample_nearest2d.vec": Row(
-        rules=_RESIZED, lower=lowering.resize_nearest, exported=Exported(Annotation.SHARED), channels_first=(0,)
+        rules=_RESIZED,
+        lower=lowering.resize_nearest,
+        exported=Exported(Annotation.SHARED),
+        channels_first=(0,),
+        newer=_EACH_WAY,
     ),
 }

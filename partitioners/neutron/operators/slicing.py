@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from npu_assay.partitioners.neutron.lowering import movement as lowering
 from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
 from npu_assay.partitioners.neutron.support import pieces as limits
-from npu_assay.partitioners.neutron.support.common import device_rank, output_rank_at_most, same_qparams
+from npu_assay.partitioners.neutron.support.common import (
+    all_same_qparams,
+    device_rank,
+    output_rank_at_most,
+    same_qparams,
+)
 from npu_assay.partitioners.neutron.support.stage import dim_before_axis
 
 ROWS: Mapping[str, Row] = {
@@ -25,10 +30,11 @@ ROWS: Mapping[str, Row] = {
         keeps_format=True,
     ),
     "aten.cat.default": Row(
-        rules=(limits.cat_min_inputs, limits.cat_channels, device_rank, limits.cat_qparams),
+        rules=(limits.cat_min_inputs, limits.cat_channels, device_rank, all_same_qparams),
         stage=(dim_before_axis,),
         lower=lowering.cat,
         keeps_format=True,
+        newer={"1.4": {"rules": (limits.cat_min_inputs, device_rank, all_same_qparams), "stage": ()}},
     ),
     "aten.constant_pad_nd.default": Row(
         rules=(limits.padded_dims, limits.pad_amounts, limits.pad_value, output_rank_at_most(5), same_qparams),

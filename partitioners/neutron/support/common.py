@@ -151,6 +151,17 @@ def same_qparams(node: fx.Node, context: Context) -> str | None:
     return qparams_change(input_qparams(node), output_qparams(node))
 
 
+@rule("same_qparams")
+def all_same_qparams(node: fx.Node, context: Context) -> str | None:
+    """input and output must have the same scale and zero point"""
+    after = output_qparams(node)
+    for source in node.all_input_nodes:
+        changed = qparams_change(qparams(source) if is_dequantize(source) else None, after)
+        if changed is not None:
+            return changed
+    return None
+
+
 @rule("channels_multiple_of")
 def channels_multiple(node: fx.Node, context: Context) -> str | None:
     """the channel count must be a multiple of the number of MAC units"""

@@ -83,6 +83,12 @@ def memory_format(node: fx.Node, context: Context) -> str | None:
     return f"memory_format = {layout}, dim_order = {order}"
 
 
+@rule("memory_format_given")
+def memory_format_given(node: fx.Node, context: Context) -> str | None:
+    """the copy must be given a memory format, or a dim order"""
+    return None if {"memory_format", "dim_order"} & node.kwargs.keys() else "neither is given"
+
+
 def is_plain_layout(node: fx.Node) -> bool:
     """Whether the value lies contiguous or channels-last in memory."""
     tensor = value(node)

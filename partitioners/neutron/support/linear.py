@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import fx
 
 from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
+from npu_assay.partitioners.exir.qdq import input_qparams
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.formats import is_trivial_transposition, permuted, to_nhwc
 from npu_assay.partitioners.neutron.support.rule import Context, Rule
@@ -27,6 +28,13 @@ def matrix_dims(node: fx.Node, context: Context) -> str | None:
     if all(size % context.macs == 0 for matrix in sizes for size in matrix[1:]):
         return None
     return " times ".join(size_text(matrix[1:]) for matrix in sizes) + f", {context.macs} MAC units"
+
+
+@rule("equal_zero_points")
+def equal_zero_points(node: fx.Node, context: Context) -> str | None:
+    """both operands must have the same zero point"""
+    found = [params.zero_point for position in (0, 1) if (params := input_qparams(node, position)) is not None]
+    return None if len(set(found)) < 2 else f"zero points {found[0]} and {found[1]}"
 
 
 @rule("transposition")

@@ -6,9 +6,7 @@ import math
 
 from torch import fx
 
-from npu_assay.partitioners.common.rules import qparams_change
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
-from npu_assay.partitioners.exir.qdq import is_dequantize, output_qparams, qparams
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.formats import channel_dim, permuted, supported_transposition, to_nhwc
 from npu_assay.partitioners.neutron.support.common import (
@@ -17,6 +15,7 @@ from npu_assay.partitioners.neutron.support.common import (
 from npu_assay.partitioners.neutron.support.rule import Context
 
 SCALES = (2, 4)
+AXIS_SCALES = (1, 2, 4, 8)
 
 
 def device_dim(dim: int, node: fx.Node, context: Context) -> int:
@@ -115,17 +114,6 @@ def _cat_channels(tensor: fx.Node, node: fx.Node, context: Context) -> int:
     return sizes[channel_dim(node, context.formats)] if sizes else 1
 
 
-@rule("same_qparams")
-def cat_qparams(node: fx.Node, context: Context) -> str | None:
-    """input and output must have the same scale and zero point"""
-    after = output_qparams(node)
-    for source in node.all_input_nodes:
-        changed = qparams_change(qparams(source) if is_dequantize(source) else None, after)
-        if changed is not None:
-            return changed
-    return None
-
-
 # ------------------------------------------------------------------------------------ pad
 
 
@@ -161,5 +149,14 @@ def resize_scale(node: fx.Node, context: Context) -> str | None:
     """height and width must both be scaled by the same factor, one of [2, 4]"""
     before, after = shape(operand(node))[2:], shape(node)[2:]
     if any(after == tuple(scale * size for size in before) for scale in SCALES):
+        return None
+    return f"{size_text(before)} to {size_text(after)}"
+
+
+@rule("axis_scale")
+def axis_scale(node: fx.Node, context: Context) -> str | None:
+    """height and width must each be scaled by one of [1, 2, 4, 8]"""
+    before, after = shape(operand(node))[2:], shape(node)[2:]
+    if all(big in [scale * small for scale in AXIS_SCALES] for small, big in zip(before, after, strict=True)):
         return None
     return f"{size_text(before)} to {size_text(after)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import fx
 
-from npu_assay.partitioners.common.rules import pool_padding
+from npu_assay.partitioners.common.rules import pool_padding, pool_stride
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, pair, rank, shape
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.rules import rule
@@ -49,6 +49,16 @@ def stride_h(node: fx.Node, context: Context) -> str | None:
     # Without a stride the window is the stride.
     found = pair(argument(node, 2, "stride")) or pair(argument(node, 1, "kernel_size"))
     return None if found is None or found[0] in (1, 2) else f"vertical stride {found[0]}"
+
+
+LARGEST_STRIDE = 4095
+
+
+@rule("stride_below", LARGEST_STRIDE + 1)
+def stride_limit(node: fx.Node, context: Context) -> str | None:
+    """both strides must be below {value}"""
+    found = pool_stride(node)
+    return None if max(found) <= LARGEST_STRIDE else f"strides {found}"
 
 
 @rule("indices_unused")

@@ -88,6 +88,18 @@ def bmm(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
     return product(node, x, y, context, terms=shape(operand(node))[-1])
 
 
+def exponential(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    """A table, whose largest entry is a number of 32 bits before it saturates."""
+    largest = (127 - x.zero_point) * x.scale32 - math.log(y.scale32)
+    return None if largest < math.log(LIMIT) else f"input scale {x.scale32:.6g}, output scale {y.scale32:.6g}"
+
+
+def total(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
+    """A sum of codes, then a rescale."""
+    terms = math.prod(shape(operand(node))) // max(math.prod(shape(node)), 1)
+    return _overflow(terms * span(x), x.scale32 / y.scale32)
+
+
 def mean(node: fx.Node, x: QParams, y: QParams, context: Context) -> str | None:
     """A sum of codes, then a rescale."""
     return _overflow(math.prod(shape(operand(node))) / math.prod(shape(node)) * span(x), x.scale32 / y.scale32 / 2)

@@ -17,12 +17,13 @@ from npu_assay.partitioners.exir.qdq import is_constant
 from npu_assay.partitioners.neutron.clusters import Cluster, find_clusters
 from npu_assay.partitioners.neutron.formats import Format, channel_dim, infer_formats
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
+from npu_assay.partitioners.neutron.releases import FIRST
 from npu_assay.partitioners.neutron.traits import Operators
 
 
 @dataclass(frozen=True)
 class Context:
-    """The graph around a node. `operators` are those that the NPU has.
+    """The graph around a node. `operators` are those that the NPU has, in this `release`.
 
     `constants` maps placeholder names to their data, None where it is not known.
     `macs` and `pipes` are the NPU's multiply-accumulate units and pipelines.
@@ -34,6 +35,7 @@ class Context:
     macs: int = 8
     pipes: int = 8
     options: CustomDelegationOptions = field(default_factory=CustomDelegationOptions)
+    release: str = FIRST
 
     @cached_property
     def formats(self) -> dict[fx.Node, Format]:

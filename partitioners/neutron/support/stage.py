@@ -24,7 +24,8 @@ from npu_assay.partitioners.neutron.support.weights import ADDMM, MM, WEIGHT_POS
 Partition = frozenset[fx.Node]
 DATA_ONLY = frozenset({"aten.view_copy.default", "aten.clone.default", "dim_order_ops._clone_dim_order.default"})
 CAT = "aten.cat.default"
-NEUTRAL = {"aten.add.Tensor": 0, "aten.mul.Tensor": 1}
+NEUTRAL = {"aten.add.Tensor": (0, (0, 1)), "aten.sub.Tensor": (0, (1,)), "aten.mul.Tensor": (1, (0, 1))}
+"""Operator -> the number that leaves the other operand as it is, and which operands it may be."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,12 @@ def is_no_op(node: fx.Node, context: Context) -> bool:
         return True
     if name not in NEUTRAL:
         return False
-    return any(_is_filled_with(operand(node, i), NEUTRAL[name], context) for i in (0, 1))
+    number, places = NEUTRAL[name]
+    return any(_is_filled_with(operand(node, i), number, context) and _keeps_shape(node, 1 - i) for i in places)
+
+
+def _keeps_shape(node: fx.Node, position: int) -> bool:
+    return shape(operand(node, position)) == shape(node)
 
 
 def _is_filled_with(node: fx.Node | None, number: int, context: Context) -> bool:

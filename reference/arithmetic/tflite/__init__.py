@@ -8,7 +8,9 @@ move codes need no arithmetic and are not here.
 from npu_assay.reference.arithmetic.tflite.elementwise import (
     abs_,
     add,
+    exp,
     leaky_relu,
+    log,
     logistic,
     mul,
     prelu,
@@ -18,7 +20,14 @@ from npu_assay.reference.arithmetic.tflite.elementwise import (
     tanh,
 )
 from npu_assay.reference.arithmetic.tflite.images import avg_pool2d, max_pool2d, resize_bilinear, resize_nearest
-from npu_assay.reference.arithmetic.tflite.products import batch_matmul, conv2d, fully_connected, mean, transpose_conv
+from npu_assay.reference.arithmetic.tflite.products import (
+    batch_matmul,
+    conv2d,
+    fully_connected,
+    mean,
+    total,
+    transpose_conv,
+)
 from npu_assay.reference.arithmetic.tflite.softmax import OUTPUT, softmax
 
 __all__ = [
@@ -28,8 +37,10 @@ __all__ = [
     "avg_pool2d",
     "batch_matmul",
     "conv2d",
+    "exp",
     "fully_connected",
     "leaky_relu",
+    "log",
     "logistic",
     "max_pool2d",
     "mean",
@@ -42,5 +53,6 @@ __all__ = [
     "softmax",
     "sub",
     "tanh",
+    "total",
     "transpose_conv",
 ]

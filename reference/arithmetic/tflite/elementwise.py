@@ -1,4 +1,4 @@
-"""Element-wise operators: reference/integer_ops/{add,mul}.h, kernels/{sub,elementwise,activations,quantize}.cc."""
+"""Element-wise operators: reference/integer_ops/{add,mul}.h, kernels/{sub,elementwise,activations,exp,quantize}.cc."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from npu_assay.reference.arithmetic.tflite.rounding import (
     rescaled,
 )
 
+BEYOND = 2.0**20
+"""Steps that saturate, whatever the zero point is."""
 LEFT_SHIFT = 20
 """Fraction bits of the grid on which ADD and SUB meet."""
 
@@ -100,6 +102,20 @@ def tanh(codes: Tensor, x: Affine, y: Affine) -> Tensor:
     return _codes(np.tanh(_reals(codes, x).astype(np.float64)).astype(np.float32), y)
 
 
+def exp(codes: Tensor, x: Affine, y: Affine) -> Tensor:
+    """exp(x) in float32, the nearest float32."""
+    with np.errstate(over="ignore"):
+        return _codes(np.exp(_reals(codes, x).astype(np.float64)).astype(np.float32), y)
+
+
+def log(codes: Tensor, x: Affine, y: Affine) -> Tensor:
+    """log(x) in float32, the nearest float32; what is not positive has none, and becomes the lowest code."""
+    real = _reals(codes, x).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.log(real).astype(np.float32)
+    return torch.where(torch.from_numpy(real > 0), _codes(np.nan_to_num(found), y), y.qmin)
+
+
 def _reals(codes: Tensor, x: Affine) -> np.ndarray:
     found: np.ndarray = np.float32(x.scale32) * centred(codes, x).numpy().astype(np.float32)
     return found
@@ -107,4 +123,6 @@ def _reals(codes: Tensor, x: Affine) -> np.ndarray:
 
 def _codes(reals: np.ndarray, y: Affine) -> Tensor:
     """The reals times 1 / sy, in float32, ties away from zero."""
-    return narrowed(half_away(torch.from_numpy(reals * np.float32(1 / y.scale32))), y)
+    with np.errstate(over="ignore"):
+        steps = torch.from_numpy(reals * np.float32(1 / y.scale32))
+    return narrowed(half_away(steps.clamp(-BEYOND, BEYOND)), y)

@@ -1,4 +1,4 @@
-"""Sums of products and MEAN: reference/integer_ops/{fully_connected,conv,transpose_conv}.h, batch_matmul.h, reduce.cc.
+"""Sums of products and of codes: integer_ops/{fully_connected,conv,transpose_conv}.h, batch_matmul.h, reduce.cc.
 
 Padded cells hold the zero point, so they add nothing.
 """
@@ -100,6 +100,18 @@ def mean(codes: Tensor, axes: Sequence[int], keep_dims: bool, x: Affine, y: Affi
     divided = (multiplier << more) // count
     acc = centred(codes, x).sum(dims, keepdim=keep_dims)
     return narrowed(by_multiplier(acc, torch.tensor(divided), torch.tensor(shift - more)), y)
+
+
+def total(codes: Tensor, axes: Sequence[int], keep_dims: bool, x: Affine, y: Affine) -> Tensor:
+    """SUM: the sum over axes, rescaled as a whole. Raises ValueError without any axis.
+
+    As MEAN without the count. LiteRT 2.3.0's optimized kernel rounds in float32, within a step of this; its reference
+    kernel is wrong where a sum is negative.
+    """
+    if not axes:
+        raise ValueError("SUM: found no axes, expected at least one")
+    dims = sorted({axis % codes.dim() for axis in axes})
+    return narrowed(rescaled(centred(codes, x).sum(dims, keepdim=keep_dims), x.scale32 / y.scale32), y)
 
 
 def _ratios(x: Affine, scales: Sequence[float], y: Affine, outputs: int) -> list[float]:

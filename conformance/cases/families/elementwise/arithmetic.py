@@ -19,6 +19,8 @@ from npu_assay.conformance.cases.families.elementwise.binary import (
     integer_binary,
     integer_scaled,
     nothing_computed,
+    one_differs,
+    one_whole,
     quantized,
     same_shape,
     static_pairs_of_numbers,
@@ -67,10 +69,9 @@ PRODUCT = quant(0.002, 1)
 SHAPES = ((1,), (7,), (6, 82), (1, 4, 7), (1, 3, 5, 7), (2, 1, 4, 3), (2, 3, 2, 3, 2), (1, 1, 1, 1))
 
 
-def static_add_cases(precision: str, limits: Limits) -> list[CaseDraft]:
-    """aten.add.Tensor: alpha = 1, equal shapes."""
+def static_sum_cases(op: str, precision: str, limits: Limits) -> list[CaseDraft]:
+    """aten.add.Tensor and aten.sub.Tensor: alpha = 1; equal shapes, or one that is the result's."""
     limits.fixed("alpha", 1)
-    op = "aten.add.Tensor"
     u = binary(op, FULL_IMAGE, y=STATIC_SUM)
     alphas = ((2, "2"), (0, "0"), (-1, "minus_1"), (0.5, "0.5"), (1.5, "1.5"))
     powers = [(Quant(2.0**-5, 0), Quant(2.0**-5, 0), Quant(2.0**-4, z)) for z in (0, -1)]
@@ -81,8 +82,9 @@ def static_add_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         limit("alpha", "1.0", replace(u, kwargs=(("alpha", 1.0),))),
         *(outside("alpha", text, replace(u, kwargs=(("alpha", value),))) for value, text in alphas),
         *same_shape(op, Q, STATIC_SUM),
+        *one_whole(op, Q, STATIC_SUM),
         *_add_rescale(u),
-        *nothing_computed(constant_operand(u), quant(1.0, 3), 3.0),
+        *nothing_computed(constant_operand(u), quant(1.0, 3), 3.0, either="add" in op),
         *(accepted(f"shape_{sizes_of(s)}", binary(op, s, y=STATIC_SUM)) for s in SHAPES if len(s) <= deepest(limits)),
         placed("same_input_twice", with_itself(u)),
         placed("same_input_twice_behind_conv", with_itself(u), behind_conv),
@@ -129,6 +131,7 @@ def static_mul_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     return [
         *any_dim("tensor", [(sizes_of(s), product(s), good) for s, good in dims(m)]),
         *same_shape(op, HALF, PRODUCT, image(m)),
+        *one_whole(op, HALF, PRODUCT, image(m)),
         *_mul_rescale(u),
         *nothing_computed(constant_operand(u), quant(1 / 64), 64.0),
         accepted("general_quantisation", general),
@@ -141,6 +144,24 @@ def static_mul_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *contexts(u),
         *static_pairs_of_numbers(u, [(HALF, HALF, PRODUCT), *static_triples(0.05, 0.3), *powers, *extreme]),
         *rank_limit(limits, product, m),
+    ]
+
+
+def static_extreme_cases(op: str, precision: str, limits: Limits) -> list[CaseDraft]:
+    """aten.maximum.default and aten.minimum.default: one quantization for all three."""
+    u = binary(op, FULL_IMAGE)
+    equal = [(quant(0.05, zero), quant(0.05, zero), quant(0.05, zero)) for zero in (-128, 3, 127)]
+    return [
+        *one_whole(op, Q, Q),
+        *one_differs(u),
+        *(accepted(f"shape_{sizes_of(s)}", binary(op, s)) for s in SHAPES if len(s) <= deepest(limits)),
+        placed("same_input_twice", with_itself(u)),
+        placed("behind_abs", u, behind_abs),
+        *(placed(f"behind_conv_channels_{c}", binary(op, (1, c, 4, 6)), behind_conv) for c in (8, 5, 1)),
+        placed("constant_operand", constant_operand(u)),
+        *contexts(u),
+        *static_pairs_of_numbers(u, equal),
+        *rank_limit(limits, lambda shape: binary(op, shape)),
     ]
 
 
@@ -326,6 +347,8 @@ def integer_extreme_cases(binary: IntegerBinary, precision: str, limits: Limits)
 
 def _extreme(name: str, config: str) -> Family:
     return Family(
+        plain=lambda limits: (binary(name, FULL_IMAGE), bare),
+        static=partial(static_extreme_cases, name),
         floats=partial(float_binary, FloatBinary(name, config)),
         integers=partial(integer_extreme_cases, IntegerBinary(name, Q)),
     )
@@ -334,7 +357,7 @@ def _extreme(name: str, config: str) -> Family:
 FAMILIES: Mapping[str, Family] = {
     "aten.add.Tensor": Family(
         plain=lambda limits: (binary("aten.add.Tensor", FULL_IMAGE, y=STATIC_SUM), bare),
-        static=static_add_cases,
+        static=partial(static_sum_cases, "aten.add.Tensor"),
         floats=partial(float_alpha_cases, FloatBinary("aten.add.Tensor", "AddConfig", FLOAT_STATIC)),
         integers=partial(integer_sum_cases, IntegerBinary("aten.add.Tensor")),
     ),
@@ -354,6 +377,8 @@ FAMILIES: Mapping[str, Family] = {
         integers=partial(integer_product_cases, IntegerBinary("aten.mul.Tensor")),
     ),
     "aten.sub.Tensor": Family(
+        plain=lambda limits: (binary("aten.sub.Tensor", FULL_IMAGE, y=STATIC_SUM), bare),
+        static=partial(static_sum_cases, "aten.sub.Tensor"),
         floats=partial(float_alpha_cases, FloatBinary("aten.sub.Tensor", "SubConfig", FLOAT_STATIC)),
         integers=partial(integer_sum_cases, IntegerBinary("aten.sub.Tensor")),
     ),

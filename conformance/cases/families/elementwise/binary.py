@@ -72,6 +72,48 @@ def same_shape(op: str, x: Quant, y: Quant, plain: tuple[int, ...] = FULL_IMAGE)
     ]
 
 
+WHOLE = (
+    ((1, 3, 5, 7), (7,)),
+    ((1, 8, 4, 4), (1, 8, 1, 1)),
+    ((5, 3, 8), (1, 3, 1)),
+    ((2, 3), (1,)),
+    ((2, 3, 2, 3, 2), (2, 1, 2)),
+)
+"""Shapes of which the first is that of the result."""
+NEITHER = (((8, 1), (1, 8)), ((2, 1, 4), (3, 1)), ((5, 1, 3), (1, 4, 3)), ((1, 8, 4, 1), (1, 1, 1, 4)))
+"""Shapes of which neither is."""
+
+
+def one_whole(op: str, x: Quant, y: Quant, plain: tuple[int, ...] = FULL_IMAGE) -> list[CaseDraft]:
+    """One operand has the result's shape, whichever it is, and neither is a number. `plain` is a permitted shape."""
+    code = "broadcast"
+    numbers = () if "mum" in op else (("a_float", 0.25), ("an_int", 2))  # maximum and minimum take tensors alone
+    both = [*((limit, *shapes) for shapes in WHOLE), *((outside, *shapes) for shapes in NEITHER)]
+    return [
+        limit(code, "equal_shapes", pair(op, plain, plain, x, y)),
+        *(side(code, sizes_of(a, b), pair(op, a, b, x, y)) for side, a, b in both),
+        *(side(code, sizes_of(b, a), pair(op, b, a, x, y)) for side, a, b in both),
+        *(outside(code, f"with_{n}", call(op, plain, number, x=x, y=y)) for n, number in numbers),
+        outside(code, "with_a_scalar", pair(op, plain, (), x, y)),
+        limit(code, "channels_behind_conv", pair(op, (1, 8, 4, 6), (1, 8, 1, 1), x, y), behind_conv),
+        outside(code, "behind_conv", pair(op, (1, 8, 4, 1), (1, 1, 1, 6), x, y), behind_conv),
+    ]
+
+
+def one_differs(u: Call) -> list[CaseDraft]:
+    """Both operands and the result have one quantization."""
+    code, (x, other) = "same_qparams", u.values
+    equal = [u.with_each(quant=q) for q in (quant(0.03, -128), quant(0.03, 0), quant(0.03, 127))]
+    assert isinstance(Q.scale, float)
+    off = {"scale_doubled": quant(2 * Q.scale, Q.zero_point), "zero_point_one_up": Quant(Q.scale, Q.zero_point + 1)}
+    return [
+        *(limit(code, f"all_{named(e.quant('x'))}", replace(e, y=e.quant("x"))) for e in equal),
+        *(outside(code, f"first_{n}", replace(u, values=(replace(x, quant=q), other))) for n, q in off.items()),
+        *(outside(code, f"second_{n}", replace(u, values=(x, replace(other, quant=q)))) for n, q in off.items()),
+        *(outside(code, f"output_{n}", replace(u, y=q)) for n, q in off.items()),
+    ]
+
+
 def with_itself(u: Call) -> Call:
     """Both operands are the same value."""
     return replace(u, values=u.values[:1], args=(X, X))
@@ -114,15 +156,19 @@ def quantized(u: Call, x: Quant, z: Quant, y: Quant) -> Call:
     return replace(u, values=(replace(first, quant=x), replace(second, quant=z)), y=y)
 
 
-def nothing_computed(u: Call, z: Quant, neutral: float) -> list[CaseDraft]:
-    """Alone with a constant that changes nothing, on either side; a single other element makes it compute."""
+def nothing_computed(u: Call, z: Quant, neutral: float, either: bool = True) -> list[CaseDraft]:
+    """Alone with a constant that changes nothing; a single other element makes it compute.
+
+    either: whether it changes nothing on both sides, and not as the second operand alone.
+    """
     code, (first, second) = "not_alone", u.values
+    side = outside if either else limit
     idle = replace(u, values=(first, replace(second, quant=z, fill=Fill("list", values=(neutral,)))), y=first.quant)
     one_other = Fill("list", values=(*(neutral,) * (prod(first.shape) - 1), neutral + 2))
     busy = replace(idle, values=(first, replace(idle.values[1], fill=one_other)))
     return [
         outside(code, "neutral_constant", idle),
-        outside(code, "neutral_constant_first", replace(idle, args=(idle.args[1], idle.args[0], *idle.args[2:]))),
+        side(code, "neutral_constant_first", replace(idle, args=(idle.args[1], idle.args[0], *idle.args[2:]))),
         limit(code, "neutral_constant_behind_abs", idle, behind_abs),
         limit(code, "one_other_element", busy),
     ]

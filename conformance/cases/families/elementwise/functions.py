@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any
 
 from npu_assay.conformance.cases.around import behind_abs
-from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside
+from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, valued
 from npu_assay.conformance.cases.families.elementwise.unary import (
     INTEGER_SHAPES,
     FloatUnary,
     IntegerUnary,
+    anywhere,
     fixed_results,
     float_spellings,
     float_unary,
@@ -38,7 +39,7 @@ from npu_assay.conformance.cases.pieces.quantization import (
 )
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, INT16, call_on, in_int8, is_wide, real
 from npu_assay.conformance.cases.pieces.subject import Subject
-from npu_assay.conformance.cases.pieces.values import FILLS, POSITIVE_NUMBERS, all_codes, rescaling_pairs
+from npu_assay.conformance.cases.pieces.values import FILLS, POSITIVE_NUMBERS, all_codes, fills, rescaling_pairs
 from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
 
 # ------------------------------------------------------------------------------------ static int8
@@ -46,6 +47,16 @@ from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
 
 def _looked_up(op: str, x: Quant, y: Quant) -> Callable[[Limits], Placed]:
     return lambda limits: (call(op, FULL_IMAGE, x=x, y=fixed_quant(limits, y)), bare)
+
+
+def _positive_logarithm(limits: Limits) -> Placed:
+    return call(
+        "aten.log.default", FULL_IMAGE, x=POSITIVE, y=STATIC_LOG, fill=Fill("list", values=POSITIVE_CODES)
+    ), bare
+
+
+POSITIVE_CODES = tuple(float(-127 + (97 * index) % 255) for index in range(255))
+"""Every code of a positive number, neighbors far apart."""
 
 
 def static_abs_cases(precision: str, limits: Limits) -> list[CaseDraft]:
@@ -87,6 +98,36 @@ def static_leaky_relu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         accepted("slope_by_name", named),
         *codes,
     ]
+
+
+STATIC_EXP, STATIC_LOG = quant(2.0, -128), quant(0.03, 0)
+
+
+def static_exp_cases(precision: str, limits: Limits) -> list[CaseDraft]:
+    """aten.exp.default: scales and rank; the largest entry of its table is a number of 32 bits."""
+    u = call("aten.exp.default", FULL_IMAGE, y=STATIC_EXP)
+    x = quant(0.125, -73)  # up to 25, whose exponential is 7.2e10
+    past, kept = u.requantized(x, quant(33.0)), u.requantized(x, quant(34.0))
+    return [
+        *anywhere(u, limits),
+        *fills(u),
+        *rescale_limit(("largest_entry_2_to_the_31.02", past), ("largest_entry_2_to_the_30.98", kept)),
+        *all_codes(u, [(quant(0.04, -128), quant(100.0, -128)), (quant(0.02, 127), quant(1 / 256, -128)), (Q, UNIT)]),
+        *all_codes(u, [(quant(0.05, zero), quant(0.1, zero)) for zero in (-128, 0, 127)]),
+    ]
+
+
+def static_log_cases(precision: str, limits: Limits) -> list[CaseDraft]:
+    """aten.log.default: scales and rank; of positive numbers, and of zero, whose result is the lowest code."""
+    u = call("aten.log.default", FULL_IMAGE, x=POSITIVE, y=STATIC_LOG)
+    found = [
+        *(draft for draft in anywhere(u, limits) if draft.variant != "twice_in_a_row"),
+        *fills(u),
+        *all_codes(u, [(POSITIVE, quant(0.03, zero)) for zero in (-128, 127)]),
+        *all_codes(u, [(quant(20.0, -128), quant(0.05, 0)), (quant(2.0**-10, -128), quant(0.05, 20))]),
+    ]
+    zeros = u.with_x(fill=Fill("list", values=(-128.0, -127.0, 0.0, 127.0)))
+    return [*within_domain(found, (2.0**-10, INFINITY)), valued("zero", zeros)]
 
 
 def static_sigmoid_cases(precision: str, limits: Limits) -> list[CaseDraft]:
@@ -382,6 +423,18 @@ def _both(name: str) -> tuple[str, Family]:
 FAMILIES: Mapping[str, Family] = {
     **dict(_both(name) for name in dict.fromkeys((*PLAIN, *FUNCTIONS))),
     **{name: Family(integers=partial(with_number, *row)) for name, row in OF_TWO.items()},
+    "aten.exp.default": Family(
+        plain=on_image("aten.exp.default", y=STATIC_EXP),
+        static=static_exp_cases,
+        floats=_floats("aten.exp.default"),
+        integers=_integers("aten.exp.default"),
+    ),
+    "aten.log.default": Family(
+        plain=_positive_logarithm,
+        static=static_log_cases,
+        floats=_floats("aten.log.default"),
+        integers=_integers("aten.log.default"),
+    ),
     "aten.abs.default": Family(
         plain=on_image("aten.abs.default"),
         static=static_abs_cases,

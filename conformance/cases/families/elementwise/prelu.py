@@ -14,6 +14,7 @@ from npu_assay.conformance.cases.make import Call, activation, bare, call, const
 from npu_assay.conformance.cases.permitted import divisor, image, most_positions, wide
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.quantization import BELOW, rescale_limit, unary_rescale
+from npu_assay.conformance.cases.pieces.sizes import rank_limit
 from npu_assay.conformance.cases.pieces.values import all_codes, fills, rescaling_pairs
 from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Value
 
@@ -38,6 +39,7 @@ def static_prelu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *_prelu_channels(m),
         *_prelu_positions(limits, m),
         *_prelu_slopes(shape),
+        *rank_limit(limits, prelu),
         *unary_rescale(u),
         *_steep_rescale(u),
         *contexts(u),

@@ -68,14 +68,17 @@ def static_shapes(u: Call, limits: Limits) -> list[CaseDraft]:
 
 def unlimited(u: Call, limits: Limits, follow: Callable[[int], int]) -> list[CaseDraft]:
     """A row with limits on scales and rank only: every other shape, context and usual rescale is accepted."""
+    return [*anywhere(u, limits), *all_codes(u, rescaling_pairs(1.0, follow)), *fills(u)]
+
+
+def anywhere(u: Call, limits: Limits) -> list[CaseDraft]:
+    """A row with limits on scales and rank only: shapes and contexts."""
     return [
         *static_shapes(u, limits),
         *contexts(u),
         *behind_convolution(u),
         placed("behind_abs", u, behind_abs),
         placed("twice_in_a_row", twice_in_a_row(u)),
-        *all_codes(u, rescaling_pairs(1.0, follow)),
-        *fills(u),
     ]
 
 

@@ -40,7 +40,7 @@ def static_clone_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *(limit(code, name, call(CLONE, FULL_IMAGE, memory_format=name), behind_abs) for name in fits),
         outside(code, "channels_last", call(CLONE, FULL_IMAGE, memory_format="channels_last"), behind_abs),
         outside(code, "channels_last_rank_5", _channels_last_3d(), behind_abs),
-        silent(code, "left_out", call(CLONE, FULL_IMAGE), behind_abs),
+        *_left_out(limits, u, call(CLONE, FULL_IMAGE)),
         *(
             accepted(f"shape_{sizes_of(s)}", _static_cloned(u, s), behind_abs)
             for s in COPIES
@@ -53,6 +53,14 @@ def static_clone_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 
 COPIES = ((7,), (3, 5), (2, 3, 7), (1, 1, 1, 1), (1, 3, 5, 7), (2, 3, 2, 3, 2))
+
+
+def _left_out(limits: Limits, given: Call, without: Call) -> list[CaseDraft]:
+    """A copy that names no format, of which a table may say something or nothing."""
+    code = "memory_format_given"
+    if code not in limits:
+        return [silent("memory_format", "left_out", without, behind_abs)]
+    return [limit(code, "given", given, behind_abs), outside(code, "left_out", without, behind_abs)]
 
 
 def _channels_last_3d() -> Call:
@@ -75,7 +83,7 @@ def static_dim_order_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         limit(code, "contiguous", u, behind_abs),
         outside(code, "channels_last", _ordered((0, 2, 3, 1)), behind_abs),
         outside(code, "channels_last_rank_5", _ordered((0, 2, 3, 4, 1), (1, 8, 2, 3, 4)), behind_abs),
-        silent(code, "left_out", _ordered(None), behind_abs),
+        *_left_out(limits, u, _ordered(None)),
         *(
             accepted(f"shape_{sizes_of(s)}", _ordered(tuple(range(len(s))), s), behind_abs)
             for s in COPIES

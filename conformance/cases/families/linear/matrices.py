@@ -22,6 +22,7 @@ from npu_assay.conformance.cases.make import (
     call,
     constant,
     fitting_weight_scale,
+    label,
     model,
     quant,
     step,
@@ -264,7 +265,8 @@ def static_bmm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         limit("transposition", "formatless", bmm(1, m, m, m)),
         outside("transposition", "behind_conv", bmm(1, m, m, m), behind_conv),
         *_bmm_rescale(m),
-        *_bmm_numbers(u, m),
+        *_bmm_zero_points(m),
+        *_bmm_numbers(u, m, equal="equal_zero_points" in limits),
         *fills(u),
         *one_hots(u),
         *contexts(u),
@@ -298,11 +300,28 @@ def _bmm_rescale(m: int) -> list[CaseDraft]:
     return rescale_limit((f"ratio_2_to_the_{shift}", beyond), (f"ratio_below_2_to_the_{shift}", kept))
 
 
-def _bmm_numbers(u: Call, m: int) -> list[CaseDraft]:
-    """Zero points of all three tensors, and one element of the second operand at a time."""
+def _bmm_zero_points(m: int) -> list[CaseDraft]:
+    """Of both operands the same zero point."""
+    code, pairs = "equal_zero_points", ((3, 4), (4, 3), (0, 1), (-128, 127), (127, 0), (-1, 1))
+
+    def at(a: int, b: int) -> Call:
+        return bmm(2, m, m, m, quant(0.05, a), quant(0.03, b))
+
+    return [
+        *(limit(code, f"both_{label(zero)}", at(zero, zero)) for zero in (-128, -1, 0, 5, 127)),
+        *(outside(code, f"{label(a)}_and_{label(b)}", at(a, b)) for a, b in pairs),
+    ]
+
+
+def _bmm_numbers(u: Call, m: int, equal: bool) -> list[CaseDraft]:
+    """Zero points of all three tensors, and one element of the second operand at a time.
+
+    equal: only those of one zero point for both operands.
+    """
     # Zero points of x, z and y, and the output's largest magnitude over its 255 steps.
     zeros = ((-128, -128, -128, 6.0), (127, 127, -128, 6.0), (0, 0, 0, 0.6), (-128, 127, 127, 6.0), (127, -3, 9, 3.0))
-    quants = [(quant(0.05, a), quant(0.05, b), quant(scale, y)) for a, b, y, scale in zeros]
+    permitted = [each for each in zeros if each[0] == each[1] or not equal]
+    quants = [(quant(0.05, a), quant(0.05, b), quant(scale, y)) for a, b, y, scale in permitted]
     ramp, second = u.with_x(fill=Fill("ramp")).values
     spots = sorted({0, 1, m, 100 % prod(second.shape), prod(second.shape) - 1})
     hot = {i: replace(u, values=(ramp, replace(second, fill=Fill("one_hot", index=i)))) for i in spots}

@@ -76,6 +76,7 @@ def static_max_pool2d_cases(op: str, precision: str, limits: Limits) -> list[Cas
         *_channels(op, window, (4, 5), m),
         *_batches(op, window, (4, 5), m),
         *_vertical_strides(op, big, strides),
+        *_long_strides(op, (1, m, 3, 5), limits),
         *windows(op, big, (), strides),
         *same_qparams(u),
         *pool_contexts(u, (m,)),
@@ -163,6 +164,30 @@ def _vertical_strides(op: str, big: tuple[int, ...], strides: Sequence[int]) -> 
     ]
 
 
+def _long_strides(op: str, shape: tuple[int, ...], limits: Limits) -> list[CaseDraft]:
+    """Strides below a limit, each of them; past the image, so that few windows are left."""
+    code, beyond = "stride_below", limits.number("stride_below", 4096, 16, 2**16)
+    most = beyond - 1
+    window = (2,) * (len(shape) - 2)
+
+    def at(*strides: int) -> Call:
+        return call(op, shape, window, strides)
+
+    if len(shape) == 3:
+        return [
+            limit(code, f"{most}", at(most)),
+            outside(code, f"{beyond}", at(beyond)),
+            outside(code, f"{2 * beyond}", at(2 * beyond)),
+        ]
+    fits, past = ((most, 1), (1, most), (most, most)), ((beyond, 1), (1, beyond), (beyond, beyond), (most, 2 * beyond))
+    return [
+        *(limit(code, f"{h}_{w}", at(h, w)) for h, w in fits),
+        *(outside(code, f"{h}_{w}", at(h, w)) for h, w in past),
+        outside(code, f"kernel_{beyond}_default", call(op, (1, shape[1], 1, beyond), (1, beyond))),
+        limit(code, f"kernel_{most}_default", call(op, (1, shape[1], 1, most), (1, most))),
+    ]
+
+
 def static_max_pool1d_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     """aten.max_pool1d.default: a 2-D pool of height 1, so that any stride is a horizontal one."""
     _fixed(limits, rank=3)
@@ -178,6 +203,7 @@ def static_max_pool1d_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *ceil1d(MAX1, m),
         *_channels(MAX1, ((2,), (2,)), (16,), m),
         *_batches(MAX1, ((2,), (2,)), (16,), m),
+        *_long_strides(MAX1, (1, m, 16), limits),
         *windows1d(MAX1, m),
         *same_qparams(u),
         *contexts(u),
