@@ -46,7 +46,7 @@ COMMANDS: Mapping[str, Told] = {
     ),
     "diff": Told(
         "Show what changed between two runs.",
-        (("assay diff old.zip assay-neutron", ""), ('assay diff a b --markdown >> "$GITHUB_STEP_SUMMARY"', "in CI")),
+        (("assay diff old.zip assay-neutron", ""), ("assay diff a b --markdown", "for a comment on a change")),
     ),
     "merge": Told(
         "Make one record of all shards of a run.",
