@@ -27,9 +27,10 @@ LISTED = 3  # constraints that a proof names
 class Proof:
     """What became of every program of the domain, for one hole.
 
-    tried: programs; refused: by torch. deciding: those in which what it is about is so; others: the constraints that
-    these break, by code; silent: how many break none and have no verdict, as the table says nothing of them. moved:
-    whether any program moves what the hole is about; where none does, nothing is proved.
+    tried: programs; refused: those that cannot be cases, as torch or the golden refuses them. deciding: those in which
+    what it is about is so; others: the constraints that these break, by code; silent: how many break none and have no
+    verdict, as the table says nothing of them. moved: whether any program moves what the hole is about; where none
+    does, nothing is proved.
     """
 
     tried: int
@@ -41,7 +42,7 @@ class Proof:
 
     @property
     def kind(self) -> str:
-        """`open` is no proof; `torch`: no program that torch takes is so; `others`: those that are break others."""
+        """`open` is no proof; `torch`: no program that can be a case is so; `others`: those that are break others."""
         if not self.moved:
             return "open"
         return "others" if self.others or self.silent else "torch"
@@ -57,7 +58,7 @@ class Proof:
         )
         breaks = f"; they break others: {broken}" if broken else ""
         silent = f"; of {self.silent} the table says nothing" if self.silent else ""
-        return f"proof: of {self.tried} programs torch refuses {self.refused}; {said}{breaks}{silent}"
+        return f"proof: of {self.tried} programs {self.refused} cannot be cases; {said}{breaks}{silent}"
 
 
 def searched(
