@@ -120,7 +120,7 @@ def test_torch_refusing_every_program_on_the_other_side_is_a_proof() -> None:
     domain.singles()
     said = proof(domain, hole)
     assert hole.shown is None and said.kind == "torch" and said.tried > said.refused > 0
-    assert str(said).startswith(f"proof: of {said.tried} programs torch refuses {said.refused}; none is on the side")
+    assert str(said).startswith(f"proof: of {said.tried} programs {said.refused} cannot be cases; none is")
 
 
 def test_what_no_program_moves_is_no_proof() -> None:

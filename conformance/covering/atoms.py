@@ -46,8 +46,12 @@ class Owed:
 
 @dataclass(frozen=True)
 class _Side:
-    """A program in which an atom decides: the features of the atom, and how far its limit is, if it has one."""
+    """A program in which an atom decides: the features of the atom, and how far its limit is, if it has one.
 
+    key: what tells it from the other programs, `case` one of those that have it.
+    """
+
+    key: object
     case: str
     truth: bool
     others: tuple[bool | None, ...]
@@ -113,22 +117,30 @@ def _near(pair: tuple[_Side, _Side], place: int) -> bool:
 
 def _sides(held: Defined, index: int, looks: Iterator[Look]) -> list[_Side]:
     """Different programs in which the atom decides."""
-    atom, found = held.predicate.atoms[index], dict[object, _Side]()
+    found = dict[object, _Side]()
     for look in looks:
-        atoms = look.atoms[held.code]
-        truth = atoms[index]
-        if truth is None or not decides(held.predicate, index, atoms):
-            continue
-        side = _side(held, atom, look, truth, (*atoms[:index], *atoms[index + 1 :]))
-        found.setdefault((side.truth, side.others, repr(side.features)), side)
+        side = side_of(held, index, look)
+        if side is not None:
+            found.setdefault(side.key, side)
     return sorted(found.values(), key=lambda side: (not side.fine, side.distance or 0.0))[:MOST]
 
 
-def _side(held: Defined, atom: Atom, look: Look, truth: bool, others: tuple[bool | None, ...]) -> _Side:
+def side_of(held: Defined, index: int, look: Look) -> _Side | None:
+    """The side of an atom that a program is on; None where the atom decides nothing."""
+    found: _Side | None = look.once((held.code, index, look.case.id), lambda: _side(held, index, look))
+    return found
+
+
+def _side(held: Defined, index: int, look: Look) -> _Side | None:
+    atom, atoms = held.predicate.atoms[index], look.atoms[held.code]
+    truth = atoms[index]
+    if truth is None or not decides(held.predicate, index, atoms):
+        return None
     find = look.application.with_value(held.value).find
     features = tuple(value_of(feature, find) for feature in asked(atom))
     far, fine = reach(atom, truth, find) if atom.ordered else (None, False)
-    return _Side(look.case.id, truth, others, features, far, fine)
+    others = (*atoms[:index], *atoms[index + 1 :])
+    return _Side((truth, others, repr(features)), look.case.id, truth, others, features, far, fine)
 
 
 def reach(atom: Atom, truth: bool, find: Any) -> tuple[float | None, bool]:

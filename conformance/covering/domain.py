@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from torch import SymInt
+
 from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.knobs import knobs
 from npu_assay.conformance.cases.boundaries.quantization import more_knobs
@@ -21,12 +23,16 @@ from npu_assay.conformance.cases.make import f32
 from npu_assay.conformance.covering.atoms import Owed
 from npu_assay.conformance.covering.looks import Look, looked, program_key
 from npu_assay.conformance.covering.pairs import classes
+from npu_assay.conformance.judge.numerics import golden
 from npu_assay.conformance.predicates.applications import runs
 from npu_assay.conformance.predicates.definitions import Defined
 from npu_assay.conformance.predicates.evaluation import feature_value
 from npu_assay.conformance.predicates.grammar import PredicateError
 from npu_assay.conformance.predicates.operands import Operand
+from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case, Graph
+from npu_assay.partitioners.exir.errors import EdgeError
+from npu_assay.reference.golden import GoldenError
 
 STARTS = 8  # accepted programs whose knobs are turned
 PATTERNS = 8  # programs that a second knob is turned from, for one hole
@@ -57,7 +63,7 @@ class Domain:
 
     def __init__(self, held: Sequence[Defined], looks: Sequence[Look], everything: Iterable[Case]) -> None:
         self.held, self.looks = tuple(held), tuple(looks)
-        self.tried = list[Tried]()
+        self.tried, self.unfit = list[Tried](), list[Tried]()
         self.count = self.refused = 0
         self._taken = {program_key(case): case for case in everything}
         self._seen = set[object]()
@@ -136,10 +142,11 @@ class Domain:
             return None
 
     def confirmed(self, each: Tried) -> bool:
-        """Whether torch takes the program with numbers, too; one that it refuses is no program of the domain."""
-        if runs(each.look.case.graph):
+        """Whether the program can be written, run and judged; one that cannot is no program of the domain."""
+        if _is_case(each.look.case.graph):
             return True
         self.tried.remove(each)
+        self.unfit.append(each)
         self.refused += 1
         return False
 
@@ -188,7 +195,8 @@ class Domain:
 
     def value(self, defined: Defined, hole: Owed, look: Look) -> object:
         """The feature that a hole is about."""
-        return feature_value(hole.feature, look.application.with_value(defined.value).find)
+        asked = ("feature", hole.code, hole.feature)
+        return look.once(asked, lambda: feature_value(hole.feature, look.application.with_value(defined.value).find))
 
     # -------------------------------------------------------------------------------- steps in between
 
@@ -263,6 +271,27 @@ def _judged(case: Case, start: Look, look: Look, turns: Turns) -> Case:
     typed = any(name.endswith(TYPES) for name, _ in turns)
     expect = "unspecified" if wrong or unknown or typed else "accept"
     return replace(case, expect=expect, reason=None, delegates=None)
+
+
+def _is_case(graph: Graph) -> bool:
+    """Whether torch takes a program with numbers and writes it as it is, and the golden has finite numbers of it."""
+    if not runs(graph):
+        return False
+    try:
+        if not _stays_open(graph):
+            return False
+        results = golden(graph).walk(None, delegated=False).bounded
+    except (EdgeError, GoldenError, RuntimeError):
+        return False
+    return all(not found.value.numel() or bool(found.value.isfinite().any()) for found in results)
+
+
+def _stays_open(graph: Graph) -> bool:
+    """Whether torch, when it writes the program, leaves open every size that is; channels of weights close some."""
+    program = build(graph)
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    sizes = (nodes[v.name].meta["val"].shape[axis] for v in graph.values for axis in v.dynamic)
+    return all(isinstance(size, SymInt) and size.node.maybe_as_int() is None for size in sizes)
 
 
 def _hashable(options: object) -> bool:

@@ -102,7 +102,6 @@ class _Classed:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.goods = [each for each in domain.tried if each.look.good]
-        self._known = dict[str, Mapping[Factor, str]]()
 
     def has(self, each: Tried, pair: Key) -> bool:
         """Whether a program has both classes."""
@@ -110,10 +109,7 @@ class _Classed:
 
     def classes(self, each: Tried) -> Mapping[Factor, str]:
         """The classes of a program."""
-        name = each.look.case.id
-        if name not in self._known:
-            self._known[name] = classes(self.domain.held, each.look)
-        return self._known[name]
+        return classes(self.domain.held, each.look)
 
     def put_together(self, pair: Key) -> None:
         """Turn the knobs of a program that has the first class, and of one that has the second, until one has both."""
@@ -136,10 +132,10 @@ def _together(domain: Domain, found: Sequence[Tried]) -> list[Tried]:
     for pair in missing:
         classed.put_together(pair)
     chosen, left = list[Tried](), set(missing)
+    closing = {each.look.case.id: {p for p in missing if classed.has(each, p)} for each in classed.goods}
     while left:
-        closing = {each.look.case.id: {p for p in left if classed.has(each, p)} for each in classed.goods}
-        best = max(classed.goods, key=lambda e: len(closing[e.look.case.id]) - e.cost / 1000, default=None)
-        if best is None or not closing[best.look.case.id]:
+        best = max(classed.goods, key=lambda e: len(closing[e.look.case.id] & left) - e.cost / 1000, default=None)
+        if best is None or not closing[best.look.case.id] & left:
             break
         if not domain.confirmed(best):
             classed.goods.remove(best)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.definitions import Defined, defined
@@ -19,12 +20,22 @@ _NO_FILL = Fill()
 
 @dataclass(frozen=True)
 class Look:
-    """A case, its application, and by code whether each constraint holds: None where the program lacks a feature."""
+    """A case, its application, and by code whether each constraint holds: None where the program lacks a feature.
+
+    What is worked out from these is kept with them: `once`.
+    """
 
     case: Case
     application: Application
     truths: Mapping[str, bool | None]
     atoms: Mapping[str, tuple[bool | None, ...]]
+    _kept: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, key: object, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made when it is first asked for; it depends on the case and its constraints alone."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     @property
     def good(self) -> bool:

@@ -59,6 +59,11 @@ def _ordered(held: Sequence[Defined], factors: Sequence[Factor]) -> list[Factor]
 
 def classes(held: Sequence[Defined], look: Look) -> Mapping[Factor, str]:
     """The class of every atom in an accepted program, in the order of constraints and atoms."""
+    found: Mapping[Factor, str] = look.once("classes", lambda: _classes(held, look))
+    return found
+
+
+def _classes(held: Sequence[Defined], look: Look) -> Mapping[Factor, str]:
     return {
         (each.code, atom.text): _class(each, atom, truth, look)
         for each in held

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from npu_assay.conformance.covering.atoms import Owed, decides, reach
+from npu_assay.conformance.covering.atoms import Owed, side_of
 from npu_assay.conformance.covering.domain import Domain, Tried
 from npu_assay.conformance.covering.filling import apart, filled, holes
 from npu_assay.conformance.covering.looks import Look
@@ -27,9 +27,10 @@ LISTED = 3  # constraints that a proof names
 class Proof:
     """What became of every program of the domain, for one hole.
 
-    tried: programs; refused: by torch. deciding: those in which what it is about is so; others: the constraints that
-    these break, by code; silent: how many break none and have no verdict, as the table says nothing of them. moved:
-    whether any program moves what the hole is about; where none does, nothing is proved.
+    tried: programs; refused: those that cannot be cases, as torch or the golden refuses them. deciding: those in which
+    what it is about is so; others: the constraints that these break, by code; silent: how many break none and have no
+    verdict, as the table says nothing of them. moved: whether any program moves what the hole is about; where none
+    does, nothing is proved.
     """
 
     tried: int
@@ -41,7 +42,7 @@ class Proof:
 
     @property
     def kind(self) -> str:
-        """`open` is no proof; `torch`: no program that torch takes is so; `others`: those that are break others."""
+        """`open` is no proof; `torch`: no program that can be a case is so; `others`: those that are break others."""
         if not self.moved:
             return "open"
         return "others" if self.others or self.silent else "torch"
@@ -57,7 +58,7 @@ class Proof:
         )
         breaks = f"; they break others: {broken}" if broken else ""
         silent = f"; of {self.silent} the table says nothing" if self.silent else ""
-        return f"proof: of {self.tried} programs torch refuses {self.refused}; {said}{breaks}{silent}"
+        return f"proof: of {self.tried} programs {self.refused} cannot be cases; {said}{breaks}{silent}"
 
 
 def searched(
@@ -90,20 +91,16 @@ def proof(domain: Domain, hole: Owed) -> Proof:
         raise ValueError(f"{hole.code}: no constraint of the row, expected one of {[e.code for e in domain.held]}")
     index = next(i for i, atom in enumerate(defined.predicate.atoms) if atom.text == hole.atom)
 
-    atom = defined.predicate.atoms[index]
-
     def side(look: Look) -> bool | None:
-        truth = look.atoms[hole.code][index]
-        if truth is None or not decides(defined.predicate, index, look.atoms[hole.code]):
-            return None
-        near = not hole.near or reach(atom, truth, look.application.with_value(defined.value).find)[1]
-        return truth if near else None
+        found = side_of(defined, index, look)
+        return None if found is None or (hole.near and not found.fine) else found.truth
 
     sides = {side(look) for look in domain.looks if look.good or look.only(hole.code)}
     missing = {True, False} - sides or {True, False}
     found = [each for each in domain.tried if side(each.look) in missing]
-    values = {repr(domain.value(defined, hole, look)) for look in domain.every_look} if hole.feature else set[str]()
-    truths = {look.atoms[hole.code][index] for look in domain.every_look}
+    seen = [*domain.every_look, *(each.look for each in domain.unfit)]
+    values = {repr(domain.value(defined, hole, look)) for look in seen} if hole.feature else set[str]()
+    truths = {look.atoms[hole.code][index] for look in seen}
     turned = hole.feature.endswith(".rank")  # torch may refuse every other rank
     return _proof(domain, found, hole.code, turned or len(values) > 1 or len(truths) > 1)
 

@@ -56,7 +56,8 @@ def definition(table: Table, row: Row, code: str) -> Predicate | None:
     if own is not None:
         return own.holds
     kind = definitions()[kind_of(row)]
-    for meanings in (kind.get("operators", {}).get(row.name, {}), kind):
+    own_table = kind.get("tables", {}).get(table.name, {})
+    for meanings in (own_table.get(row.name, {}), kind.get("operators", {}).get(row.name, {}), kind):
         if code in meanings:
             return _parsed(meanings[code])
     return None
@@ -64,7 +65,7 @@ def definition(table: Table, row: Row, code: str) -> Predicate | None:
 
 @cache
 def definitions() -> Mapping[str, Any]:
-    """The suite's definitions by kind, code, and under `operators` by operator and code."""
+    """The suite's definitions by kind and code; under `operators` by operator, under `tables` by table and operator."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 

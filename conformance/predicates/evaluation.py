@@ -90,7 +90,7 @@ def value(tree: ast.expr, find: Find) -> Any:
         case ast.Name(id=name):
             return find(name)
         case ast.Attribute(value=owner, attr=name):
-            return _attribute(value(owner, find), name, ast.unparse(owner))
+            return _attribute(value(owner, find), name, owner)
         case ast.Subscript(value=owner, slice=index):
             return _item(value(owner, find), value(index, find))
         case ast.Tuple(elts=items) | ast.List(elts=items):
@@ -127,10 +127,10 @@ def _number(tree: ast.expr, find: Find) -> Any:
     return found
 
 
-def _attribute(owner: Any, name: str, text: str) -> Any:
+def _attribute(owner: Any, name: str, tree: ast.expr) -> Any:
     found = getattr(owner, name, None)
     if not hasattr(owner, "is_constant"):
-        raise TypeError(f"{text} is {owner!r}, which is no operand")
+        raise TypeError(f"{ast.unparse(tree)} is {owner!r}, which is no operand")
     if found is None:
         raise Undefined(name)
     return found

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -52,13 +52,17 @@ DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "start_dim", "end_dim"})
 
 @dataclass(frozen=True)
 class Application:
-    """One application: arguments by their names in torch's schema, and the results. Lists are tuples."""
+    """One application: arguments by their names in torch's schema, and the results. Lists are tuples.
+
+    What does not depend on `value` is worked out once.
+    """
 
     op: str
     arguments: Mapping[str, Any]
     results: tuple[Operand, ...]
     value: Any = None
     around: Surroundings | None = None
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def find(self, name: str) -> Any:
         """The feature of this name. Raises Undefined where the application lacks it."""
@@ -70,16 +74,26 @@ class Application:
 
     def with_value(self, value: Any) -> Application:
         """The same, of a constraint with this value."""
-        return Application(self.op, self.arguments, self.results, value, self.around)
+        return Application(self.op, self.arguments, self.results, value, self.around, self._kept)
 
     @property
     def operands(self) -> tuple[Operand, ...]:
         """Every tensor argument in the schema's order, those of lists one by one."""
-        return tuple(_operands(self.arguments.values()))
+        if "operands" not in self._kept:
+            self._kept["operands"] = tuple(_operands(self.arguments.values()))
+        found: tuple[Operand, ...] = self._kept["operands"]
+        return found
 
     def _derived(self, name: str) -> Any:
         if name == "value":
             return self.value
+        if name not in BUILT_IN and (brought := outside_features().get(name)) is not None:
+            return brought.value(self)
+        if name not in self._kept:
+            self._kept[name] = self._worked_out(name)
+        return self._kept[name]
+
+    def _worked_out(self, name: str) -> Any:
         if name == "out":
             return self.results[0]
         if name in ("x", "y"):
@@ -95,8 +109,6 @@ class Application:
             return shape[index] if len(shape) >= least else None
         if name in ("in_channels", "out_channels") and self.op in CONVOLUTIONS:
             return (self.operands[0] if name == "in_channels" else self.results[0]).shape[1]
-        if name not in BUILT_IN and (brought := outside_features().get(name)) is not None:
-            return brought.value(self)
         kind, _, direction = name.partition("_")
         return self.window(kind, direction)
 

@@ -42,6 +42,7 @@ TAGS: tuple[Entry, ...] = (
         ("aten.avg_pool2d.default/int8/kernel_height/",),
         ("tag",),
     ),
+    ("off_by_one", "pool_side_loosened pool_side_tightened", ("aten.max_pool2d.default/int8/window_side/",), ("tag",)),
     ("wrong_axis", "pool_wrong_axis", ("aten.max_pool2d.default/int8/kernel_height/",), ("tag",)),
     (
         "off_by_one",

@@ -82,6 +82,7 @@ windows_loosened, windows_tightened = off_by(ethos_u55, movement, "MAX_WINDOWS")
 argmax_loosened, argmax_tightened = off_by(ethos_u55, reduction, "MAX_ARGMAX_CHANNELS")
 reduced_loosened, reduced_tightened = off_by(ethos_u55, reduction, "MAX_SIZE")
 summed_loosened, summed_tightened = off_by(ethos_u55, reduction, "MAX_KERNEL_HEIGHT")
+pool_side_loosened, pool_side_tightened = off_by(ethos_u85, pooling, "MAX_SIDE")
 resize_loosened, resize_tightened = off_by(ethos_u85, resizing, "MAX_SCALE")
 
 

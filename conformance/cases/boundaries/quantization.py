@@ -5,6 +5,7 @@ The search for cases of the shipped tables turns them as well as those of `knobs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -62,7 +63,9 @@ def _of_value(graph: Graph, value: Value) -> Iterator[Knob]:
                 yield Knob(f"{name}_open_{axis}", (), ((axis,),), partial(turn, _opened))
     for axis, size in enumerate(value.shape):
         yield Knob(f"{name}_empty_{axis}", size, (0,), partial(turn, partial(_sized, axis)))
-    taken = references(subject(graph).args)
+    taken, first = references(subject(graph).args), next(operands(graph))
+    if value.constant and value.name != first.name and math.prod(value.shape) == 1 < math.prod(first.shape):
+        yield Knob(f"{name}_spread", value.shape, (first.shape,), partial(turn, _shaped))
     if Ref(name) in taken[1:]:
         yield Knob(f"{name}_number", None, (1.0, 2.0, 0.0, 2), partial(_as_number, name))
 
@@ -173,6 +176,10 @@ def _typed(value: Value, kind: str) -> Value:
 
 def _opened(value: Value, axes: tuple[int, ...]) -> Value:
     return replace(value, dynamic=(*value.dynamic, *axes))
+
+
+def _shaped(value: Value, shape: tuple[int, ...]) -> Value:
+    return replace(value, shape=shape)
 
 
 def _sized(axis: int, value: Value, size: int) -> Value:

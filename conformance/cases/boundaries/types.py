@@ -36,13 +36,16 @@ def types(graph: Graph) -> Iterator[Knob]:
 
 
 def _of_codes(at: str, inputs: bool, results: bool, graph: Graph, dtype: str) -> Graph | None:
-    """Activations of these codes, with the same scales; zero points stay as far from the lowest code as they were."""
+    """Activations of these codes, with the same scales; zero points stay as far from the lowest code as they were.
+
+    To int16 and from it they are 0.
+    """
     low, high = CODES[dtype]
 
     def changed(quant: Quant | None) -> Quant | None:
         if quant is None or quant.dtype != at:
             return quant
-        zero = 0 if dtype == "int16" else quant.zero_point - CODES[at][0] + low
+        zero = 0 if "int16" in (dtype, at) else quant.zero_point - CODES[at][0] + low
         return replace(quant, dtype=dtype, qmin=low, qmax=high, zero_point=zero)
 
     values = tuple(replace(v, quant=changed(v.quant)) if inputs and not v.constant else v for v in graph.values)

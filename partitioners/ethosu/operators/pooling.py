@@ -19,6 +19,7 @@ _IMAGE = rank_is(3, 4)
 _MAX_POOL = (
     _IMAGE,
     limits.dilation_stride,
+    limits.window_side,
     limits.kernel_height,
     limits.kernel_area,
     image_size,
@@ -35,6 +36,7 @@ ROWS: Mapping[str, Row] = {
         _IMAGE,
         limits.padded_kernel,
         limits.divided_window,
+        limits.window_side,
         limits.kernel_height,
         limits.kernel_area,
         image_size,
@@ -46,6 +48,7 @@ ROWS: Mapping[str, Row] = {
     "aten._adaptive_avg_pool2d.default": picking(
         lowering.adaptive_avg_pool2d,
         _IMAGE,
+        limits.adaptive_side,
         limits.adaptive_height,
         limits.adaptive_area,
         image_size,

@@ -23,7 +23,9 @@ any_integer = code_dtype(torch.int8, torch.int16, torch.int32)
 @rule("range_arguments")
 def range_arguments(node: fx.Node, context: Context) -> str | None:
     """start and end must be given"""
-    return None if len(node.args) in (4, 5) else f"{len(node.args)} arguments"
+    if len(node.args) not in (4, 5):
+        return f"{len(node.args)} arguments"
+    return None if None not in node.args[2:4] else f"from {node.args[2]} to {node.args[3]}"
 
 
 @rule("step")

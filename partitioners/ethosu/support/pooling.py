@@ -17,6 +17,7 @@ from npu_assay.partitioners.exir.rules import rule
 MAX_KERNEL_HEIGHT = 256
 MAX_PADDED_KERNEL = 8
 MAX_STRIDE = 3
+MAX_SIDE = 8192
 
 
 def dilation(node: fx.Node) -> tuple[int, int]:
@@ -64,6 +65,13 @@ def kernel_height(node: fx.Node, context: Context) -> str | None:
 def kernel_area(node: fx.Node, context: Context) -> str | None:
     """kernel height * width must be at most {value}"""
     return None if 1 <= pool_kernel(node)[0] * pool_kernel(node)[1] <= MAX_SIZE else window_text(node)
+
+
+@rule("window_side", MAX_SIDE)
+def window_side(node: fx.Node, context: Context) -> str | None:
+    """kernel and stride must be at most {value} in height and width"""
+    # TOSA's level 8K, which Vela documents.
+    return None if max(*pool_kernel(node), *pool_stride(node)) <= MAX_SIDE else window_text(node)
 
 
 @on_u55
@@ -156,6 +164,13 @@ def adaptive_area(node: fx.Node, context: Context) -> str | None:
     """kernel height * width must be at most {value}"""
     height, width = largest_window(node)
     return None if height * width <= MAX_SIZE else f"window {height}x{width}"
+
+
+@rule("window_side", MAX_SIDE)
+def adaptive_side(node: fx.Node, context: Context) -> str | None:
+    """kernel and stride must be at most {value} in height and width"""
+    height, width = largest_window(node)
+    return None if max(height, width) <= MAX_SIDE else f"window {height}x{width}"
 
 
 @rule("code_dtype")

@@ -33,6 +33,7 @@ def plain_pool(op: str, *rest: Any) -> Callable[[Limits], Placed]:
     return place
 
 
+SIDE = 8192  # of the windows of TOSA's level 8K
 ADAPTIVE = "aten._adaptive_avg_pool2d.default"
 
 
@@ -212,7 +213,9 @@ def _small(window: Window) -> tuple[Any, ...]:
 
 
 def kernels(window: Window, precision: str, limits: Limits, stride: tuple[int, ...] = (1, 1)) -> Iterator[CaseDraft]:
-    """Heights and areas of windows on Ethos-U55."""
+    """Sides of windows on Ethos-U, heights and areas on Ethos-U55."""
+    if "window_side" in limits:
+        yield from _sides(window, precision, limits, limits.number("window_side", SIDE, 2, SIDE))
     if "kernel_height" not in limits and "kernel_area" not in limits:
         return
     area = limits.number("kernel_area", LARGE, 1, LARGE)
@@ -233,6 +236,19 @@ def kernels(window: Window, precision: str, limits: Limits, stride: tuple[int, .
     yield outside(
         "kernel_area", f"{height}x{width + 1}", window.of(precision, (1, 1, *wide), *_kernel(window, wide, stride))
     )
+
+
+def _sides(window: Window, precision: str, limits: Limits, most: int) -> Iterator[CaseDraft]:
+    """Kernels as long as can be and one longer, and strides where nothing else limits them."""
+    tall = "kernel_height" not in limits and "kernel_area" not in limits
+    free = window.op != ADAPTIVE and "stride" not in limits and "stride_or_window" not in limits
+    for size, side in ((most, limit), (most + 1, outside)):
+        for kernel in ((1, size), (size, 1))[: 2 if tall else 1]:
+            args = ((1, 1),) if window.op == ADAPTIVE else (kernel, (1, 1))
+            yield side("window_side", f"{kernel[0]}x{kernel[1]}", window.of(precision, (1, 1, *kernel), *args))
+        for stride in ((1, size), (size, 1)) if free else ():
+            name = f"stride_{stride[0]}x{stride[1]}"
+            yield side("window_side", name, window.of(precision, (1, 1, 2, 3), (2, 2), stride))
 
 
 def _kernel(window: Window, kernel: tuple[int, int], stride: tuple[int, ...]) -> tuple[Any, ...]:
