@@ -233,14 +233,15 @@ function* failed(one) {
   });
   const heads = ["element", ...names.map((name) => `${data.texts[name]} here`), "actual", "expected", "allowed", "actual, real", "float golden \u00b1 bound"];
   yield element("h4", "Elements that are off the furthest");
-  yield table("Codes where the output is quantized, else numbers; inputs and constants at the same place", heads, rows, new Set(heads.keys()));
+  yield element("p", "Codes where the output is quantized, else numbers; \u201chere\u201d: of inputs and constants at the same place.", "quiet");
+  yield table("Actual and expected", heads, rows, new Set(heads.keys()));
 }
 
 function* measured(one) {
   const metrics = one.metrics.flatMap((value, at) => (value === null ? [] : [[[data.metrics[at], String(value)], ""]]));
   if (metrics.length) {
     yield element("h4", "Measured");
-    yield table("Numbers of the gates, largest over the outputs", ["metric", "value"], metrics, new Set([1]));
+    yield table("Gates", ["metric", "value"], metrics, new Set([1]));
   }
   const [digest, ...blobs] = one.digests.split(" ");
   const told = [`checks that ran: ${one.ran || "none"}`, `partitions: ${one.partitions}`, `program ${digest}${blobs.length ? `, blobs ${blobs.join(", ")}` : ""}`];
@@ -332,6 +333,7 @@ function follow() {
   } else if (hash.length > 1) {
     const target = by(decodeURIComponent(hash.slice(1)));
     for (let each = target; each; each = each.parentElement) if (each.tagName === "DETAILS") each.open = true;
+    target?.querySelectorAll(":scope > details").forEach((each) => { each.open = true; });
     target?.scrollIntoView();
   }
 }
