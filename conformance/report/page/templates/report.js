@@ -376,7 +376,8 @@ function start() {
   options();
   seek();
   document.querySelectorAll("article pre.command").forEach((each) => each.replaceWith(command(each.textContent)));
-  by("filters").addEventListener("input", changed);
+  by("search").addEventListener("input", changed);
+  by("filters").addEventListener("change", changed);
   by("filters").addEventListener("submit", (event) => event.preventDefault());
   by("filters").addEventListener("reset", () => { only = {}; setTimeout(changed); });
   by("list").addEventListener("toggle", (event) => { if (event.target.open) event.target.fill?.(); }, true);
