@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -18,6 +19,7 @@ CASE = "CASE"
 DIGITS = 12
 """Of a digest: enough to compare two by eye."""
 UNKNOWN = -1
+NUMBER, HOLE, FEW = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)"), "#", 3
 ORDER = ("fail", "undecided", "waived", "unspecified", "pass")
 """Of the statuses, as they are listed."""
 
@@ -55,8 +57,24 @@ def page_data(report: Report, since: Mapping[str, str]) -> dict[str, Any]:
         "values": programs.values.all,
         "steps": programs.steps.all,
         "programs": programs.programs.all,
-        "texts": texts.all,
+        "texts": list(_packed(texts.all)),
     }
+
+
+def _packed(texts: Sequence[str]) -> Iterator[str | list[Any]]:
+    """Texts with many numbers as the number of the text that they are alike in, and their numbers.
+
+    Ten thousand messages of gates are few sentences. "#" stands for each number, so it may not be in the text itself.
+    """
+    known: dict[str, int] = {}
+    for place, text in enumerate(texts):
+        found = NUMBER.findall(text)
+        if len(found) < FEW or HOLE in text:
+            yield text
+            continue
+        alike = NUMBER.sub(HOLE, text)
+        yield [known[alike], " ".join(found)] if alike in known else [alike, " ".join(found)]
+        known.setdefault(alike, place)
 
 
 def as_script(data: Any) -> Markup:

@@ -10,6 +10,15 @@ let data, cases, shown = [], listed = 0, only = {};
 
 // ---------------------------------------------------------------- data
 
+function unpacked(texts) {
+  const alike = (text) => (typeof text[0] === "number" ? texts[text[0]][0] : text[0]);
+  return texts.map((text) => {
+    if (typeof text === "string") return text;
+    const numbers = text[1].split(" ");
+    return alike(text).split("#").map((part, at) => part + (numbers[at] ?? "")).join("");
+  });
+}
+
 function read(packed) {
   const one = {};
   PLACES.forEach((key, at) => { one[key] = NAMED.has(key) ? data.texts[packed[at]] : packed[at] ?? []; });
@@ -370,6 +379,7 @@ let closed = [];
 
 function start() {
   data = JSON.parse(by("data").textContent);
+  data.texts = unpacked(data.texts);
   cases = data.cases.map(read);
   by("matches").tabIndex = -1;
   by("filters").hidden = false;
@@ -395,6 +405,7 @@ function start() {
   });
   window.addEventListener("afterprint", () => closed.forEach((each) => { each.open = false; }));
   if (location.hash) follow();
+  performance.mark("ready");
   document.documentElement.dataset.ready = "yes";
 }
 
