@@ -69,6 +69,10 @@ COMMANDS: Mapping[str, Told] = {
         "Find the smallest part of a model that shows a fault.",
         (("assay reduce model.pt2 --backend xnnpack --of undelegated --out part.py", ""),),
     ),
+    "report": Told(
+        "Write the report of a recorded run again.",
+        (("assay report assay-neutron --since old.zip", "with what is new since that one"),),
+    ),
     "inspect": Told("Show what a .pte file holds.", (("assay inspect model.pte", ""),)),
     "run": Told(
         "Run a .pte file here.",

@@ -12,7 +12,7 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.certificate import Certificate, CertificateError, Fuzz, read_certificate, verdict_text
 from npu_assay.conformance.record.folder import sha256
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, TAGS
-from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
+from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, Contents
 from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult, Number, ResultError, read_results
 from npu_assay.conformance.record.waivers import Waiver
@@ -102,7 +102,12 @@ def _summary(run: Run) -> dict[str, Any]:
 
 def read_run(path: Path) -> Run:
     """Read a folder or an archive. Raises UsageError for one without a certificate, or whose files do not fit it."""
-    contents = read_contents(path)
+    return run_of(read_contents(path))
+
+
+def run_of(contents: Contents) -> Run:
+    """The run whose files were read. Raises UsageError as `read_run` does."""
+    path = contents.name
     for problem in contents.problems:
         raise UsageError(f"{path}: {problem}")
     try:
@@ -116,7 +121,7 @@ def read_run(path: Path) -> Run:
         results = read_results(text, RESULTS)
     except ResultError as error:
         raise UsageError(f"{path}: {error}") from error
-    return Run(str(path), certificate, results)
+    return Run(path, certificate, results)
 
 
 def compare(a: Run, b: Run) -> Difference:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,7 @@ class FailedCase:
 class Report:
     """One run. `lines` are the operators in each precision; `codes` the constraints that many of them have.
 
-    wide: the operators whose results may be off by much before gate 3 notices.
+    wide: the operators whose results may be off by much before gate 3 notices. cases: by id, what was asked.
     """
 
     certificate: Certificate
@@ -66,6 +66,7 @@ class Report:
     wide: tuple[WideBounds, ...] = ()
     programs: tuple[Small, ...] = ()
     path: str = ""
+    cases: Mapping[str, Case] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -114,6 +115,7 @@ def make_report(
 ) -> Report:
     """Group a run's results: whoever has its files makes the same report again."""
     path = certificate.environment.get(PATH, "")
+    by_name = {case.id: case for case in cases}
     used = {result.constraint for result in results}
     known = [code for code, _ in table.meanings]
     codes = (*sorted(used - set(known)), *(code for code in known if code in used))
@@ -127,11 +129,12 @@ def make_report(
         matrix,
         common(codes, matrix),
         tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status in NOT_PASSED),
-        find(results, {case.id: case for case in cases}, waived, table.rescale),
+        find(results, by_name, waived, table.rescale),
         drift(str(certificate.backend["spec"]), table, results, certificate.selection.seed, certificate.level),
         wide_bounds(table, results),
         tuple(programs),
         path,
+        by_name,
     )
 
 

@@ -100,10 +100,21 @@ def _line(index: int, row: str, results: Sequence[CaseResult], span: float) -> s
         [
             _text(LEFT - 10, y + 4, row, "end"),
             f'<line x1="{LEFT}" x2="{WIDTH - 20}" y1="{y}" y2="{y}" {FAINT}/>',
-            *(f'<line x1="{x}" x2="{x}" y1="{y - 6}" y2="{y + 6}" stroke="#888"/>' for x in sorted(ticks)),
-            *(f'<circle cx="{x}" cy="{y}" r="3" fill="{RED if bad else BLUE}"/>' for x, bad in sorted(dots)),
+            _marks(f"M{x} {y - 6}v12" for x in sorted(ticks)).format('stroke="#888"'),
+            *(_dots(y, [x for x, bad in sorted(dots) if bad == red], RED if red else BLUE) for red in (False, True)),
         ]
     )
+
+
+def _marks(parts: Iterable[str]) -> str:
+    """Many marks as one path, which takes less than an element for each."""
+    path = "".join(parts)
+    return f'<path d="{path}" {{}}/>' if path else ""
+
+
+def _dots(y: int, places: Iterable[int], color: str) -> str:
+    """Lines of no length with round ends."""
+    return _marks(f"M{x} {y}h0" for x in places).format(f'stroke="{color}" stroke-width="6" stroke-linecap="round"')
 
 
 def _axis(rows: int, span: float) -> str:

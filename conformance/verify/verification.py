@@ -11,10 +11,9 @@ import datetime
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from npu_assay.conformance.backend.environment import suite_sources
 from npu_assay.conformance.common.errors import UsageError
@@ -40,13 +39,11 @@ from npu_assay.conformance.record.names import (
 )
 from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult, ResultError, read_line
+from npu_assay.conformance.record.table_file import table_of
 from npu_assay.conformance.run.selection import all_cases
-from npu_assay.conformance.table import FOLDER, Table, TableBombError, TableError, read_table
+from npu_assay.conformance.table import FOLDER, Table, TableBombError, TableError
 from npu_assay.conformance.verify.metrics import limit_problem
 from npu_assay.conformance.verify.result import result_problem
-
-if TYPE_CHECKING:
-    from npu_assay.conformance.fuzz.stream import Small
 
 SHOWN = 10  # problems listed before the rest is only counted
 
@@ -81,7 +78,7 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
     try:
         certificate_file = contents.text(CERTIFICATE)
         certificate = read_certificate(certificate_file)
-        table = _table(contents, certificate)
+        table = table_of(contents, certificate)
         known = all_cases(table)
         cases = certificate.selection.of(known)
         text = contents.text(RESULTS)
@@ -116,19 +113,6 @@ def _incomplete(contents: Contents) -> str:
         return f"incomplete: {contents.name} has no {CERTIFICATE}"
     finished = max(0, partial.count(b"\n") - 1)  # its first line is no case
     return f"incomplete: the run was interrupted after {finished} cases, so there is no {CERTIFICATE}"
-
-
-def _table(contents: Contents, certificate: Certificate) -> Table:
-    """The table that was packed, which must be the one that the certificate names."""
-    text = contents.text(TABLE)
-    digest = sha256(text)
-    if digest != certificate.table["sha256"]:
-        raise PackageError(f"{TABLE} is not the table that the certificate names (sha256 differs)")
-    table = read_table(text.encode(), TABLE)
-    stated = (certificate.table["name"], certificate.table["version"])
-    if stated != (table.name, table.version):
-        raise PackageError(f"{CERTIFICATE} names the table {'@'.join(stated)}, {TABLE} is {table.name}@{table.version}")
-    return table
 
 
 # ------------------------------------------------------------------------------------ results
@@ -209,16 +193,10 @@ def _rendered(
     cases: Sequence[Case],
 ) -> Iterator[str]:
     """The reports are, byte for byte, what this suite makes of the results; digests can be made to fit."""
-    from npu_assay.conformance.report.data import make_report
+    from npu_assay.conformance.report.recorded import recorded_report
     from npu_assay.conformance.report.render import reports
 
-    programs: Sequence[Small] = ()
-    if certificate.fuzz is not None:
-        from npu_assay.conformance.fuzz.programs import Programs
-        from npu_assay.conformance.fuzz.stream import recorded
-
-        programs = recorded(contents.text(FUZZ), Programs(all_cases(table)))
-    report = make_report(replace(certificate, reports={}), table, results, cases, programs)
+    report = recorded_report(contents, certificate, table, results, cases)
     for name, text in reports(report).items():
         if contents.files[name] != text.encode():
             yield f"{name} is not the report that the results give{_place(contents.files[name], text.encode())}"

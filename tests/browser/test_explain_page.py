@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import which
-from typing import Any
 
 import pytest
+from browsing import requests
 from pages import explanation, hostile
 from quantizing import QUANTIZES
-from selenium.webdriver import Chrome, ChromeOptions
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -21,21 +18,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from npu_assay.conformance.explain.page import page
 
 pytestmark = QUANTIZES
-QUIET = ("--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update")
 PHONE = {"width": 400, "height": 800, "deviceScaleFactor": 2, "mobile": True}
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Chrome]:
-    options = ChromeOptions()
-    for argument in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-sync", *QUIET):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = which("chromedriver")
-    assert driver is not None, "no chromedriver: install Chromium and its driver"
-    with Chrome(options=options, service=Service(driver)) as browser:
-        browser.set_window_size(1400, 1000)
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -212,13 +195,7 @@ def test_a_phone(opened: Chrome) -> None:
 
 
 def asked(browser: Chrome, path: Path) -> list[str]:
-    """What else than itself a page asks for, refused or not."""
-    browser.get_log("performance")
-    browser.get(path.as_uri())
-    browser.find_element(By.ID, "search").send_keys("gelu", Keys.ENTER)
-    messages: list[dict[str, Any]] = [json.loads(each["message"])["message"] for each in browser.get_log("performance")]
-    urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    return [url for url in urls if url != path.as_uri()]
+    return requests(browser, path, lambda: browser.find_element(By.ID, "search").send_keys("gelu", Keys.ENTER))
 
 
 def test_nothing_is_asked_for(chrome: Chrome, path: Path) -> None:

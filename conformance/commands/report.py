@@ -1,0 +1,37 @@
+"""`assay report`: the page of a run again, with what is new since an earlier run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from npu_assay.conformance.commands.shared import plain, usage_errors
+
+
+@click.command()
+@click.argument("folder", metavar="DIR|ARCHIVE", type=click.Path(path_type=Path))
+@click.option("--since", metavar="EARLIER", type=click.Path(path_type=Path), help="Folder or archive of another run.")
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The page; DIR.html here if left out.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+def report(folder: Path, since: Path | None, out: Path | None, force: bool) -> None:
+    """Write the page of a run again, with what is new since an EARLIER run: what fails now, what passes now.
+
+    The run's own report.html stays as it is. Exit codes: 0 written, 2 usage or data error.
+    """
+    with usage_errors():
+        from npu_assay.conformance.common.errors import UsageError
+        from npu_assay.conformance.report.recorded import page_of
+        from npu_assay.files import write_whole
+
+        name = folder.resolve().name.removesuffix(".zip")
+        target = out if out is not None else Path(f"{name}.html")
+        if os.path.lexists(target) and not force:
+            raise UsageError(f"{target}: it exists already, expected a new file (--force writes over it)")
+        text = page_of(folder, since)
+        try:
+            write_whole(target, text.encode())
+        except OSError as error:
+            raise UsageError(f"{target}: cannot be written: {error.strerror}") from error
+    click.echo(plain(f"report: {target}"))
