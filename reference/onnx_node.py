@@ -148,15 +148,25 @@ def reduced(kind: str) -> Rule:
 
 
 def avg_pool(rank: int) -> Rule:
-    """AveragePool, without a divisor of its own."""
+    """AveragePool, without a divisor of its own.
+
+    onnx.reference gets windows wrong that end more than one place behind the padding, as `ceil_mode` has them.
+    """
 
     def rule(given: Given) -> Node | None:
-        if given.get("divisor_override") is not None:
+        x, sides = array(given["self"]), window(given, rank)
+        if given.get("divisor_override") is not None or (sides["ceil_mode"] and _behind(x, sides, rank) > 1):
             return None
-        count = {"count_include_pad": int(given["count_include_pad"])}
-        return pool("AveragePool", array(given["self"]), window(given, rank) | count)
+        return pool("AveragePool", x, sides | {"count_include_pad": int(given["count_include_pad"])})
 
     return rule
+
+
+def _behind(x: Array, window: Mapping[str, Any], rank: int) -> int:
+    """How many places behind the padding windows end that begin in front of it, of the axis with the most."""
+    axes = zip(x.shape[-rank:], window["kernel_shape"], window["strides"], window["pads"], strict=False)
+    found = ((-(size + 2 * pad - kernel) % stride, kernel - pad) for size, kernel, stride, pad in axes)
+    return max(behind if behind < within else 0 for behind, within in found)
 
 
 def max_pool(rank: int) -> Rule:

@@ -149,6 +149,40 @@ def test_a_case_that_is_missing_is_found() -> None:
     assert all(each.shown is not None for each in owed(rank, [*found, *(each.look for each in chosen)]))
 
 
+def domain_of(name: str, row: str, precision: str) -> Domain:
+    """The domain of a row of another table."""
+    whole = load_table(name)
+    table = replace(whole, rows=(whole.row(row),))
+    cases = [case for case in cases_for(table) if case.precision == precision and not is_found(case)]
+    return Domain(defined(table, table.rows[0], precision), list(looks(table, cases)), cases)
+
+
+def test_what_the_golden_has_no_numbers_of_is_no_case() -> None:
+    """A power of two tensors: torch takes it, and nothing says what its numbers must be."""
+    domain = domain_of("ethos_u55@1.5", "aten.pow.Tensor_Tensor", "int8")
+    start = domain.starts[0]
+    found = domain.turn(start, (("other_spread", start.application.operands[0].shape),))
+    assert found is not None and not domain.confirmed(found)
+    assert domain.unfit == [found] and domain.tried == [] and domain.refused == 1
+
+
+def test_a_size_that_torch_closes_again_is_not_open() -> None:
+    """The channels of a convolution, which its weights have; its height stays open."""
+    domain = domain_of("xnnpack@1.5", "aten.conv2d.default", "fp32")
+    channels, height = (domain.turn(domain.starts[0], ((f"x_open_{axis}", (axis,)),)) for axis in (1, 2))
+    assert channels is not None and not domain.confirmed(channels)
+    assert height is not None and domain.confirmed(height)
+
+
+def test_int8_has_no_zero_point_of_int16() -> None:
+    domain = domain_of("ethos_u55@1.5", "aten.abs.default", "int16")
+    found = domain.turn(domain.starts[0], (("input_dtype", "int8"),))
+    assert found is not None
+    assert {(value.quant.dtype, value.quant.zero_point) for value in found.look.case.graph.values if value.quant} == {
+        ("int8", 0)
+    }
+
+
 @pytest.mark.parametrize("name", ["neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"])
 def test_every_case_that_was_found_is_one_of_the_tables(name: str) -> None:
     """A case whose start is gone would vanish: then `covering.renew` has to search its row again."""

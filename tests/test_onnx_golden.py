@@ -159,3 +159,13 @@ def test_every_row_has_an_onnx_operator() -> None:
 def test_what_onnx_has_not_is_none(op: str, args: tuple[Any, ...]) -> None:
     assert onnx_golden.run(op, args) is None
     assert onnx_golden.disagreement(op, args, [IMAGE]) is None
+
+
+def test_windows_far_behind_the_padding_have_no_second_opinion() -> None:
+    """onnx.reference counts places that torch does not: then torch itself would be called wrong."""
+    line, behind = torch.arange(8.0, dtype=torch.float64).reshape(1, 1, 1, 8), {"ceil_mode": True}
+    for kernel, stride, known in ((3, 2, True), (5, 3, True), (2, 4, True), (5, 5, False), (7, 4, False)):
+        args = (line, [1, kernel], [1, stride])
+        pooled = torch.nn.functional.avg_pool2d(*args, ceil_mode=True)
+        assert (onnx_golden.run("aten.avg_pool2d.default", args, behind) is not None) == known
+        assert onnx_golden.disagreement("aten.avg_pool2d.default", args, [pooled], behind) is None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from npu_assay.conformance.covering.atoms import Owed, owed, showing
 from npu_assay.conformance.covering.domain import PREFIX, Domain, Tried
@@ -101,27 +102,33 @@ class _Classed:
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
-        self.goods = [each for each in domain.tried if each.look.good]
+        self.goods = list[Tried]()
+        self._having = defaultdict[tuple[Factor, str], dict[str, Tried]](dict)
+        for each in domain.tried:
+            if each.look.good:
+                self._add(each)
 
-    def has(self, each: Tried, pair: Key) -> bool:
-        """Whether a program has both classes."""
-        return all(self.classes(each).get(factor) == found for factor, found in pair)
+    def _add(self, each: Tried) -> None:
+        self.goods.append(each)
+        for found in classes(self.domain.held, each.look).items():
+            self._having[found][each.look.case.id] = each
 
-    def classes(self, each: Tried) -> Mapping[Factor, str]:
-        """The classes of a program."""
-        return classes(self.domain.held, each.look)
+    def both(self, pair: Key) -> set[str]:
+        """The programs that have both classes, by id."""
+        one, other = (self._having[found] for found in pair)
+        return one.keys() & other.keys()
 
     def put_together(self, pair: Key) -> None:
         """Turn the knobs of a program that has the first class, and of one that has the second, until one has both."""
-        if any(self.has(each, pair) for each in self.goods):
+        if self.both(pair):
             return
-        ones, others = ([e for e in self.goods if self.classes(e).get(a) == x] for a, x in pair)
+        ones, others = (tuple(self._having[found].values()) for found in pair)
         same = ((one, other) for one, other in itertools.product(ones, others) if one.start == other.start)
         for one, other in itertools.islice(same, TRIES):
             both = self.domain.merged(one, other)
             if both is not None and both.look.good:
-                self.goods.append(both)
-                if self.has(both, pair):
+                self._add(both)
+                if self.both(pair):
                     return
 
 
@@ -132,7 +139,10 @@ def _together(domain: Domain, found: Sequence[Tried]) -> list[Tried]:
     for pair in missing:
         classed.put_together(pair)
     chosen, left = list[Tried](), set(missing)
-    closing = {each.look.case.id: {p for p in missing if classed.has(each, p)} for each in classed.goods}
+    closing = {each.look.case.id: set[Key]() for each in classed.goods}
+    for pair in missing:
+        for name in classed.both(pair):
+            closing[name].add(pair)
     while left:
         best = max(classed.goods, key=lambda e: len(closing[e.look.case.id] & left) - e.cost / 1000, default=None)
         if best is None or not closing[best.look.case.id] & left:
