@@ -13,7 +13,7 @@ from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.programs.graph import Graph, Value
 from npu_assay.conformance.table import load_table
 
-TABLES = ("neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
+TABLES = ("neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
 FLOATS = ("fp32", "fp16")
 SHARED = ("constant_shared_with_add", "weights_shared_with_a_transposed_convolution", "bias_shared_with_a_linear_layer")
 CONTEXTS: Mapping[str, tuple[str, ...]] = {

@@ -8,7 +8,9 @@ from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.coverage import KNOWN_HOLES, coverage, failures, report
 from npu_assay.conformance.table import Table, load_table
 
-TABLES = tuple(load_table(name) for name in ("neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"))
+TABLES = tuple(
+    load_table(name) for name in ("neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
+)
 TABLE, TYPED = TABLES[:2]
 CASES = cases_for(TABLE)
 RELU, ALONE = "aten.relu.default", "alone_channels_multiple_of"

@@ -183,7 +183,7 @@ def test_int8_has_no_zero_point_of_int16() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"])
+@pytest.mark.parametrize("name", ["neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"])
 def test_every_case_that_was_found_is_one_of_the_tables(name: str) -> None:
     """A case whose start is gone would vanish: then `covering.renew` has to search its row again."""
     table = load_table(name)
@@ -214,7 +214,7 @@ def test_the_command_prints_numbers_and_json() -> None:
     assert CliRunner().invoke(main, ["table", "coverage", "no_such_npu"]).exit_code == 2
 
 
-@pytest.mark.parametrize("name", ["neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"])
+@pytest.mark.parametrize("name", ["neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"])
 def test_reports_show_what_is_counted(name: str) -> None:
     """`shipped.toml` has what `assay table coverage` counts: `vars(total(...))` under the digest of the table."""
     table = load_table(name)

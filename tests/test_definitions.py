@@ -10,7 +10,7 @@ from npu_assay.conformance.predicates.definitions import KINDS, definition, defi
 from npu_assay.conformance.predicates.grammar import parse_predicate
 from npu_assay.conformance.table import load_table
 
-TABLES = ("neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
+TABLES = ("neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
 UNDEFINED = {"configs", "precision", "rescale", "table_slope", "transposition"}
 """Options and arithmetic of vendors, and transpositions: no predicate over features says when these hold."""
 

@@ -91,7 +91,7 @@ def test_the_number_of_cases_is_the_one_of_the_table(name: str, table: str, coun
 
 def test_the_numbers_of_faults_are_those_of_the_catalogues() -> None:
     rows = re.findall(
-        r"^\| `([\w-]+)` \| (\d+): ([^;|]*).*\| all \|$", (ROOT / "docs/faults.md").read_text(), re.MULTILINE
+        r"^\| `([\w.-]+)` \| (\d+): ([^;|]*).*\| all \|$", (ROOT / "docs/faults.md").read_text(), re.MULTILINE
     )
     assert {name for name, _, _ in rows} == BACKENDS.keys()
     for name, total, stages in rows:

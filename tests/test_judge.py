@@ -26,7 +26,7 @@ from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import CompileSpec
 
 NEG = CASES["aten.neg.default/operator/accept/baseline"]
-TABLES = ("neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
+TABLES = ("neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
 
 NOSY = """
 JUDGES = ("certify", "numerics", "chain", "exact", "gates", "cases", "table", "tagging", "selection")

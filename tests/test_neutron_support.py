@@ -12,12 +12,13 @@ from neutron_graphs import ACTIVATION, UNIT, WEIGHT, Builder, Params, Verdict, j
 from torch import fx
 
 from npu_assay.conformance.table import Row, load_table
-from npu_assay.partitioners.neutron.operators import OPERATORS
+from npu_assay.partitioners.neutron.operators import operators
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
 from npu_assay.partitioners.neutron.partitioner import NeutronPartitioner
+from npu_assay.partitioners.neutron.releases import RELEASES
 from npu_assay.partitioners.neutron.support.common import UNFUSABLE
 from npu_assay.partitioners.neutron.support.division import DIVISION_RULES
-from npu_assay.partitioners.neutron.support.rules import RULES
+from npu_assay.partitioners.neutron.support.rules import RULES_OF
 from npu_assay.partitioners.neutron.support.stage import DATA_ONLY, NEUTRAL
 from npu_assay.partitioners.neutron.support.weights import LINEAR
 
@@ -592,14 +593,19 @@ def test_found_values_and_sentences_are_readable() -> None:
 
 # Reasons that no row lists: the operator is not one of the table, or the user excluded it.
 OUTSIDE_THE_TABLE = {"unsupported", "excluded"}
-TABLE = load_table("neutron@1.3")
-COMMON = {constraint.code for constraint in TABLE.common}
+TABLES = {release: load_table(f"neutron@{release}") for release in RELEASES}
+COMMON = {constraint.code for table in TABLES.values() for constraint in table.common}
+LISTED = [(release, row) for release, table in TABLES.items() for row in table.rows]
 
 
-def implemented(op: str) -> set[str]:
-    """The codes that the partitioner can give for an operator, besides the common ones."""
-    row = OPERATORS.get(op)
-    codes = {rule.code for rule in (*RULES.get(op, ()), *(DIVISION_RULES if op == "aten.div.Tensor" else ()))}
+def named(part: Row | str) -> str:
+    return part.name if isinstance(part, Row) else part
+
+
+def implemented(op: str, release: str) -> set[str]:
+    """The codes that the partitioner can give for an operator in a release, besides the common ones."""
+    row, rules = operators(release).get(op), RULES_OF[release].get(op, ())
+    codes = {rule.code for rule in (*rules, *(DIVISION_RULES if op == "aten.div.Tensor" else ()))}
     codes |= {rule.code for rule in row.stage} if row is not None else set()
     codes |= {"rescale"} if row is not None and row.problem is not None else set()
     codes |= {"not_alone"} if op in DATA_ONLY | NEUTRAL.keys() else set()
@@ -607,17 +613,17 @@ def implemented(op: str) -> set[str]:
     return codes - COMMON
 
 
-@pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.name)
-def test_every_constraint_of_a_row_has_a_rule(row: Row) -> None:
+@pytest.mark.parametrize(("release", "row"), LISTED, ids=named)
+def test_every_constraint_of_a_row_has_a_rule(release: str, row: Row) -> None:
     listed = {constraint.code for constraint in row.constraints}
-    assert listed <= implemented(row.operator) | implemented(row.rewritten_to or row.operator)
+    assert listed <= implemented(row.operator, release) | implemented(row.rewritten_to or row.operator, release)
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE.rows if row.rewritten_to is None], ids=lambda row: row.name)
-def test_every_rule_is_a_constraint_of_its_row(row: Row) -> None:
-    assert implemented(row.operator) == {constraint.code for constraint in row.constraints}
+@pytest.mark.parametrize(("release", "row"), [each for each in LISTED if each[1].rewritten_to is None], ids=named)
+def test_every_rule_is_a_constraint_of_its_row(release: str, row: Row) -> None:
+    assert implemented(row.operator, release) == {constraint.code for constraint in row.constraints}
 
 
 def test_all_reasons_of_these_tests_are_known() -> None:
-    known = {code for code, _ in TABLE.meanings} | OUTSIDE_THE_TABLE
+    known = {code for code, _ in TABLES["1.3"].meanings} | OUTSIDE_THE_TABLE
     assert {code for _, code, _ in REJECTED.values()} <= known

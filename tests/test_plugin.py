@@ -15,7 +15,7 @@ from npu_assay.conformance.run.selection import smoke
 from npu_assay.conformance.table import load_table
 
 ROOT = Path(__file__).parents[1]
-TABLES = ("neutron@1.3", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
+TABLES = ("neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
 
 
 @pytest.mark.parametrize("name", TABLES)

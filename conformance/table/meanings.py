@@ -44,7 +44,11 @@ A limit that no code says is a predicate that a table defines itself: see [predi
 code of this page that is to mean something else: a table's definition comes first.
 """
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"static int8": ("neutron@1.3",), "floats": ("xnnpack@1.5",), "integers": ("ethos_u55@1.5", "ethos_u85@1.5")}
+    {
+        "static int8": ("neutron@1.3", "neutron@1.4"),
+        "floats": ("xnnpack@1.5",),
+        "integers": ("ethos_u55@1.5", "ethos_u85@1.5"),
+    }
 )
 """The shipped tables of each kind of rows."""
 
