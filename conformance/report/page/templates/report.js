@@ -387,7 +387,7 @@ function start() {
   seek();
   document.querySelectorAll("article pre.command").forEach((each) => each.replaceWith(command(each.textContent)));
   by("search").addEventListener("input", changed);
-  by("filters").addEventListener("change", changed);
+  by("filters").querySelectorAll("select").forEach((each) => each.addEventListener("change", changed));
   by("filters").addEventListener("submit", (event) => event.preventDefault());
   by("filters").addEventListener("reset", () => { only = {}; setTimeout(changed); });
   by("list").addEventListener("toggle", (event) => { if (event.target.open) event.target.fill?.(); }, true);
