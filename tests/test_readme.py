@@ -33,6 +33,7 @@ PACKS = {
     "merge": BOTH[:1],
     "package": BOTH,
     "diff": BOTH,
+    "report": [*BOTH, "assay-neutron.html"],
 }  # what stands there in the end
 PART = {"-k", "--smoke"}  # options of a run of some cases, which never certifies
 
@@ -104,7 +105,7 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     given = {path.name for path in tmp_path.iterdir()}
     if verb in PACKS.keys() - {"merge"}:
         run("assay certify neutron --smoke -k aten.abs --out assay-neutron", tmp_path)
-    if verb == "diff":
+    if verb in ("diff", "report"):
         run("assay package assay-neutron", tmp_path)
     result = run(command, tmp_path)
     assert result.returncode == (1 if verb == "verify" else 0), result.stderr  # of a part, which never certifies

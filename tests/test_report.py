@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import io
 import json
@@ -14,7 +15,7 @@ from html.parser import HTMLParser
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 from xml.etree import ElementTree
 
 import pytest
@@ -23,6 +24,7 @@ from rich.console import Console
 
 from npu_assay.conformance.backend.loading import load_backend, needed_path
 from npu_assay.conformance.record.results import CaseResult, Failure, Reason
+from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.console import BarProgress, PlainProgress, finding_text, progress, summary
 from npu_assay.conformance.report.data import CHECKS, Report, command, make_report
 from npu_assay.conformance.report.findings import find
@@ -146,6 +148,20 @@ def _unpacked(texts: list[Any]) -> list[str]:
         return "".join(map("".join, zip_longest(parts, numbers.split(" "), fillvalue="")))
 
     return list(map(text, texts))
+
+
+def test_a_waived_failure_is_told_apart(failing: Report) -> None:
+    (first, *_) = failing.failures
+    checks = tuple(sorted({failure.check for failure in first.result.failures}))
+    waiver = Waiver(first.result.case, checks, "known to round", "somebody", datetime.date(2026, 12, 31))
+    certificate = replace(failing.certificate, waivers=(waiver,))
+    report = make_report(certificate, failing.table, failing.results, all_cases(failing.table))
+    texts = _unpacked(page_data(report, {})["texts"])
+    counts = Counter(texts[one[7]] for one in page_data(report, {})["cases"])
+    assert counts["waived"] == 1 and counts["fail"] == len(failing.failures) - 1
+    text = html(report)
+    assert "1 waiver</a> for 1 case; the next one expires on 2026-12-31" in text
+    assert f'href="#cases?{urlencode({"q": waiver.case, "status": "waived"}).replace("&", "&amp;")}"' in text
 
 
 def test_messages_that_differ_in_numbers_are_one_text(failing: Report) -> None:

@@ -98,7 +98,8 @@ def focused(browser: Chrome, case: str) -> WebElement:
 
 
 def case_text(browser: Chrome, case: str) -> str:
-    return str(browser.find_element(By.CSS_SELECTOR, f"details[data-case='{case}'][open] .body").text)
+    inside = (By.CSS_SELECTOR, f"details[data-case='{case}'][open] .body")
+    return str(WebDriverWait(browser, 5).until(lambda opened: opened.find_element(*inside)).text)
 
 
 # ------------------------------------------------------------------------------------ finding cases

@@ -141,7 +141,9 @@ function programTable(made, one) {
     [[step.name, step.operator, step.takes, step.shape, step.quant.split(" ")[0], step.quant.split(" ").slice(1).join(" ") || "not quantized"],
       step.name === one.subject ? "subject" : ""]);
   const returned = [["returns", "", made.outputs.join(", "), "", "", ""], ""];
-  return table("Program", ["name", "what", "takes", "shape", "type", "quantization"], [...values, ...steps, returned]);
+  const whole = table("Operators, shapes, types and quantization", ["name", "what", "takes", "shape", "type", "quantization"], [...values, ...steps, returned]);
+  whole.classList.add("program");
+  return whole;
 }
 
 const BOX = { width: 172, height: 40, gap: 16, rank: 26 };
@@ -387,7 +389,7 @@ function start() {
   seek();
   document.querySelectorAll("article pre.command").forEach((each) => each.replaceWith(command(each.textContent)));
   by("search").addEventListener("input", changed);
-  by("filters").addEventListener("change", changed);
+  by("filters").querySelectorAll("select").forEach((each) => each.addEventListener("change", changed));
   by("filters").addEventListener("submit", (event) => event.preventDefault());
   by("filters").addEventListener("reset", () => { only = {}; setTimeout(changed); });
   by("list").addEventListener("toggle", (event) => { if (event.target.open) event.target.fill?.(); }, true);
