@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from npu_assay.conformance.commands.attest import attest
+from npu_assay.conformance.commands.board import board
 from npu_assay.conformance.commands.diff import diff
 from npu_assay.conformance.commands.drift import drift
 from npu_assay.conformance.commands.explain import explain
@@ -265,6 +266,7 @@ def run(
 
 
 main.add_command(attest)
+main.add_command(board)
 main.add_command(diff)
 main.add_command(drift)
 main.add_command(explain)
