@@ -83,6 +83,13 @@ class Digest:
     cases: str
     letters: str
 
+    @property
+    def tone(self) -> str:
+        """How the verdict is shown: a run of some cases that all pass is neither certified nor at fault."""
+        if self.certified:
+            return "yes"
+        return "faint" if self.selection and not self.counts["fail"] and not self.counts.get(UNDECIDED) else "no"
+
 
 def digest(path: Path) -> tuple[Digest, tuple[str, ...]]:
     """What a folder or an archive holds, and its cases' ids. Raises UsageError for one that is no whole record."""
