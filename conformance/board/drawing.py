@@ -21,7 +21,7 @@ def badge(found: Digest) -> str:
     a, b = (round(GLYPH * len(text)) + 12 for text in (left, right))
     color = YES if found.certified else NO
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{a + b}" height="20" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{a + b}" height="20" viewBox="0 0 {a + b} 20" role="img" '
         f'aria-label="{escape(left)}: {escape(right)}"><title>{escape(left)}: {escape(right)}</title>'
         f'<rect width="{a + b}" height="20" rx="3" fill="#444b54"/>'
         f'<path d="M{a} 0h{b - 3}q3 0 3 3v14q0 3 -3 3h-{b - 3}z" fill="{color}"/>'
