@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import configparser
 import datetime
 import json
 import os
 import re
+import shlex
 import shutil
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -29,6 +32,8 @@ from npu_assay.conformance.record.certificate import Selection, Shard
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.results import to_line
 from npu_assay.conformance.record.waivers import Waiver
+
+ROOT = Path(__file__).parent.parent
 
 
 def board(*arguments: str | Path) -> Result:
@@ -399,3 +404,28 @@ def test_a_page_is_small_whatever_runs_hold(tmp_path: Path) -> None:
     write(tmp_path / "b", results(3000, dict.fromkeys(names, "out[0] = 1")), version="1.1")
     build([str(tmp_path / "a"), str(tmp_path / "b")], tmp_path / "site")
     assert max(len(data) for data in files(tmp_path / "site").values()) < 60_000
+
+
+# ------------------------------------------------------------------------------------ this project's own
+
+
+def test_tox_builds_the_site_of_every_backend(tmp_path: Path) -> None:
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read(ROOT / "tox.ini")
+    lines = settings["testenv:board"]["commands"].strip().splitlines()
+    words = [shlex.split(re.sub(r"{env_(tmp_)?dir}{/}", f"{tmp_path}/", line).replace("{/}", "/")) for line in lines]
+    certified = [one[2] for one in words if one[:2] == ["assay", "certify"]]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert sorted(certified) == sorted(project["entry-points"]["npu_assay.backends"])
+    for one in words[:-1]:
+        context = main.commands["certify"].make_context("certify", one[2:])
+        run(context.params["out"], "backend", Selection("baseline"))
+    *_, last = words
+    assert board(*[word for word in last[2:] if word != "{posargs}"]).exit_code == 0
+    assert len(list((tmp_path / "site" / "runs").iterdir())) == 4
+
+
+def test_the_picture_is_small_and_in_the_readme() -> None:
+    picture = ROOT / "docs" / "board.png"
+    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size < 200_000
+    assert "](docs/board.png)" in (ROOT / "README.md").read_text()
