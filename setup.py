@@ -14,7 +14,7 @@ from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).parent
 FOLDERS = ("conformance", "reference", "partitioners", "faults")
-LINK = re.compile(r"\[([^\]]+)\]\((?!https?://)([^)]+)\)")
+LINK = re.compile(r"!?\[([^\]]+)\]\((?!https?://)([^)]+)\)")
 NOTE = "Files that are named here, such as those in `docs`, are in the source distribution.\n"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from npu_assay.conformance.commands.attest import attest
+from npu_assay.conformance.commands.board import board
 from npu_assay.conformance.commands.completion import operators
 from npu_assay.conformance.commands.diff import diff
 from npu_assay.conformance.commands.drift import drift
@@ -77,8 +78,14 @@ def list_() -> None:
 def show(backend: str, operator: str | None, table: str | None) -> None:
     """Show one OPERATOR of a table: its row, its constraints in words, its cases. Without one, list them all.
 
-    OPERATOR is a row's name, or a short one: cat, softmax, conv2d.
+    OPERATOR is a row's name, or a short one: cat, softmax, conv2d. Given a case's whole id instead, show its program,
+    where each operator runs, and the backend's outputs beside what is expected; the case runs in this process.
     """
+    if operator is not None and "/" in operator:
+        from npu_assay.conformance.commands.debugging import show_case
+
+        show_case(backend, table, operator)
+        return
     from npu_assay.conformance.report.listing import table_text
 
     with usage_errors():
@@ -124,6 +131,11 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     type=click.Path(path_type=Path),
     help="Also write JUnit with times and host, which the record's own junit.xml does not have.",
 )
+@click.option(
+    "--debug",
+    is_flag=True,
+    help="Run one case in this process, with tracebacks, and a debugger on a terminal. Leaves no record.",
+)
 @click.option("--with-vela", is_flag=True, help="Arm's Vela must compile every delegate (needs ethos-u-vela).")
 def certify(
     backend: str,
@@ -143,12 +155,19 @@ def certify(
     level: str,
     shard: Shard | None,
     junit: Path | None,
+    debug: bool,
 ) -> None:
     """Run the cases; write certificate, results and reports.
 
     Only a run of all cases certifies, and only what its level judges. Exit codes: 0 all that was asked for passes,
     1 something fails, 2 usage or data error.
     """
+    if debug:
+        from npu_assay.conformance.commands.debugging import check_alone, debug_one
+
+        others = {"--fuzz": fuzz, "--junit": junit, "--out": out, "--resume": resume or None, "--scheduler": scheduler}
+        check_alone(others | {"--shard": shard, "--waivers": waivers})
+        debug_one(backend, table, (expression, smoke, seed), level, ("vela",) if with_vela else ())
     from npu_assay.conformance.isolation import origin
 
     origin.warm()  # before anything is loaded that the process of a backend must not have
@@ -272,6 +291,7 @@ def run(
 
 
 main.add_command(attest)
+main.add_command(board)
 main.add_command(diff)
 main.add_command(drift)
 main.add_command(explain)

@@ -83,6 +83,8 @@ def prepare(verb: str, tmp_path: Path) -> None:
     if verb == "attest":
         key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         (tmp_path / "key.pem").write_bytes(key)
+    if verb == "board":
+        run("assay certify neutron --smoke -k aten.abs --out assay-neutron", tmp_path)
     if verb == "merge":
         for number in (1, 2):
             run(f"assay certify neutron --smoke -k aten.abs --shard {number}/2 --out shard-{number}", tmp_path)

@@ -21,6 +21,10 @@ COMMANDS: Mapping[str, Told] = {
         "Show a table, or one operator of it with its cases.",
         (("assay show neutron", "the operators of a table"), ("assay show xnnpack aten.add.Tensor", "one of them")),
     ),
+    "board": Told(
+        "Make a static site over many runs.",
+        (("assay board 1.0=old.zip 1.1=assay-neutron --out site", ""),),
+    ),
     "certify": Told(
         "Run the cases; write certificate and reports.",
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from npu_assay.conformance.record.archive import read_archive
@@ -19,11 +20,14 @@ def read_contents(path: Path) -> Contents:
     return contents
 
 
-def read_folder(folder: Path) -> Contents:
-    """The files of a run in a folder; others do not matter. Raises PackageError for one that cannot be read."""
+def read_folder(folder: Path, names: Iterable[str] = LIMITS) -> Contents:
+    """The files of a run in a folder, or some of them; others do not matter.
+
+    Raises PackageError when one cannot be read.
+    """
     files = {}
-    for name, limit in LIMITS.items():
-        path = folder / name
+    for name in names:
+        path, limit = folder / name, LIMITS[name]
         try:
             if not path.is_file():
                 continue

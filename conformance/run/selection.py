@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from npu_assay.conformance.cases import cases_for, every_operator, operators
 from npu_assay.conformance.common.errors import UsageError
@@ -39,6 +40,24 @@ def all_cases(table: Table) -> tuple[Case, ...]:
         ) from error
     _check_spellings(table, cases)
     return cases
+
+
+def cases_near(table: Table, expression: str | None) -> tuple[Case, ...]:
+    """The cases in which an expression finds what it finds in all: of a case's whole id, those of its row.
+
+    Rows have their cases without regard to each other, so that of a large table little is made. Raises as `all_cases`.
+    """
+    name = (expression or "").partition("/")[0]
+    part = replace(
+        table,
+        rows=tuple(row for row in table.rows if row.name == name),
+        refused=tuple(row for row in table.refused if row.name == name),
+    )
+    if part.rows or part.refused:
+        cases = all_cases(part)
+        if any(case.id == expression for case in cases):
+            return cases
+    return all_cases(table)
 
 
 def _check_spellings(table: Table, cases: Iterable[Case]) -> None:

@@ -40,7 +40,7 @@ from npu_assay.conformance.record.names import (
 from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult, ResultError, read_line
 from npu_assay.conformance.record.table_file import table_of
-from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.run.selection import all_cases, cases_near
 from npu_assay.conformance.table import FOLDER, Table, TableBombError, TableError
 from npu_assay.conformance.verify.metrics import limit_problem
 from npu_assay.conformance.verify.result import result_problem
@@ -79,7 +79,7 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         certificate_file = contents.text(CERTIFICATE)
         certificate = read_certificate(certificate_file)
         table = table_of(contents, certificate)
-        known = all_cases(table)
+        known = _known(table, certificate)
         cases = certificate.selection.of(known)
         text = contents.text(RESULTS)
     except TableBombError as error:
@@ -105,6 +105,14 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         made_here = changed_sources(certificate) == []
         (problems if made_here else notes).extend(_rendered(contents, certificate, table, results, cases))
     return Verification(_shortened(problems), tuple(notes), verdict, certificate)
+
+
+def _known(table: Table, certificate: Certificate) -> tuple[Case, ...]:
+    """The cases among which the run chose: all, unless it is of one case alone, and nothing else asks for others."""
+    expression = certificate.selection.expression
+    if expression is None or certificate.waivers or certificate.fuzz is not None:
+        return all_cases(table)
+    return cases_near(table, expression)
 
 
 def _incomplete(contents: Contents) -> str:

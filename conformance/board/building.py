@@ -1,0 +1,37 @@
+"""Building a board: read what is new, make every page, write what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from npu_assay.conformance.board.reading import Runs, asked, read, write_cache, written_before
+from npu_assay.conformance.board.site import pages, write
+from npu_assay.conformance.common.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Built:
+    """What was read, and how many files the site has and how many of them changed."""
+
+    runs: Runs
+    files: int
+    changed: int
+
+
+def build(words: Sequence[str], folder: Path, workers: int = 1) -> Built:
+    """Build or renew the site of runs, as the command line names them.
+
+    Raises UsageError when no run can be read, and PackageError for a folder that holds something else.
+    """
+    before = written_before(folder)
+    found, cache = read(asked(words), folder, workers)
+    if not found.runs:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in found.broken[:3])
+        raise UsageError(f"no run can be read, expected one at least: {reasons}")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_cache(folder, cache, before)  # before a page is: a build that is cut off leaves a folder of a board
+    written, names = write(folder, pages(found), before)
+    write_cache(folder, cache, names)
+    return Built(found, written.files, written.changed)

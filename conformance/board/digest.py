@@ -1,0 +1,237 @@
+"""What a board keeps of one run: counts by operator, findings, and one letter for each case, small enough for a cache.
+
+A results file is compared with the digest in its certificate, which covers every line, so passing lines are read by
+their form alone and only the others are taken apart.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.record.certificate import (
+    COUNTS,
+    UNDECIDED,
+    Certificate,
+    CertificateError,
+    certificate_text,
+    read_certificate,
+    verdict_text,
+)
+from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
+from npu_assay.conformance.record.read import read_contents, read_folder
+from npu_assay.conformance.record.results import NOT_PASSED, STATUSES, VERDICTS, CaseResult, ResultError, from_line
+from npu_assay.conformance.record.waivers import waived_cases
+from npu_assay.conformance.report.symptoms import symptom
+
+READ = (CERTIFICATE, RESULTS)
+TALLY = (*COUNTS[1:], UNDECIDED)  # of each operator: pass, unspecified, fail, waived, undecided
+WAIVED = "waived"
+MOST = 20  # findings
+LISTED = 200  # failing cases
+LETTERS = {
+    (verdict, status): chr(ord("A") + len(STATUSES) * v + s)
+    for v, verdict in enumerate(VERDICTS)
+    for s, status in enumerate(STATUSES)
+}
+"""One letter for a case's verdict and status."""
+OUTCOMES = {letter: outcome for outcome, letter in LETTERS.items()}
+_LINE = re.compile(
+    r'\{"blobs":\[[^\]]*\],"case":"([^"\\]*)",.*'
+    r'"row":"([^"\\]*)","sha256":"[0-9a-f]{16}",(?:.*,)?"side":"[a-z_]*","status":"([a-z]+)","verdict":"([a-z]+)"\}'
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Failing cases of one symptom: how many, in which operators most, and one of them with what failed."""
+
+    what: str
+    cases: int
+    rows: tuple[tuple[str, int], ...]
+    example: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Digest:
+    """One run. rows: counts by operator, in the order of TALLY. letters: of the cases in the order of their ids.
+
+    cases: digest of these ids, which many runs share. failing: the first ids that fail. facts: what it was made with.
+    """
+
+    backend: str
+    table: str
+    version: str
+    level: str
+    selection: str
+    made: str
+    certified: bool
+    verdict: str
+    counts: Mapping[str, int]
+    objections: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    rows: Mapping[str, tuple[int, ...]]
+    findings: tuple[Found, ...]
+    failing: tuple[str, ...]
+    cases: str
+    letters: str
+
+    @property
+    def tone(self) -> str:
+        """How the verdict is shown: a run of some cases that all pass is neither certified nor at fault."""
+        if self.certified:
+            return "yes"
+        return "faint" if self.selection and not self.counts["fail"] and not self.counts.get(UNDECIDED) else "no"
+
+
+def digest(path: Path) -> tuple[Digest, tuple[str, ...]]:
+    """What a folder or an archive holds, and its cases' ids. Raises UsageError for one that is no whole record."""
+    contents = read_folder(path, READ) if path.is_dir() else read_contents(path)
+    for problem in contents.problems:
+        raise UsageError(problem)
+    try:
+        certificate = read_certificate(contents.text(CERTIFICATE))
+        text = contents.text(RESULTS)
+        if hashlib.sha256(contents.files[RESULTS]).hexdigest() != certificate.results_sha256:
+            raise UsageError(f"{RESULTS} is not the file that {CERTIFICATE} was made of; see 'assay verify'")
+        found, ids = _digest(certificate, text)
+        _check(certificate, contents.text(CERTIFICATE), found)
+        return found, ids
+    except (CertificateError, ResultError) as error:
+        raise UsageError(str(error)) from error
+
+
+def _digest(certificate: Certificate, text: str) -> tuple[Digest, tuple[str, ...]]:
+    names, rows, letters, failing = _read(text)
+    day = datetime.date.fromisoformat(certificate.made)
+    waived = waived_cases(certificate.waivers, failing, day)
+    for result in failing:
+        if result.case in waived:
+            rows[result.row][TALLY.index("fail")] -= 1
+            rows[result.row][TALLY.index(WAIVED)] += 1
+    ids = "\n".join(names)
+    table = certificate.table
+    found = Digest(
+        backend=str(certificate.backend["spec"]),
+        table=str(table["name"]),
+        version=str(table["version"]),
+        level=certificate.level,
+        selection=str(certificate.selection),
+        made=certificate.made,
+        certified=certificate.certified,
+        verdict=verdict_text(certificate.certified, certificate.counts, certificate.level),
+        counts=dict(certificate.counts),
+        objections=certificate.objections,
+        facts=_facts(certificate),
+        rows={row: tuple(counts) for row, counts in rows.items()},
+        findings=_findings([result for result in failing if result.case not in waived]),
+        failing=tuple(result.case for result in failing if result.case not in waived)[:LISTED],
+        cases=hashlib.sha256(ids.encode()).hexdigest(),
+        letters="".join(letters),
+    )
+    return found, tuple(names)
+
+
+def _check(certificate: Certificate, text: str, found: Digest) -> None:
+    """Refuse a certificate that was edited, or that states other counts than its results. Raises UsageError."""
+    if certificate_text(certificate) != text:
+        raise UsageError(f"{CERTIFICATE} was edited, or not written by a run; see 'assay verify'")
+    columns = [sum(counts[place] for counts in found.rows.values()) for place in range(len(TALLY))]
+    counted = dict(zip(TALLY, columns, strict=True)) | {"cases": sum(columns)}
+    stated = {kind: certificate.counts.get(kind, 0) for kind in counted}
+    if stated != counted:
+        raise UsageError(f"{CERTIFICATE} counts {stated}, its results give {counted}; see 'assay verify'")
+    if certificate.certified and (counted["fail"] or counted[UNDECIDED] or not certificate.selection.everything):
+        raise UsageError(f"{CERTIFICATE} says certified, its results do not; see 'assay verify'")
+
+
+def _facts(certificate: Certificate) -> tuple[tuple[str, str], ...]:
+    sources = hashlib.sha256(repr(sorted(certificate.backend["sources"].items())).encode()).hexdigest()
+    return (
+        ("suite", f"{certificate.suite['name']} {certificate.suite['version']}"),
+        ("backend's files", f"{len(certificate.backend['sources'])}, digest {sources[:12]}"),
+        ("table's digest", str(certificate.table["sha256"])[:12]),
+        ("seed", str(certificate.selection.seed)),
+        ("trust", certificate.trust),
+        *((name, str(value)) for name, value in certificate.environment.items()),
+    )
+
+
+def _read(text: str) -> tuple[list[str], dict[str, list[int]], list[str], list[CaseResult]]:
+    """Ids, counts by operator, letters, and the results that did not pass."""
+    names, letters, failing = list[str](), list[str](), list[CaseResult]()
+    rows: dict[str, list[int]] = {}
+    places = {"pass": 0, "unspecified": 1, "fail": 2, UNDECIDED: 4}
+    match = _LINE.fullmatch
+    for line in text.splitlines():
+        found = match(line)
+        case, row, status, verdict = found.groups() if found is not None else _taken_apart(line)
+        letter = LETTERS.get((verdict, status))
+        if letter is None:
+            raise ResultError(f"verdict {verdict!r:.40} or status {status!r:.40} does not exist")
+        names.append(case)
+        letters.append(letter)
+        counts = rows.get(row)
+        if counts is None:
+            counts = rows[row] = [0] * len(TALLY)
+        counts[places[status]] += 1
+        if status in NOT_PASSED:
+            failing.append(from_line(line))
+    return names, rows, letters, failing
+
+
+def _taken_apart(line: str) -> tuple[str, str, str, str]:
+    """The same of a line of another form, such as an id with a quotation mark. Raises ResultError."""
+    result = from_line(line)
+    return result.case, result.row, result.status, result.verdict
+
+
+def _findings(failing: Sequence[CaseResult]) -> tuple[Found, ...]:
+    """Failing cases by their symptom, most cases first."""
+    groups: dict[str, list[CaseResult]] = {}
+    for result in failing:
+        groups.setdefault(symptom(result, "").what, []).append(result)
+    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    return tuple(_found(what, group) for what, group in ranked[:MOST])
+
+
+def _found(what: str, group: Sequence[CaseResult]) -> Found:
+    rows: dict[str, int] = {}
+    for result in group:
+        rows[result.row] = rows.get(result.row, 0) + 1
+    most = tuple(sorted(rows.items(), key=lambda item: (-item[1], item[0])))
+    first = next(result for result in group if result.row == most[0][0])
+    message = "; ".join(f"[{failure.check}] {failure.message}" for failure in first.failures)
+    return Found(what, len(group), most[:MOST], first.case, message[:500])
+
+
+# ------------------------------------------------------------------------------------ plain data
+
+
+def as_data(found: Digest) -> dict[str, Any]:
+    """As plain data, which `of_data` reads."""
+    return asdict(found)
+
+
+def of_data(data: Mapping[str, Any]) -> Digest:
+    """Read what `as_data` gave. Raises TypeError, KeyError or ValueError for anything else."""
+    return Digest(
+        **{
+            **data,
+            "objections": tuple(data["objections"]),
+            "facts": tuple((str(name), str(value)) for name, value in data["facts"]),
+            "rows": {row: tuple(counts) for row, counts in data["rows"].items()},
+            "findings": tuple(
+                Found(**{**found, "rows": tuple((row, int(count)) for row, count in found["rows"])})
+                for found in data["findings"]
+            ),
+            "failing": tuple(data["failing"]),
+        }
+    )

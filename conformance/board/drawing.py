@@ -1,0 +1,65 @@
+"""Small drawings of a board, as SVG: a badge, and a track's history in bars."""
+
+from __future__ import annotations
+
+from html import escape
+
+from npu_assay.conformance.board.digest import TALLY, Digest
+from npu_assay.conformance.board.tracks import Track
+from npu_assay.conformance.common.escaped import plain
+
+COLORS = {"pass": "#2a7d46", "unspecified": "#8a8f98", "waived": "#b7791f", "fail": "#b3261e", "undecided": "#7b3fa0"}
+WIDTH, HEIGHT, BARS = 640, 90, 60
+GLYPH = 6.6  # the width of a letter at 11 px, about; `textLength` makes it so
+YES, NO = COLORS["pass"], COLORS["fail"]
+
+
+def badge(found: Digest) -> str:
+    """The verdict of a run, to be shown elsewhere. Loads nothing."""
+    left = plain(f"{found.backend} against {found.table}@{found.version}")
+    right = plain(found.verdict)
+    a, b = (round(GLYPH * len(text)) + 12 for text in (left, right))
+    color = YES if found.certified else NO
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{a + b}" height="20" viewBox="0 0 {a + b} 20" role="img" '
+        f'aria-label="{escape(left)}: {escape(right)}"><title>{escape(left)}: {escape(right)}</title>'
+        f'<rect width="{a + b}" height="20" rx="3" fill="#444b54"/>'
+        f'<path d="M{a} 0h{b - 3}q3 0 3 3v14q0 3 -3 3h-{b - 3}z" fill="{color}"/>'
+        f'<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'
+        f'<text x="6" y="14" textLength="{a - 12}" lengthAdjust="spacingAndGlyphs">{escape(left)}</text>'
+        f'<text x="{a + 6}" y="14" textLength="{b - 12}" lengthAdjust="spacingAndGlyphs">{escape(right)}</text>'
+        "</g></svg>"
+    )
+
+
+def history(track: Track) -> str:
+    """The latest runs of a track as bars, a color for each outcome; what is there at all is at least 2 high."""
+    runs = track.runs[-BARS:]
+    most = max(1, *(sum(map(sum, one.digest.rows.values())) for one in runs))
+    step = min(40.0, WIDTH / len(runs))
+    bars = []
+    for place, one in enumerate(runs):
+        counts = totals(one.digest)
+        text = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        top = float(HEIGHT)
+        parts = [f"<title>{escape(plain(f'{one.release} {one.digest.made} {one.name}: {text}'))}</title>"]
+        for kind, count in counts.items():
+            height = max(2.0, (HEIGHT - 10) * count / most) if count else 0.0
+            top -= height
+            if count:
+                parts.append(
+                    f'<rect x="{place * step + 1:.1f}" y="{top:.1f}" width="{max(1.0, step - 2):.1f}" '
+                    f'height="{height:.1f}" fill="{COLORS[kind]}"/>'
+                )
+        bars.append(f"<g>{''.join(parts)}</g>")
+    label = escape(plain(f"History of {track.title}: {len(runs)} runs, the newest on the right"))
+    return (
+        f'<svg class="history" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
+        f'aria-label="{label}">{"".join(bars)}</svg>'
+    )
+
+
+def totals(found: Digest) -> dict[str, int]:
+    """How many cases of a run have each outcome."""
+    columns = zip(*found.rows.values(), strict=True) if found.rows else [()] * len(TALLY)
+    return {kind: sum(column) for kind, column in zip(TALLY, columns, strict=True)}

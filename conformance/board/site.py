@@ -1,0 +1,122 @@
+"""The pages of a board: an index, one for each track and for each run, a badge for each track.
+
+Pages hold their own style and script, load nothing, and are the same for the same runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from npu_assay.conformance.board.digest import TALLY
+from npu_assay.conformance.board.drawing import COLORS, badge, history, totals
+from npu_assay.conformance.board.reading import Read, Runs
+from npu_assay.conformance.board.tracks import Track, cell, slug, tracks, whole
+from npu_assay.conformance.common.escaped import counted, visible
+from npu_assay.conformance.record.folder import writing
+from npu_assay.conformance.record.names import PackageError
+from npu_assay.files import write_whole
+
+INDEX = "index.html"
+COLUMNS = 20  # releases in a track's matrix, and neighbors compared; the history has all
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def pages(found: Runs) -> Iterator[tuple[str, str]]:
+    """Every file of the site by its path, one after another: a page is made when it is asked for."""
+    known = tracks(found)
+    yield (
+        INDEX,
+        _render("index.html", found=found, tracks=known, whole=whole(known), rows=every_row(whole(known)), root=""),
+    )
+    for track in known:
+        yield f"tracks/{track.slug}.html", _render("track.html", track=track, most=COLUMNS, root="../")
+        yield f"badges/{track.slug}.svg", badge(track.last.digest) + "\n"
+        for one in track.runs:
+            yield f"runs/{slug(one.name)}.html", _render("run.html", run=one, track=track, root="../")
+
+
+def every_row(known: Sequence[Track]) -> tuple[str, ...]:
+    """The operators of the latest runs."""
+    return tuple(sorted({row for track in known for row in track.last.digest.rows}))
+
+
+@dataclass(frozen=True)
+class Written:
+    """How many files of a site there are, and how many of them are new or changed."""
+
+    files: int
+    changed: int
+
+
+def write(folder: Path, made: Iterator[tuple[str, str]], before: Sequence[str]) -> tuple[Written, tuple[str, ...]]:
+    """Write what changed, and remove what an earlier build wrote and this one did not; returns the names of all files.
+
+    Raises PackageError when that is not possible.
+    """
+    names, changed = list[str](), 0
+    with writing(folder):
+        for name, text in made:
+            names.append(name)
+            changed += _put(folder / name, text.encode())
+        for name in sorted(set(before) - set(names)):
+            _remove(folder, name)
+    return Written(len(names), changed), tuple(names)
+
+
+def _put(path: Path, data: bytes) -> bool:
+    """Write a file unless it is there already."""
+    if path.is_file() and path.read_bytes() == data:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, data)
+    return True
+
+
+def _remove(folder: Path, name: str) -> None:
+    """Remove a page of an earlier build; the list of these is a file that anybody may have edited."""
+    path = folder / name
+    if ".." in Path(name).parts or Path(name).is_absolute() or path.suffix not in (".html", ".svg"):
+        raise PackageError(f"{folder}: its list of pages names {name!r:.80}, expected a page of the board")
+    path.unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=1)
+def _templates() -> Environment:
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(f"npu_assay.conformance.{part}") for part in ("board", "common")]),
+        autoescape=True,
+        finalize=visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    shown: Mapping[str, Any] = {
+        "policy": POLICY,
+        "colors": COLORS,
+        "tally": TALLY,
+        "cell": cell,
+        "counted": counted,
+        "totals": totals,
+        "page_of": page_of,
+        "drawn": lambda track: Markup(history(track)),
+        "badge": lambda run: Markup(badge(run.digest)),
+    }
+    environment.globals.update(shown)
+    return environment
+
+
+def page_of(one: Read) -> str:
+    """The page of a run, from the top of the site."""
+    return f"runs/{slug(one.name)}.html"
+
+
+def _render(template: str, **values: Any) -> str:
+    return _templates().get_template(template).render(values)

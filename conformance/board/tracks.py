@@ -1,0 +1,164 @@
+"""Runs in order: a track is one backend against one table at one level, its runs are its history."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from npu_assay.conformance.board.digest import OUTCOMES, TALLY, Digest
+from npu_assay.conformance.board.reading import Read, Runs
+from npu_assay.conformance.record.levels import named
+
+BAD = ("fail", "undecided")
+LISTED = 50  # cases of each kind of change
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An operator in one run. state: how it is shown."""
+
+    cases: int
+    right: int
+    bad: int
+    waived: int
+
+    @property
+    def state(self) -> str:
+        if not self.cases:
+            return "none"
+        return "fail" if self.bad else "mixed" if self.waived else "pass"
+
+
+NOTHING = Cell(0, 0, 0, 0)
+
+
+def cell(found: Digest, row: str) -> Cell:
+    """The counts of an operator, which need not be there."""
+    counts = found.rows.get(row)
+    if counts is None:
+        return NOTHING
+    by = dict(zip(TALLY, counts, strict=True))
+    bad = sum(by[kind] for kind in BAD)
+    return Cell(sum(counts), by["pass"] + by["unspecified"], bad, by["waived"])
+
+
+@dataclass(frozen=True)
+class Change:
+    """What changed from one run to the next of a track: ids of cases by what happened to them, and how many."""
+
+    before: Read
+    after: Read
+    kinds: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return {kind: len(cases) for kind, cases in self.kinds}
+
+    @property
+    def same(self) -> bool:
+        return not self.kinds
+
+    @property
+    def shown(self) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
+        """Of each kind, how many cases there are, and the first."""
+        return tuple((kind, len(cases), cases[:LISTED]) for kind, cases in self.kinds)
+
+
+FAILS, MENDED, TAGS, NEW, GONE = "fails now", "mended", "other tags", "new case", "no longer there"
+
+
+@dataclass(frozen=True)
+class Track:
+    """runs: oldest first."""
+
+    runs: tuple[Read, ...]
+    cases: Mapping[str, tuple[str, ...]]
+
+    @property
+    def last(self) -> Read:
+        return self.runs[-1]
+
+    @property
+    def title(self) -> str:
+        """Backend, table, and what else sets it apart."""
+        found = self.last.digest
+        part = f" ({found.selection})" if found.selection else ""
+        return named(f"{found.backend} against {found.table}", found.level) + part
+
+    @property
+    def slug(self) -> str:
+        return slug(self.title)
+
+    @cached_property
+    def rows(self) -> tuple[str, ...]:
+        """Every operator of every run."""
+        return tuple(sorted({row for one in self.runs for row in one.digest.rows}))
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """From each run to the next, the newest first."""
+        pairs = zip(self.runs, self.runs[1:], strict=False)
+        return tuple(change(before, after, self.cases) for before, after in pairs)[::-1]
+
+
+def change(before: Read, after: Read, cases: Mapping[str, tuple[str, ...]]) -> Change:
+    """Compare two runs case by case. Runs of the same cases with the same outcomes need no look at their ids."""
+    a, b = before.digest, after.digest
+    if a.cases == b.cases and a.letters == b.letters:
+        return Change(before, after, ())
+    if a.cases == b.cases:
+        triples = [(case, x, y) for case, x, y in zip(cases[a.cases], a.letters, b.letters, strict=True) if x != y]
+    else:
+        one = dict(zip(cases[a.cases], a.letters, strict=True))
+        other = dict(zip(cases[b.cases], b.letters, strict=True))
+        triples = [(case, one.get(case, ""), other.get(case, "")) for case in sorted({*one, *other})]
+    found: dict[str, list[str]] = {kind: [] for kind in (FAILS, MENDED, TAGS, NEW, GONE)}
+    for case, x, y in triples:
+        for kind in _kinds(x, y):
+            found[kind].append(case)
+    return Change(before, after, tuple((kind, tuple(ids)) for kind, ids in found.items() if ids))
+
+
+def _kinds(x: str, y: str) -> list[str]:
+    """What happened to a case between two letters; "" for a run without it."""
+    if x == y:
+        return []
+    bad = [OUTCOMES[letter][1] in BAD if letter else False for letter in (x, y)]
+    kinds = [FAILS] if bad[1] and not bad[0] else [MENDED] if bad[0] and not bad[1] and y else []
+    if not x or not y:
+        return [*kinds, GONE if x else NEW]
+    return kinds + [TAGS] * (OUTCOMES[x][0] != OUTCOMES[y][0])
+
+
+def tracks(found: Runs) -> tuple[Track, ...]:
+    """The runs by backend, table, level and selection; each track by release, date and name."""
+    groups: dict[tuple[str, ...], list[Read]] = {}
+    for one in found.runs:
+        key = one.digest
+        groups.setdefault((key.backend, key.table, key.level, key.selection), []).append(one)
+    ranked = sorted(groups.items(), key=lambda item: (bool(item[0][-1]), item[0]))  # runs of all cases first
+    return tuple(Track(_in_order(group), found.cases) for _, group in ranked)
+
+
+def whole(known: Sequence[Track]) -> tuple[Track, ...]:
+    """The tracks of runs of all cases; every track where there is none."""
+    return tuple(track for track in known if not track.last.digest.selection) or tuple(known)
+
+
+def _in_order(runs: Sequence[Read]) -> tuple[Read, ...]:
+    return tuple(sorted(runs, key=lambda one: (natural(one.release), one.digest.made, natural(one.name), one.name)))
+
+
+def natural(text: str) -> tuple[tuple[int, str], ...]:
+    """A key by which 1.10 comes behind 1.9."""
+    parts = re.findall(r"\d{1,18}|\D+|\d+", text)
+    return tuple((int(part), "") if part.isdecimal() and len(part) <= 18 else (-1, part) for part in parts)
+
+
+def slug(text: str) -> str:
+    """The name of a page for a text: readable, safe as a file name, and its own."""
+    readable = re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-.")[:60]
+    return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,0 +1,35 @@
+"""`assay board`: a static site over many runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from npu_assay.conformance.commands.shared import cores, plain, usage_errors
+
+
+@click.command()
+@click.argument("runs", metavar="[LABEL=]RUN...", nargs=-1, required=True)
+@click.option("--out", metavar="SITE", required=True, type=click.Path(path_type=Path), help="Folder of the site.")
+@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+def board(runs: tuple[str, ...], out: Path, workers: int | None) -> None:
+    """Make a static site of many runs: backends, operators and releases, history, changes, findings, badges, search.
+
+    RUN is a results folder, an archive of one, or a folder that holds some; LABEL names its release, which else is its
+    table's version. A run that cannot be read is listed with its reason. Built again, the site reads new and changed
+    runs alone.
+
+    Exit codes: 0 the site is there, 2 no run can be read, or the site cannot be written.
+    """
+    with usage_errors():
+        from npu_assay.conformance.board.building import build
+
+        built = build(runs, out, cores() if workers is None else workers)
+    for name, reason in built.runs.broken:
+        click.echo(f"not read: {plain(name)}: {plain(reason)}", err=True)
+    read = len(built.runs.runs)
+    click.echo(
+        f"{read} runs, {built.runs.fresh} of them read anew; {built.files} files, {built.changed} of them changed"
+    )
+    click.echo(plain(f"site: {out / 'index.html'}"))

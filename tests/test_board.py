@@ -1,0 +1,431 @@
+"""`assay board`: what the site says, what it reads again, and what it does with runs that are broken."""
+
+from __future__ import annotations
+
+import configparser
+import datetime
+import json
+import os
+import re
+import shlex
+import shutil
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from board_runs import HOSTILE, ROWS, case, hostile, result, results, three, write
+from click.testing import CliRunner, Result
+from test_package import run
+
+from npu_assay.conformance.board import reading
+from npu_assay.conformance.board.building import build
+from npu_assay.conformance.board.digest import digest
+from npu_assay.conformance.board.drawing import badge, history
+from npu_assay.conformance.board.reading import CACHE, asked, read
+from npu_assay.conformance.board.tracks import FAILS, GONE, MENDED, NEW, TAGS, cell, natural, slug, tracks
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.record.archive import archive_bytes
+from npu_assay.conformance.record.certificate import Selection, Shard
+from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
+from npu_assay.conformance.record.results import to_line
+from npu_assay.conformance.record.waivers import Waiver
+
+ROOT = Path(__file__).parent.parent
+
+
+def board(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["board", *map(str, arguments), "-n", "1"])
+
+
+def files(site: Path) -> dict[str, bytes]:
+    """The pages, without the cache."""
+    found = (path for path in site.rglob("*") if path.is_file() and path.name != CACHE)
+    return {path.relative_to(site).as_posix(): path.read_bytes() for path in found}
+
+
+class Page(HTMLParser):
+    """Elements of a page, what they refer to, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names = list[str]()
+        self.references = list[str]()
+        self.ids = list[str]()
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.references += [str(text) for name, text in attrs if name in ("src", "href", "action", "data")]
+        self.ids += [str(text) for name, text in attrs if name == "id"]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+# ------------------------------------------------------------------------------------ one run
+
+
+def test_a_run_is_counted_by_operator(tmp_path: Path) -> None:
+    a, b = case(ROWS[0], 1), case(ROWS[1], 2)
+    found, ids = digest(write(tmp_path / "r", results(4, {a: "out[0] = 1", b: "compile: KeyError: x"})))
+    assert found.counts["fail"] == 2 and len(ids) == 12 and len(found.letters) == 12
+    assert {row: cell(found, row).bad for row in ROWS} == {ROWS[0]: 1, ROWS[1]: 1, ROWS[2]: 0}
+    assert cell(found, ROWS[0]).right == 3 and cell(found, "no such row").state == "none"
+    assert [(each.cases, each.example) for each in found.findings] == [(1, b), (1, a)]
+    assert found.failing == (a, b)
+
+
+def test_a_waived_case_is_waived(tmp_path: Path) -> None:
+    name = case(ROWS[0], 1)
+    waiver = Waiver(name, ("gate1",), "known", "me", datetime.date(2999, 1, 1))
+    found, _ = digest(write(tmp_path / "r", results(4, {name: "out[0] = 1"}), waivers=(waiver,)))
+    assert found.certified and found.verdict == "certified with 1 of 12 cases failing and waived"
+    assert (cell(found, ROWS[0]).waived, cell(found, ROWS[0]).state) == (1, "mixed") and found.findings == ()
+
+
+def test_a_real_run_is_read_as_it_counts_itself(tmp_path: Path) -> None:
+    report = run(tmp_path / "out", "refuses", Selection("neg", shard=Shard(1, 2)))
+    found, ids = digest(tmp_path / "out")
+    assert dict(found.counts) == dict(report.certificate.counts) and len(ids) == len(report.results)
+    assert {row: cell(found, row).cases for row in found.rows} == {
+        row: tally.cases for row, tally in report.rows if tally.cases
+    }
+    assert [(each.what, each.cases) for each in found.findings] == [
+        (each.symptom.what, len(each.cases)) for each in report.findings
+    ]
+
+
+def test_an_id_with_any_character_is_read(tmp_path: Path) -> None:
+    strange = [result(f"{ROWS[0]}/a/b/{text}") for text in ('q"uote', "back\\slash", 'x","status":"fail', "]")]
+    found, ids = digest(write(tmp_path / "r", strange))
+    assert sorted(ids) == sorted(each.case for each in strange) and found.counts["pass"] == 4
+
+
+# ------------------------------------------------------------------------------------ broken runs
+
+
+def break_results(run: Path) -> None:
+    (run / RESULTS).write_text((run / RESULTS).read_text().replace('"pass"', '"fail"', 1))
+
+
+def reseal(run: Path, text: str) -> None:
+    """Other results, with the digests made to fit."""
+    from npu_assay.conformance.record.certificate import certificate_text, read_certificate
+    from npu_assay.conformance.record.folder import sha256
+
+    (run / RESULTS).write_text(text)
+    one = read_certificate((run / CERTIFICATE).read_text())
+    (run / CERTIFICATE).write_text(certificate_text(one.__class__(**{**vars(one), "results_sha256": sha256(text)})))
+
+
+def fail_one(run: Path) -> None:
+    lines = [to_line(each) for each in results(4, {case(ROWS[0], 1): "out[0] = 9"})]
+    reseal(run, "".join(f"{line}\n" for line in sorted(lines)))
+
+
+def no_certificate(run: Path) -> None:
+    (run / CERTIFICATE).unlink()
+
+
+def edit_certificate(run: Path) -> None:
+    path = run / CERTIFICATE
+    path.write_text(path.read_text().replace('"made": "2026', '"made": "2025'))
+
+
+def odd_line(run: Path) -> None:
+    reseal(run, (run / RESULTS).read_text() + "not a line\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (break_results, "results.jsonl is not the file that certificate.json was made of"),
+        (fail_one, "certificate.json counts "),
+        (no_certificate, "incomplete: certificate.json is missing"),
+        (edit_certificate, "certificate.json was edited"),
+        (odd_line, "not a result record"),
+    ],
+)
+def test_a_broken_run_is_listed_and_the_rest_is_built(damage: object, told: str, tmp_path: Path) -> None:
+    good, bad = write(tmp_path / "good", results()), write(tmp_path / "bad", results())
+    assert callable(damage)
+    damage(bad)
+    found = board(good, bad, tmp_path / "nowhere", "--out", tmp_path / "site")
+    assert found.exit_code == 0, found.output
+    assert f"not read: bad: {told}" in found.output and "not read: nowhere: no such folder" in found.output
+    page = Page((tmp_path / "site" / "index.html").read_text())
+    assert told in page.text and "no such folder or archive" in page.text and "toy" in page.text
+
+
+def test_nothing_readable_is_exit_code_2(tmp_path: Path) -> None:
+    found = board(tmp_path / "nowhere", "--out", tmp_path / "site")
+    assert found.exit_code == 2 and not (tmp_path / "site").exists()
+    assert found.output == ("assay: no run can be read, expected one at least: nowhere: no such folder or archive\n")
+    assert board("--out", tmp_path / "site").exit_code == 2
+
+
+def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "mine.txt").write_text("mine")
+    found = board(write(tmp_path / "r", results()), "--out", tmp_path / "site")
+    assert found.exit_code == 2 and "holds other files (mine.txt)" in found.output
+    assert [path.name for path in (tmp_path / "site").iterdir()] == ["mine.txt"]
+
+
+# ------------------------------------------------------------------------------------ history
+
+
+def test_runs_are_in_the_order_of_releases_and_compared_with_their_neighbors(tmp_path: Path) -> None:
+    found, _ = read(asked([str(path) for path in three(tmp_path)[::-1]]), tmp_path / "site", 1)
+    (track,) = tracks(found)
+    assert [one.release for one in track.runs] == ["1.9", "1.10", "1.11"]
+    newest, oldest = track.changes
+    assert dict(oldest.kinds) == {FAILS: (case(ROWS[2], 1),), MENDED: (case(ROWS[0], 1),)}
+    mended = tuple(sorted((case(ROWS[1], 1), case(ROWS[2], 1))))
+    assert dict(newest.kinds) == {MENDED: mended, NEW: tuple(sorted(case(row, 4) for row in ROWS))}
+
+
+def test_tags_and_cases_that_go_are_told(tmp_path: Path) -> None:
+    before = results(2)
+    after = [result(before[0].case, verdict="reject"), *before[1:-1]]
+    paths = [write(tmp_path / "a", before), write(tmp_path / "b", after)]
+    (track,) = tracks(read(asked([str(path) for path in paths]), tmp_path / "site", 1)[0])
+    assert dict(track.changes[0].kinds) == {TAGS: (before[0].case,), GONE: (before[-1].case,)}
+
+
+def test_backends_levels_and_selections_are_tracks_of_their_own(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / "a", results()),
+        write(tmp_path / "b", results(), level="tags"),
+        write(tmp_path / "c", results(), backend="other"),
+        write(tmp_path / "d", results(), selection=Selection("abs")),
+    ]
+    found = tracks(read(asked([str(path) for path in paths]), tmp_path / "site", 1)[0])
+    assert [track.title for track in found] == [
+        "other against toy",
+        "toy against toy",
+        "toy against toy (tags)",
+        "toy against toy (-k 'abs')",
+    ]
+    assert len({track.slug for track in found}) == 4
+
+
+def test_labels_name_releases_and_folders_hold_runs(tmp_path: Path) -> None:
+    three(tmp_path / "runs")
+    contents = {path.name: path.read_bytes() for path in (tmp_path / "runs" / "r1").iterdir()}
+    (tmp_path / "runs" / "old.zip").write_bytes(archive_bytes(contents))
+    found, _ = read(asked([f"beta={tmp_path / 'runs'}"]), tmp_path / "site", 1)
+    assert sorted(one.name for one in found.runs) == ["old.zip", "r1", "r2", "r3"]
+    assert {one.release for one in found.runs} == {"beta"}
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    paths = [write(tmp_path / day / "assay-toy", results()) for day in ("monday", "tuesday")]
+    found, _ = read(asked([str(path) for path in [*paths, paths[0]]]), tmp_path / "site", 1)
+    assert sorted(one.name for one in found.runs) == ["monday/assay-toy", "tuesday/assay-toy"]
+
+
+@pytest.mark.parametrize(("lower", "higher"), [("1.9", "1.10"), ("1.3", "1.3.1"), ("2", "10"), ("1.0", "1.0-rc")])
+def test_releases_count_as_numbers(lower: str, higher: str) -> None:
+    assert natural(lower) < natural(higher)
+
+
+def test_slugs_are_file_names_of_their_own() -> None:
+    texts = ["a b", "a/b", "../../x", HOSTILE, "x" * 500, "", "A", "a"]
+    found = [slug(text) for text in texts]
+    assert len(set(found)) == len(texts)
+    assert all(re.fullmatch(r"[A-Za-z0-9.-]{1,80}", each) and not each.startswith(".") for each in found)
+
+
+# ------------------------------------------------------------------------------------ built again
+
+
+def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
+    paths = three(tmp_path / "runs")
+    build([str(path) for path in paths], tmp_path / "one")
+    build([str(path) for path in paths], tmp_path / "two", 2)
+    build([str(path) for path in paths[::-1]], tmp_path / "three")
+    build([str(path) for path in paths], tmp_path / "one")
+    one = files(tmp_path / "one")
+    assert one == files(tmp_path / "two") == files(tmp_path / "three") and len(one) == 6
+
+
+def test_what_is_unchanged_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [str(path) for path in three(tmp_path / "runs")]
+    build(paths, tmp_path / "site")
+    before = files(tmp_path / "site")
+
+    def opened(path: Path) -> None:
+        raise AssertionError(f"{path} is read again")
+
+    monkeypatch.setattr(reading, "digest", opened)
+    monkeypatch.setattr(reading, "_sha256", opened)
+    built = build(paths, tmp_path / "site")
+    assert (built.runs.fresh, built.changed) == (0, 0) and files(tmp_path / "site") == before
+
+
+def test_another_time_is_no_other_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = three(tmp_path / "runs")
+    build([str(path) for path in paths], tmp_path / "site")
+    for path in paths:
+        os.utime(path / RESULTS, (1, 1))
+    monkeypatch.setattr(reading, "digest", None)
+    assert build([str(path) for path in paths], tmp_path / "site").runs.fresh == 0
+
+
+def test_what_changed_is_read_again(tmp_path: Path) -> None:
+    paths = three(tmp_path / "runs")
+    build([str(path) for path in paths], tmp_path / "site")
+    shutil.rmtree(paths[2])
+    write(paths[2], results(5, {case(ROWS[0], 4): "out[0] = 1"}), version="1.11")
+    built = build([str(path) for path in paths], tmp_path / "site")
+    assert built.runs.fresh == 1 and built.changed >= 3
+    build([str(path) for path in paths], tmp_path / "fresh")
+    assert files(tmp_path / "site") == files(tmp_path / "fresh")
+
+
+def test_an_edit_that_keeps_the_size_is_noticed(tmp_path: Path) -> None:
+    """The cache believes no time alone."""
+    good, other = write(tmp_path / "a", results()), write(tmp_path / "b", results(5))
+    build([str(good), str(other)], tmp_path / "site")
+    break_results(good)
+    built = build([str(good), str(other)], tmp_path / "site")
+    assert [name for name, _ in built.runs.broken] == ["a"]
+
+
+def test_pages_of_runs_that_are_gone_go(tmp_path: Path) -> None:
+    paths = three(tmp_path / "runs")
+    build([str(path) for path in paths], tmp_path / "site")
+    build([str(path) for path in paths[1:]], tmp_path / "site")
+    build([str(path) for path in paths[1:]], tmp_path / "fresh")
+    assert files(tmp_path / "site") == files(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": 1}', '{"schema": null, "runs": 3}', "\x00"])
+def test_a_cache_that_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
+    paths = [str(path) for path in three(tmp_path / "runs")]
+    build(paths, tmp_path / "site")
+    before = files(tmp_path / "site")
+    (tmp_path / "site" / CACHE).write_text(text)
+    assert build(paths, tmp_path / "site").runs.fresh == 3 and files(tmp_path / "site") == before
+
+
+def test_a_cache_removes_nothing_but_pages(tmp_path: Path) -> None:
+    paths = [str(path) for path in three(tmp_path / "runs")]
+    build(paths, tmp_path / "site")
+    (tmp_path / "precious.html").write_text("mine")
+    cache = json.loads((tmp_path / "site" / CACHE).read_text())
+    (tmp_path / "site" / CACHE).write_text(json.dumps(cache | {"pages": ["../precious.html"]}))
+    with pytest.raises(UsageError, match=r"its list of pages names '\.\./precious\.html'"):
+        build(paths, tmp_path / "site")
+    assert (tmp_path / "precious.html").read_text() == "mine"
+
+
+# ------------------------------------------------------------------------------------ pages
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site with a history, and with a run of texts that would break careless markup."""
+    folder = tmp_path_factory.mktemp("board")
+    build([*map(str, three(folder / "runs")), str(hostile(folder))], folder / "site")
+    return folder / "site"
+
+
+def test_every_page_is_whole_and_every_link_leads_somewhere(site: Path) -> None:
+    pages = {path: Page(path.read_text()) for path in site.rglob("*.html")}
+    assert len(pages) == 7
+    for path, page in pages.items():
+        assert {"script", "link", "img", "iframe"} & set(page.names) <= (
+            {"script"} if path.name == "index.html" else set()
+        )
+        assert len(page.ids) == len(set(page.ids))
+        for reference in page.references:
+            target, _, part = reference.partition("#")
+            assert "//" not in reference, reference
+            assert (path.parent / target).is_file() if target else part in page.ids, reference
+    index = pages[site / "index.html"]
+    assert index.names.count("script") == 1 and "http" not in index.text.replace("https://", "")
+
+
+def test_every_page_can_be_reached(site: Path) -> None:
+    known, waiting = set[Path](), [site / "index.html"]
+    while waiting:
+        path = waiting.pop().resolve()
+        if path in known or path.suffix != ".html":
+            continue
+        known.add(path)
+        waiting += [
+            path.parent / each.partition("#")[0] for each in Page(path.read_text()).references if each[0] != "#"
+        ]
+    assert known == {path.resolve() for path in site.rglob("*.html")}
+
+
+def test_no_text_of_a_run_is_markup(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        text = path.read_text()
+        assert "\x00" not in text and "\x1b" not in text and "<img" not in text, path
+        assert text.count("</script>") == (path.name == "index.html")
+    for path in site.rglob("*.svg"):
+        names = {each.tag.rpartition("}")[2] for each in ElementTree.fromstring(path.read_text()).iter()}
+        assert names == {"svg", "title", "rect", "path", "g", "text"}
+
+
+def test_a_badge_says_backend_table_and_verdict(tmp_path: Path) -> None:
+    found, _ = digest(write(tmp_path / "r", results()))
+    root = ElementTree.fromstring(badge(found))
+    assert root.get("aria-label") == "toy against toy@1.0: certified"
+    assert [each.text for each in root.iter() if each.tag.endswith("}text")] == ["toy against toy@1.0", "certified"]
+    assert "#2a7d46" in badge(found) and "http" not in badge(found).replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_history_shows_what_is_rare(tmp_path: Path) -> None:
+    """One failing case of many is at least two high."""
+    write(tmp_path / "r", results(400, {case(ROWS[0], 1): "out[0] = 1"}))
+    (track,) = tracks(read(asked([str(tmp_path / "r")]), tmp_path / "site", 1)[0])
+    bars = [each for each in ElementTree.fromstring(history(track)).iter() if each.tag.endswith("rect")]
+    assert [(each.get("fill"), each.get("height")) for each in bars if each.get("fill") == "#b3261e"] == [
+        ("#b3261e", "2.0")
+    ]
+
+
+def test_the_index_says_what_changed(site: Path) -> None:
+    text = re.sub(r"\s+", " ", Page((site / "index.html").read_text()).text)
+    assert "2 mended, 3 new case" in text and "toy@1.11" in text
+
+
+def test_a_page_is_small_whatever_runs_hold(tmp_path: Path) -> None:
+    names = [case(row, number) for row in ROWS for number in range(3000)]
+    write(tmp_path / "a", results(3000))
+    write(tmp_path / "b", results(3000, dict.fromkeys(names, "out[0] = 1")), version="1.1")
+    build([str(tmp_path / "a"), str(tmp_path / "b")], tmp_path / "site")
+    assert max(len(data) for data in files(tmp_path / "site").values()) < 60_000
+
+
+# ------------------------------------------------------------------------------------ this project's own
+
+
+def test_tox_builds_the_site_of_every_backend(tmp_path: Path) -> None:
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read(ROOT / "tox.ini")
+    lines = settings["testenv:board"]["commands"].strip().splitlines()
+    words = [shlex.split(re.sub(r"{env_(tmp_)?dir}{/}", f"{tmp_path}/", line).replace("{/}", "/")) for line in lines]
+    certified = [one[2] for one in words if one[:2] == ["assay", "certify"]]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert sorted(certified) == sorted(project["entry-points"]["npu_assay.backends"])
+    for one in words[:-1]:
+        context = main.commands["certify"].make_context("certify", one[2:])
+        run(context.params["out"], "backend", Selection("baseline"))
+    *_, last = words
+    assert board(*[word for word in last[2:] if word != "{posargs}"]).exit_code == 0
+    assert len(list((tmp_path / "site" / "runs").iterdir())) == 4
+
+
+def test_the_picture_is_small_and_in_the_readme() -> None:
+    picture = ROOT / "docs" / "board.png"
+    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size < 200_000
+    assert "](docs/board.png)" in (ROOT / "README.md").read_text()

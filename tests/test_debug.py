@@ -1,0 +1,167 @@
+"""One case in this process: stages, tracebacks, the debugger, and both answers beside each other."""
+
+from __future__ import annotations
+
+import pdb
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import fake_backend
+import pytest
+from click.testing import CliRunner, Result
+from test_package import CASES, NEG, run
+
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.commands import debugging
+from npu_assay.conformance.debug.one import Debugged, Watching, debug
+from npu_assay.conformance.debug.text import ELEMENTS, lines
+from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.run.selection import all_cases, cases_near
+from npu_assay.conformance.table import FOLDER, load_table
+
+ROOT = Path(__file__).parent.parent
+QUIET = Watching(lambda stage: None, lambda error: None)
+
+
+def command(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def debugged(name: str, expression: str = NEG, level: str | None = None) -> Debugged:
+    return debug(f"fake_backend:{name}", None, Selection(expression), level, (), QUIET)
+
+
+@pytest.mark.parametrize("name", ["backend", "drifts", "refuses", "crashes"])
+def test_the_result_is_what_a_run_records(name: str, tmp_path: Path) -> None:
+    (recorded,) = run(tmp_path / "out", name, Selection(NEG)).results
+    assert debugged(name).result == recorded
+
+
+def test_stages_and_a_traceback_are_shown() -> None:
+    found = command("certify", "fake_backend:crashes", "-k", NEG, "--debug")
+    assert found.exit_code == 1
+    stages = re.findall(r"^stage: (.*)$", found.stderr, re.MULTILINE)
+    assert stages[0] == "passes" and stages[-1] == "judge"
+    assert "Traceback (most recent call last):" in found.stderr and "fake_backend.py" in found.stderr
+    assert "[crash] " in found.stdout and f"\nfail: {NEG}\n" in found.stdout
+    assert found.stdout.endswith("in this process, without isolation: no record and no certificate\n")
+
+
+def test_on_a_terminal_the_debugger_stands_where_the_error_was_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = list[str]()
+
+    def opened(trace: TracebackType) -> None:
+        while trace.tb_next is not None:
+            trace = trace.tb_next
+        places.append(Path(trace.tb_frame.f_code.co_filename).name)
+
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(pdb, "post_mortem", opened)
+    monkeypatch.setattr("sys.stdin", Terminal())
+    with pytest.raises(SystemExit) as ended:
+        debugging.debug_one("fake_backend:crashes", None, (NEG, False, 0), "numbers", ())
+    assert ended.value.code == 1 and places and set(places) == {"fake_backend.py"}
+
+
+def test_a_right_case_is_exit_code_0_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = command("certify", "fake_backend:backend", "-k", NEG, "--debug", "-n", "1")
+    assert found.exit_code == 0 and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("-k", "neg"), "-k 'neg': found 55 cases (aten.neg.default/"),
+        ((), "expected one: give its whole id with -k"),
+        (("-k", "no_such"), "-k 'no_such': found 0 cases (no case, ids look like aten."),
+        (("-k", NEG, "--shard", "1/2"), "--debug: found --shard, expected none"),
+        (("-k", NEG, "--resume"), "--debug: found --resume, expected none"),
+        (("-k", NEG, "--out", "x"), "--debug: found --out, expected none"),
+        (("-k", NEG, "--table", "nothing"), "no table 'nothing'"),
+    ],
+)
+def test_what_is_no_single_case_is_one_error(arguments: tuple[str, ...], told: str) -> None:
+    found = command("certify", "fake_backend:backend", *arguments, "--debug")
+    assert found.exit_code == 2 and told in found.output and found.output.count("\n") == 1, found.output
+
+
+# ------------------------------------------------------------------------------------ what is shown
+
+
+def test_both_answers_stand_beside_each_other() -> None:
+    """Furthest off first: codes, exact codes, and reals with their bounds."""
+    found = debugged("drifts")
+    text = list(lines(found))
+    head = next(
+        place
+        for place, line in enumerate(text)
+        if line.split() == ["element", "found", "expected", "bound", "code", "exact", "code"]
+    )
+    rows = [line.split() for line in text[head + 1 : head + 1 + ELEMENTS]]
+    distances = [abs(float(row[1]) - float(row[2])) for row in rows]
+    assert distances == sorted(distances, reverse=True) and len(rows) == ELEMENTS
+    assert abs(int(rows[0][4]) - int(rows[0][5])) == found.result.metrics["max_lsb"] == 1
+    assert f"  the {ELEMENTS} of " in text[head + 1 + ELEMENTS]
+
+
+def test_the_program_and_where_each_operator_runs_are_drawn() -> None:
+    text = "\n".join(lines(debugged("backend")))
+    assert "\n  subject = aten.neg.default(x) -> int8" in text
+    assert re.search(r"aten_neg_default +=.*\[delegate 0\]$", text, re.MULTILINE)
+    assert re.search(r"quantize_per_tensor.default\(x\) +\[torch\]$", text, re.MULTILINE)
+    refused = "\n".join(lines(debugged("refuses")))
+    assert "the backend says: reject; mood: found a bad one, but " in refused and "[delegate" not in refused
+
+
+def test_a_case_that_does_not_run_says_so() -> None:
+    assert "no outputs: nothing ran" in list(lines(debugged("crashes")))
+    assert "no outputs: nothing ran" in list(lines(debugged("backend", level="tags")))
+
+
+def test_the_command_shows_a_case() -> None:
+    found = command("show", "fake_backend:drifts", NEG)
+    assert found.exit_code == 0 and found.output.startswith(f"{NEG}\nthe table promises: accept; ")
+    assert "stage:" not in found.output and "[gate1] " in found.output
+    missing = command("show", "fake_backend:drifts", "aten.neg.default/operator/accept/basline")
+    assert missing.exit_code == 2 and "found 0 cases" in missing.output
+
+
+# ------------------------------------------------------------------------------------ few cases instead of all
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.sampled(1)
+def test_a_row_has_its_cases_without_the_others(path: Path) -> None:
+    """So a case is found by its id among those of its row alone."""
+    table = load_table(str(path))
+    every = all_cases(table)
+    for row in table.every_row:
+        own = tuple(case for case in every if case.row == row.name)
+        assert cases_near(table, own[len(own) // 2].id) == own if own else True, row.name
+
+
+def test_any_other_expression_is_looked_for_in_all() -> None:
+    table = load_table(fake_backend.TABLE)
+    for expression in (None, "neg", "aten.neg.default/no/such/case", "/"):
+        assert cases_near(table, expression) == CASES
+
+
+def test_verify_of_one_case_makes_those_of_its_row_alone(tmp_path: Path) -> None:
+    """And loads no torch."""
+    run(tmp_path / "out", selection=Selection(NEG))
+    program = (
+        "import sys, datetime\nfrom pathlib import Path\nfrom npu_assay.conformance.verify import verification\n"
+        "verification.all_cases = None\n"
+        f"found = verification.verify(Path({str(tmp_path / 'out')!r}), datetime.date(2026, 6, 1))\n"
+        "assert found.problems == () and found.verdict is not None, found\n"
+        "print(len({name.partition('.')[0] for name in sys.modules} & {'torch'}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout == "0\n", done.stderr
