@@ -7,7 +7,7 @@ something it can run of it; that, and running, is done in a child process: a cra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,10 +21,12 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.interchange.onnx_form import onnx_model
 from npu_assay.conformance.interchange.onnx_writer import FormError
 from npu_assay.conformance.interchange.whole import Whole, inner_nodes
-from npu_assay.partitioners.exir import DelegationSpec, PartitionResult
+from npu_assay.partitioners.exir import DelegationSpec, PartitionResult, to_backend
 from npu_assay.partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection
 from npu_assay.partitioners.exir.ops import target_name
 
+Form = Callable[[ExportedProgram], bytes]
+"""Writes a program as a model, or raises FormError."""
 REFUSED = "engine"
 """The reason's code where a model has a form and the engine does not take it."""
 KEPT = 2
@@ -35,7 +37,7 @@ KEPT = 2
 class Engine:
     """One engine as an adapter describes it.
 
-    form: what writes a program as a model's bytes, or raises FormError; format: the name of what it writes.
+    form: what writes a program as a model's bytes; format: the name of what it writes.
     refused: the rule, in a sentence, that a model breaks which the engine does not take.
     execute: `module:function` of what runs in the child process; without inputs it compiles and runs nothing.
     """
@@ -46,7 +48,7 @@ class Engine:
     execute: str
     refused: str
     distributions: tuple[str, ...]
-    form: Callable[[ExportedProgram], bytes]
+    form: Form
     format: str = "ONNX"
 
     def backend(self) -> Backend:
@@ -78,12 +80,22 @@ class WholeModel(Whole):
 
     def _taken(self, program: ExportedProgram) -> bool:
         try:
-            self.machine.run(self.engine.form(program), [])
+            self.machine.run(self._delegated(program), [])
         except FormError as error:
             self._reject(program, error.code, str(error), f"{self.engine.format} must have a form of the operator")
         except MachineError as error:
             self._reject(program, REFUSED, str(error), self.engine.refused)
         return not self.rejections
+
+    def _delegated(self, program: ExportedProgram) -> bytes:
+        """The model of what would be delegated: the child process keeps it, so that it is compiled once."""
+        found: list[bytes | FormError] = []
+        details = {self.engine.backend_id: _details(replace(self.engine, form=_recording(self.engine.form, found)))}
+        to_backend(program, Whole(self.delegation_spec), details=details)
+        (model,) = found
+        if isinstance(model, FormError):
+            raise model
+        return model
 
     def _reject(self, program: ExportedProgram, code: str, found: str, sentence: str) -> None:
         """One reason for all of the model."""
@@ -98,6 +110,19 @@ def _details(engine: Engine) -> type[BackendDetails]:
         return PreprocessResult(engine.form(edge_program))
 
     return type(engine.backend_id, (BackendDetails,), {"preprocess": staticmethod(preprocess)})
+
+
+def _recording(form: Form, found: list[bytes | FormError]) -> Form:
+    """A form that notes what it wrote, or why there was nothing to write."""
+
+    def recorded(program: ExportedProgram) -> bytes:
+        try:
+            found.append(form(program))
+        except FormError as error:
+            found.append(error)
+        return b"model"
+
+    return recorded
 
 
 @dataclass(frozen=True)

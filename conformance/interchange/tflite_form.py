@@ -1,6 +1,7 @@
 """An edge program as a TFLite model on int8 codes: every operator between dequantize and quantize nodes.
 
-What is not int8 from end to end has no form: TFLite's int8 operators take codes and give codes.
+What is not int8 from end to end has no form: TFLite's int8 operators take codes and give codes. A batch norm between
+them, which TFLite has not, is a product and a sum of reals.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from npu_assay.reference.golden.aten import bound
 
 DTYPES = {torch.int8: "int8", torch.int32: "int32", torch.float32: "float32"}
 INT8 = (-128, 127)
+PERMUTE = "aten.permute_copy.default"
 ACTIVATIONS = ("aten.relu.default", "aten.hardtanh.default", "aten.clamp.default")
 
 
@@ -44,12 +46,11 @@ def tflite_model(program: ExportedProgram) -> bytes:
 
 
 class _Form:
-    """What is written of a program so far. `codes` has the tensors of nodes that are codes, or plain reals."""
+    """What is written of a program so far. `codes` has the tensors of nodes that are codes, or an input's reals."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self.writer = Writer()
         self.codes: dict[fx.Node, int] = {}
-        self.constants: dict[fx.Node, torch.Tensor] = {}
         self.inputs: list[int] = []
         nodes = (node for node in program.graph.nodes if node.op == "placeholder")
         for node, spec in zip(nodes, program.graph_signature.input_specs, strict=True):
@@ -57,7 +58,7 @@ class _Form:
                 self.inputs.append(self._input(node))
             else:
                 store = program.state_dict if spec.target in program.state_dict else program.constants
-                self.constants[node] = store[str(spec.target)]
+                self.writer.constants[node] = store[str(spec.target)]
 
     def _input(self, node: fx.Node) -> int:
         """A user's input: reals, or codes as those that read it say."""
@@ -85,8 +86,8 @@ class _Form:
         """The codes in front of it; of a constant, codes with the parameters that stand here."""
         source = node.args[0]
         assert isinstance(source, fx.Node)
-        if source in self.constants:
-            data = self.constants[source]
+        if source in self.writer.constants:
+            data = self.writer.constants[source]
             codes = _parameters(node) if name == DEQUANTIZE_PER_TENSOR else self._per_channel(node)
             if data.dtype not in (torch.int8, torch.int32):
                 raise FormError("quantized", f"{source.name} holds {data.dtype}")
@@ -98,7 +99,7 @@ class _Form:
             raise FormError("quantized", f"{node.name} reads codes with other parameters than they have")
 
     def _per_channel(self, node: fx.Node) -> Codes:
-        scales, zeros = (self.constants.get(x) if isinstance(x, fx.Node) else None for x in node.args[1:3])
+        scales, zeros = (self.writer.constants.get(x) if isinstance(x, fx.Node) else None for x in node.args[1:3])
         axis = node.args[3]
         if scales is None or zeros is None or not isinstance(axis, int):
             raise FormError("static_weights", f"{node.name}: scales are no constants")
@@ -121,6 +122,10 @@ class _Form:
         given = bound(name, node.args, node.kwargs)
         if node in self.writer.places or node in self.codes:
             return
+        source = node.args[0] if node.args else None
+        if name == PERMUTE and isinstance(source, fx.Node) and self._is_constant(source):
+            self.writer.places[node] = self._turned(source, given["dims"])
+            return
         if name not in RULES:
             raise FormError("operator", f"{name} has no int8 form in TFLite here")
         last, fused = node, 0
@@ -134,6 +139,16 @@ class _Form:
         result = self.writer.tensor(Tensor(_sizes(last), "int8", _parameters(quantised[0])))
         RULES[name](Site(self.writer, node, given, result, fused))
         self.codes |= dict.fromkeys([last, *quantised], result)
+
+    def _is_constant(self, node: fx.Node) -> bool:
+        place = self.writer.places.get(node)
+        return place is not None and self.writer.tensors[place].data is not None
+
+    def _turned(self, node: fx.Node, dims: Any) -> int:
+        """A constant whose axes are permuted, as linear layers do with their weights."""
+        rank = len(self.writer.tensors[self.writer.places[node]].shape)
+        site = Site(self.writer, node, {}, self.writer.places[node])
+        return site.permuted(site.result, [dim % rank for dim in dims])
 
     def _quantise_nodes(self, node: fx.Node) -> list[fx.Node]:
         """The quantize nodes behind an operator; all must have the same parameters."""

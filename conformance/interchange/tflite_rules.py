@@ -67,11 +67,20 @@ def _binary(kind: str) -> Rule:
     return rule
 
 
+def _neg(s: Site) -> None:
+    """0 - x, as TFLite has no NEG for int8."""
+    x = s.x()
+    codes = s.known(x).codes
+    assert codes is not None
+    zero = s.constant(np.full((), codes.zero_points[0], np.int8), codes)
+    s.done("SUB", zero, x)
+
+
 def activation(name: str, given: Mapping[str, Any]) -> str | None:
     """The TFLite operator of a relu, hardtanh or clamp; None for other bounds."""
     if name == "aten.relu.default":
         return "RELU"
-    low, high = (("min_val", "max_val") if "hardtanh" in name else ("min", "max")) if given else ("", "")
+    low, high = ("min_val", "max_val") if "hardtanh" in name else ("min", "max")
     bounds = -inf if given[low] is None else float(given[low]), inf if given[high] is None else float(given[high])
     return BOUNDS.get(bounds)
 
@@ -120,14 +129,15 @@ def _softmax(s: Site) -> None:
 # ------------------------------------------------------------------------------------ products
 
 
-def _weights(s: Site, name: str) -> int:
-    """Constant symmetric weights."""
+SYMMETRIC = "weight_zero_point"
+
+
+def _weights(s: Site, name: str, code: str) -> int:
+    """Weights, of which constants must be symmetric. code: the constraint that says so."""
     index = s.x(name)
     known = s.known(index)
-    if known.data is None or known.codes is None:
-        raise s.refuse("static_weights", f"{name} is no constant")
-    if any(known.codes.zero_points):
-        raise s.refuse("weight_zero_point", f"{name} has a zero point other than 0")
+    if known.data is not None and known.codes is not None and any(known.codes.zero_points):
+        raise s.refuse(code, f"{name} has a zero point other than 0")
     return index
 
 
@@ -157,21 +167,18 @@ def _fully_connected(s: Site, x: int, weights: int, bias: object) -> None:
 
 
 def _linear(s: Site) -> None:
-    _fully_connected(s, s.x("input"), _weights(s, "weight"), s["bias"])
+    _fully_connected(s, s.x("input"), _weights(s, "weight", SYMMETRIC), s["bias"])
 
 
 def _addmm(s: Site) -> None:
     for name in ("alpha", "beta"):
         if s[name] != 1:
             raise s.refuse(name, f"FULLY_CONNECTED has no {name}")
-    _fully_connected(s, s.x("mat1"), s.permuted(_weights(s, "mat2"), (1, 0)), s["self"])
+    _fully_connected(s, s.x("mat1"), s.permuted(_weights(s, "mat2", SYMMETRIC), (1, 0)), s["self"])
 
 
 def _mm(s: Site) -> None:
-    if s.known(s.x("mat2")).data is None:
-        _batched_product(s)
-    else:
-        _fully_connected(s, s.x(), s.permuted(_weights(s, "mat2"), (1, 0)), None)
+    _fully_connected(s, s.x(), s.permuted(_weights(s, "mat2", SYMMETRIC), (1, 0)), None)
 
 
 def _batched_product(s: Site) -> None:
@@ -280,7 +287,9 @@ def _resize(kind: str) -> Rule:
 
 
 def _convolution(s: Site) -> None:
-    weights, x = _weights(s, "weight"), s.x("input")
+    weights, x = _weights(s, "weight", "static_weights"), s.x("input")
+    if s.known(weights).data is None:
+        raise s.refuse("static_weights", "the weights are no constant")
     rank = len(s.shape(weights)) - 2
     if rank not in (1, 2):
         raise s.refuse("spatial_rank", f"{rank} spatial dimensions")
@@ -309,7 +318,7 @@ def _direct(
     s: Site, image: int, weights: int, stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int]
 ) -> None:
     inputs, outputs = s.shape(image)[3], s.shape(weights)[0]
-    depthwise = s["groups"] > 1 and s["groups"] == inputs
+    depthwise = s["groups"] > 1 and s["groups"] == inputs == outputs
     if s["groups"] > 1 and not depthwise:
         raise s.refuse("groups", f"{s['groups']} groups of {inputs} channels")
     bias = _bias(s, s["bias"], image, weights, outputs)
@@ -336,7 +345,7 @@ def _transposed(
 ) -> None:
     """The whole output; what padding takes off is sliced away."""
     if s["groups"] != 1 or dilation != (1, 1) or any(_pair(s["output_padding"])) or s.fused:
-        raise s.refuse("transposed", "TRANSPOSE_CONV has neither groups, dilation nor output padding")
+        raise s.refuse("plain_transposed", "TRANSPOSE_CONV has neither groups, dilation nor output padding")
     bias = _bias(s, s["bias"], image, weights, s.shape(weights)[1])
     filters = s.permuted(weights, (1, 2, 3, 0))
     rooms = zip(s.shape(image)[1:3], stride, s.shape(weights)[2:], strict=True)
@@ -347,6 +356,16 @@ def _transposed(
         size = (whole[0], whole[1] - 2 * padding[0], whole[2] - 2 * padding[1], whole[3])
         made = s.op("SLICE", [made, s.writer.integers((0, *padding, 0)), s.writer.integers(size)], size, made)
     _to_result(s, made)
+
+
+def _batch_norm(s: Site) -> None:
+    """A norm with stored statistics: one factor and one sum for each channel, on reals."""
+    x = s.x("input")
+    factors = s.numbers("weight", 1) / np.sqrt(s.numbers("running_var", 1) + s["eps"])
+    shifts = s.numbers("bias", 0) - s.numbers("running_mean", 0) * factors
+    sizes = (-1, *[1] * (len(s.sizes) - 2)) if len(s.sizes) > 2 else (-1,)
+    one, other = (s.constant(a.reshape(sizes).astype(np.float32), None, "float32") for a in (factors, shifts))
+    s.done("QUANTIZE", s.real("ADD", s.real("MUL", s.real("DEQUANTIZE", x), one), other))
 
 
 def _mean(s: Site) -> None:
@@ -403,6 +422,7 @@ def _permute(s: Site) -> None:
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "aten.abs.default": _unary("ABS"),
+        "aten.neg.default": _neg,
         "aten.relu.default": _unary("RELU"),
         "aten.sigmoid.default": _unary("LOGISTIC", LOGISTIC),
         "aten.tanh.default": _unary("TANH", TANH),
@@ -425,6 +445,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.max_pool2d_with_indices.default": _max_pool,
         "aten.upsample_bilinear2d.vec": _resize("RESIZE_BILINEAR"),
         "aten.upsample_nearest2d.vec": _resize("RESIZE_NEAREST_NEIGHBOR"),
+        "aten._native_batch_norm_legit_no_training.default": _batch_norm,
         "aten.mean.dim": _mean,
         "aten.cat.default": _cat,
         "aten.constant_pad_nd.default": _pad,

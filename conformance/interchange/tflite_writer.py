@@ -68,11 +68,12 @@ class Tensor:
 
 @dataclass
 class Writer:
-    """Tensors and operators so far; `places` has the tensor of each fx node in codes or reals."""
+    """Tensors and operators so far. `places` has the tensor of what is dequantised, `constants` the program's own."""
 
     tensors: list[Tensor] = field(default_factory=list)
     operators: list[tuple[str, list[int], list[int], dict[str, Any]]] = field(default_factory=list)
     places: dict[fx.Node, int] = field(default_factory=dict)
+    constants: dict[fx.Node, torch.Tensor] = field(default_factory=dict)
 
     def tensor(self, tensor: Tensor) -> int:
         """Append a tensor; its index."""
@@ -97,7 +98,9 @@ class Writer:
         graph.tensors = [_tensor(schema, i, tensor, buffers) for i, tensor in enumerate(self.tensors)]
         graph.inputs, graph.outputs = list(inputs), list(outputs)
         known = list(dict.fromkeys((kind, self._version(kind, read)) for kind, read, _, _ in self.operators))
-        graph.operators = [_operator(schema, known, self._version(entry[0], entry[1]), entry) for entry in self.operators]
+        graph.operators = [
+            _operator(schema, known, self._version(entry[0], entry[1]), entry) for entry in self.operators
+        ]
         model = schema.ModelT()
         model.version, model.description, model.subgraphs, model.buffers = 3, "npu-assay", [graph], buffers
         model.operatorCodes = [_operator_code(schema, *found) for found in known]
@@ -196,6 +199,20 @@ class Site:
         if self.known(index).codes != self.known(self.result).codes:
             raise self.refuse("same_qparams", "input and output have other scales or zero points")
         return index
+
+    def real(self, kind: str, *inputs: int) -> int:
+        """Append an operator whose result is float32, with the sizes of its first input."""
+        made = self.writer.tensor(Tensor(self.shape(inputs[0]), "float32"))
+        return self.writer.emit(kind, inputs, made)
+
+    def numbers(self, name: str, default: float) -> Array:
+        """An argument that is a constant of reals, or a number in its place where it is left out."""
+        found = self.given[name]
+        if found is None:
+            return np.asarray(default, np.float64)
+        if found not in self.writer.constants:
+            raise self.refuse("static_weights", f"{name} is no constant")
+        return numbers(self.writer.constants[found]).astype(np.float64)
 
     def op(self, kind: str, inputs: Sequence[int], shape: Sequence[int], like: int, **options: Any) -> int:
         """Append an operator whose result has the codes of another tensor."""
