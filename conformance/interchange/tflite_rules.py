@@ -23,9 +23,10 @@ RELU, RELU_N1_TO_1, RELU6 = 1, 2, 3
 BOUNDS = {(0.0, inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
 FUSED = {"RELU": RELU, "RELU_N1_TO_1": RELU_N1_TO_1, "RELU6": RELU6}
 FUSING = frozenset(
-    f"aten.{name}"
-    for name in ("add.Tensor", "sub.Tensor", "mul.Tensor", "addmm.default", "mm.default", "linear.default")
-    + ("convolution.default", "avg_pool2d.default", "max_pool2d.default")
+    (
+        *("aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.addmm.default", "aten.mm.default"),
+        *("aten.linear.default", "aten.convolution.default", "aten.avg_pool2d.default", "aten.max_pool2d.default"),
+    )
 )
 """Operators that TFLite computes together with an activation behind them."""
 
@@ -146,14 +147,15 @@ def _bias(s: Site, found: object, x: int, weights: int, count: int) -> int:
     given, codes = s.known(x).codes, s.known(weights).codes
     assert given is not None and codes is not None
     wanted = np.float32(given.scales[0]) * np.asarray(codes.scales, np.float32)
-    made = Codes(tuple(map(float, wanted)), (0,) * len(wanted))
+    made = Codes(tuple(wanted.tolist()), (0,) * len(wanted))
     if found is None:
         return s.constant(np.zeros(count, np.int32), made, "int32")
     known = s.known(s.operand(found))
     fits = known.data is not None and known.dtype == "int32" and known.shape == (count,) and known.codes is not None
     if not fits or known.codes is None or any(known.codes.zero_points):
         raise s.refuse("static_bias", "the bias is no int32 constant of one number per output")
-    if not np.allclose(np.broadcast_to(np.float32(known.codes.scales), wanted.shape), wanted, rtol=1e-6, atol=0):
+    found_scales = np.broadcast_to(np.asarray(known.codes.scales, np.float32), wanted.shape)
+    if not np.allclose(found_scales, wanted, rtol=1e-5, atol=0):
         raise s.refuse("static_bias", "the bias has another scale than the product of the others")
     assert known.data is not None
     return s.constant(known.data, made, "int32")
@@ -372,7 +374,10 @@ def _mean(s: Site) -> None:
     x, dims = s.x(), s["dim"]
     rank = len(s.shape(x))
     axes = sorted({dim % rank for dim in ([dims] if isinstance(dims, int) else dims or range(rank))})
-    s.done("MEAN", x, s.writer.integers(axes), keepDims=bool(s["keepdim"]))
+    if rank == 4 and axes == [2, 3] and s["keepdim"]:
+        _from_image(s, "MEAN", [_image(s, x), s.writer.integers([1, 2])], _nhwc(s), keepDims=True)
+    else:
+        s.done("MEAN", x, s.writer.integers(axes), keepDims=bool(s["keepdim"]))
 
 
 # ------------------------------------------------------------------------------------ layout

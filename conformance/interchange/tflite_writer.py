@@ -129,10 +129,10 @@ def _tensor(schema: Any, index: int, tensor: Tensor, buffers: list[Any]) -> Any:
     return made
 
 
-def _operator(schema: Any, known: list[tuple[str, int]], version: int, entry: tuple[Any, ...]) -> Any:
+def _operator(schema: Any, code: int, entry: tuple[Any, ...]) -> Any:
     kind, inputs, outputs, fields = entry
     made = schema.OperatorT()
-    made.opcodeIndex, made.inputs, made.outputs = known.index((kind, version)), inputs, outputs
+    made.opcodeIndex, made.inputs, made.outputs = code, inputs, outputs
     if kind in OPTIONS:
         made.builtinOptionsType = getattr(schema.BuiltinOptions, OPTIONS[kind])
         made.builtinOptions = getattr(schema, f"{OPTIONS[kind]}T")()

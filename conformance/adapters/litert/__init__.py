@@ -1,7 +1,9 @@
 """LiteRT, where it is installed.
 
 litert:reference   the built-in reference kernels on the TFLite form of a case's whole model (`interchange.tflite_form`).
-litert:xnnpack     the XNNPACK delegate on the same: accepted means that the delegate takes every operator of the model.
+litert:xnnpack     the interpreter as users make it: the XNNPACK delegate, and optimised kernels for what that leaves.
+
+Accepted means that the model has an int8 form in TFLite and that LiteRT plans its memory.
 """
 
 from __future__ import annotations
