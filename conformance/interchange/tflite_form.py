@@ -75,7 +75,7 @@ class _Form:
     def write(self, node: fx.Node) -> None:
         """One operator, quantize nodes with the operator before them."""
         name = target_name(node.target)
-        if name == DEQUANTIZE_PER_TENSOR or name == DEQUANTIZE_PER_CHANNEL:
+        if name in (DEQUANTIZE_PER_TENSOR, DEQUANTIZE_PER_CHANNEL):
             self._dequantised(node, name)
         elif name == QUANTIZE_PER_TENSOR:
             self._quantised(node)

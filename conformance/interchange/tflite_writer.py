@@ -97,10 +97,10 @@ class Writer:
         graph, buffers = schema.SubGraphT(), [schema.BufferT()]
         graph.tensors = [_tensor(schema, i, tensor, buffers) for i, tensor in enumerate(self.tensors)]
         graph.inputs, graph.outputs = list(inputs), list(outputs)
-        known = list(dict.fromkeys((kind, self._version(kind, read)) for kind, read, _, _ in self.operators))
-        graph.operators = [
-            _operator(schema, known, self._version(entry[0], entry[1]), entry) for entry in self.operators
-        ]
+        used = [(kind, self._version(kind, read)) for kind, read, _, _ in self.operators]
+        known = list(dict.fromkeys(used))
+        entries = zip(used, self.operators, strict=True)
+        graph.operators = [_operator(schema, known.index(code), entry) for code, entry in entries]
         model = schema.ModelT()
         model.version, model.description, model.subgraphs, model.buffers = 3, "npu-assay", [graph], buffers
         model.operatorCodes = [_operator_code(schema, *found) for found in known]
