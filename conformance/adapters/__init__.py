@@ -4,6 +4,7 @@ from __future__ import annotations
 
 ADAPTERS = {
     "executorch": "npu_assay.conformance.adapters.executorch",
+    "iree": "npu_assay.conformance.adapters.iree",
     "litert": "npu_assay.conformance.adapters.litert",
     "onnxruntime": "npu_assay.conformance.adapters.onnxruntime",
     "openvino": "npu_assay.conformance.adapters.openvino",

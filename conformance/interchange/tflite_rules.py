@@ -103,8 +103,9 @@ def _leaky(s: Site) -> None:
 def _prelu(s: Site) -> None:
     """Slopes lie along dim 1; TFLite broadcasts them from the right."""
     x, slopes = s.x(), s.x("weight")
-    if s.known(slopes).data is None:
-        raise s.refuse("static_weights", "the slopes are no constant")
+    codes = s.known(slopes).codes
+    if s.known(slopes).data is None or codes is None or any(codes.zero_points):
+        raise s.refuse("static_weights", "the slopes are no constant with zero point 0")
     rank = len(s.shape(x))
     if rank > 2:
         data = s.known(slopes).data
@@ -113,11 +114,17 @@ def _prelu(s: Site) -> None:
     s.done("PRELU", x, slopes)
 
 
+LONGEST = 8191
+"""The longest row whose sum LiteRT's fixed-point softmax can hold."""
+
+
 def _softmax(s: Site) -> None:
     _check_output(s, LOGISTIC)
     x = s.x()
     rank = len(s.shape(x))
     dim = s["dim"] % max(rank, 1)
+    if rank and s.shape(x)[dim] > LONGEST:
+        raise s.refuse("max_channels", f"a row of {s.shape(x)[dim]}")
     if rank == 0 or dim == rank - 1:
         s.done("SOFTMAX", x, beta=1.0)
         return
@@ -384,10 +391,12 @@ def _mean(s: Site) -> None:
 
 
 def _cat(s: Site) -> None:
-    found = [s.operand(x) for x in s["tensors"]]
-    if any(s.known(x).codes != s.known(s.result).codes for x in found):
-        raise s.refuse("same_qparams", "inputs and output have other scales or zero points")
-    s.done("CONCATENATION", *found, axis=s["dim"] % len(s.sizes))
+    """What has other parameters than the result is quantised to them first, as a converter does."""
+    alike, wanted = list[int](), s.known(s.result).codes
+    for x in (s.operand(x) for x in s["tensors"]):
+        same = s.known(x).codes == wanted
+        alike.append(x if same else s.op("QUANTIZE", [x], s.shape(x), s.result))
+    s.done("CONCATENATION", *alike, axis=s["dim"] % len(s.sizes))
 
 
 def _pad(s: Site) -> None:
