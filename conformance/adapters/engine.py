@@ -155,10 +155,17 @@ def installed(adapter: str, packages: Sequence[tuple[str, str]], name: str) -> B
     packages: what must be importable, and the distribution that has it. Raises UsageError when one is missing.
     """
     for module, distribution in packages:
-        if find_spec(module) is None:
+        if not _is_there(module):
             spec = f"{adapter.rpartition('.')[2]}:{name.replace('_', '-')}"
             raise UsageError(f"{spec} needs the package {distribution}: pip install {distribution}")
     return _made(f"{adapter}.provider", name)
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it is in
+        return False
 
 
 @cache
