@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -19,10 +20,10 @@ def scripts(page: str) -> list[str]:
 
 
 def shows(script: str, folder: Path) -> bool:
-    """Whether the fault shows: exit code 1 and no traceback; 0 says that it does not."""
+    """Whether the fault shows: exit code 1 and no traceback, or an abort; 0 says that it does not."""
     assert len(script.splitlines()) <= LONGEST
     done = subprocess.run(
         [sys.executable, "-P", "-c", script], cwd=folder, capture_output=True, text=True, timeout=300, check=False
     )
-    assert done.returncode in (0, 1) and "Traceback" not in done.stderr, done.stderr
-    return done.returncode == 1
+    assert done.returncode in (0, 1, -signal.SIGABRT) and "Traceback" not in done.stderr, done.stderr
+    return done.returncode != 0
