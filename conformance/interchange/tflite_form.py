@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from npu_assay.conformance.interchange.onnx_writer import FormError
-from npu_assay.conformance.interchange.tflite_rules import FUSED, FUSING, RULES, activation
+from npu_assay.conformance.interchange.tflite_rules import FUSED, RULES, activation
 from npu_assay.conformance.interchange.tflite_writer import Codes, Site, Tensor, Writer, numbers
 from npu_assay.partitioners.exir.nodes import value
 from npu_assay.partitioners.exir.ops import (
@@ -30,7 +30,7 @@ from npu_assay.reference.golden.aten import bound
 DTYPES = {torch.int8: "int8", torch.int32: "int32", torch.float32: "float32"}
 INT8 = (-128, 127)
 PERMUTE = "aten.permute_copy.default"
-ACTIVATIONS = ("aten.relu.default", "aten.hardtanh.default", "aten.clamp.default")
+RELU = "aten.relu.default"
 
 
 def tflite_model(program: ExportedProgram) -> bytes:
@@ -128,16 +128,14 @@ class _Form:
             return
         if name not in RULES:
             raise FormError("operator", f"{name} has no int8 form in TFLite here")
-        last, fused = node, 0
-        users = list(node.users)
-        if name in FUSING and len(users) == 1 and target_name(users[0].target) in ACTIVATIONS:
-            behind = target_name(users[0].target)
-            kind = activation(behind, bound(behind, users[0].args, users[0].kwargs))
-            if kind in FUSED:
-                last, fused = users[0], FUSED[kind]
+        last, fused = _with_activation(node)
         quantised = self._quantise_nodes(last)
         result = self.writer.tensor(Tensor(_sizes(last), "int8", _parameters(quantised[0])))
+        before = len(self.writer.operators)
         RULES[name](Site(self.writer, node, given, result, fused))
+        options = [options for *_, options in self.writer.operators[before:]]
+        if fused and not any(found.get("fusedActivationFunction") == fused for found in options):
+            raise FormError("quantized", f"{name} cannot have an activation behind it that shares its quantize node")
         self.codes |= dict.fromkeys([last, *quantised], result)
 
     def _is_constant(self, node: fx.Node) -> bool:
@@ -169,6 +167,18 @@ class _Form:
             raise FormError("quantized", f"{node.name} is returned without being quantised")
         made = self.writer.tensor(Tensor(_sizes(node), "float32"))
         return self.writer.emit("DEQUANTIZE", [self.writer.places[node]], made)
+
+
+def _with_activation(node: fx.Node) -> tuple[fx.Node, int]:
+    """An operator's last node and the number of the activation behind it, which shares its quantize node; 0: none."""
+    if len(node.users) != 1:
+        return node, 0
+    (behind,) = node.users
+    name = target_name(behind.target)
+    if behind.op != "call_function" or name not in RULES:
+        return node, 0
+    kind = "RELU" if name == RELU else activation(bound(name, behind.args, behind.kwargs))
+    return (behind, FUSED[kind]) if kind in FUSED else (node, 0)
 
 
 def _sizes(node: fx.Node) -> tuple[int, ...]:

@@ -22,13 +22,6 @@ VALID = 1
 RELU, RELU_N1_TO_1, RELU6 = 1, 2, 3
 BOUNDS = {(0.0, inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
 FUSED = {"RELU": RELU, "RELU_N1_TO_1": RELU_N1_TO_1, "RELU6": RELU6}
-FUSING = frozenset(
-    (
-        *("aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.addmm.default", "aten.mm.default"),
-        *("aten.linear.default", "aten.convolution.default", "aten.avg_pool2d.default", "aten.max_pool2d.default"),
-    )
-)
-"""Operators that TFLite computes together with an activation behind them."""
 
 
 def _pair(numbers: int | Sequence[int]) -> tuple[int, int]:
@@ -77,23 +70,22 @@ def _neg(s: Site) -> None:
     s.done("SUB", zero, x)
 
 
-def activation(name: str, given: Mapping[str, Any]) -> str | None:
-    """The TFLite operator of a relu, hardtanh or clamp; None for other bounds."""
-    if name == "aten.relu.default":
-        return "RELU"
-    low, high = ("min_val", "max_val") if "hardtanh" in name else ("min", "max")
-    bounds = -inf if given[low] is None else float(given[low]), inf if given[high] is None else float(given[high])
-    return BOUNDS.get(bounds)
+def activation(given: Mapping[str, Any]) -> str | None:
+    """The TFLite operator of a relu, hardtanh or clamp, by its arguments; None for other operators and bounds."""
+    for low, high in (("min_val", "max_val"), ("min", "max")):
+        found = given.get(low), given.get(high)
+        if low in given and not any(isinstance(bound, fx.Node) for bound in found):
+            return BOUNDS.get(
+                (-inf if found[0] is None else float(found[0]), inf if found[1] is None else float(found[1]))
+            )
+    return None
 
 
-def _bounded(name: str) -> Rule:
-    def rule(s: Site) -> None:
-        kind = activation(name, s.given)
-        if kind is None:
-            raise s.refuse("bounds", f"TFLite has only {', '.join(BOUNDS.values())}")
-        s.done(kind, s.x())
-
-    return rule
+def _bounded(s: Site) -> None:
+    kind = activation(s.given)
+    if kind is None:
+        raise s.refuse("bounds", f"TFLite has only {', '.join(BOUNDS.values())}")
+    s.done(kind, s.x())
 
 
 def _leaky(s: Site) -> None:
@@ -443,8 +435,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.add.Tensor": _binary("ADD"),
         "aten.sub.Tensor": _binary("SUB"),
         "aten.mul.Tensor": _binary("MUL"),
-        "aten.clamp.default": _bounded("aten.clamp.default"),
-        "aten.hardtanh.default": _bounded("aten.hardtanh.default"),
+        "aten.clamp.default": _bounded,
+        "aten.hardtanh.default": _bounded,
         "aten.leaky_relu.default": _leaky,
         "aten.prelu.default": _prelu,
         "aten._softmax.default": _softmax,
