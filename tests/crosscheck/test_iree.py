@@ -1,0 +1,22 @@
+"""IREE as a backend: plain operators pass, and what has no form is refused."""
+
+from __future__ import annotations
+
+import pytest
+from engine_runs import baselines, checks, results
+
+pytest.importorskip("iree.compiler", reason="the engine is the extra `iree`")
+pytest.importorskip("iree.runtime", reason="the engine is the extra `iree`")
+SPEC = "iree:cpu"
+
+
+def test_plain_operators_pass() -> None:
+    found = results(SPEC, [case.id for case in baselines(SPEC)])
+    assert len(found) > 5 and {name: checks(one) for name, one in found.items() if one.status != "pass"} == {}
+
+
+def test_what_has_no_form_is_refused() -> None:
+    name = "aten.avg_pool2d.default/divisor_override/outside/4"
+    found = results(SPEC, [name])[name]
+    assert (found.verdict, found.status) == ("reject", "pass")
+    assert found.reasons is not None and {reason.code for reason in found.reasons} == {"divisor_override"}
