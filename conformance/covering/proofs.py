@@ -102,6 +102,7 @@ def proof(domain: Domain, hole: Owed) -> Proof:
     values = {repr(domain.value(defined, hole, look)) for look in seen} if hole.feature else set[str]()
     truths = {look.atoms[hole.code][index] for look in seen}
     turned = hole.feature.endswith(".rank")  # torch may refuse every other rank
+    turned |= hole.feature == "operands" and not any(look.application.operands for look in seen)  # it takes no tensor
     return _proof(domain, found, hole.code, turned or len(values) > 1 or len(truths) > 1)
 
 
