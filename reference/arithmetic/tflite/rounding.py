@@ -38,8 +38,10 @@ def round_half_up(value: float) -> int:
 
 def rescaled(values: Tensor, ratio: float | Sequence[float]) -> Tensor:
     """MultiplyByQuantizedMultiplier: values * ratio, integers. One ratio, or one per index of the last axis."""
-    ratios = [ratio] if isinstance(ratio, int | float) else list(ratio)
-    pairs = [multiplier_and_shift(one) for one in ratios]
+    if isinstance(ratio, int | float):
+        multiplier, shift = map(torch.tensor, multiplier_and_shift(ratio))
+        return by_multiplier(values, multiplier, shift)
+    pairs = [multiplier_and_shift(one) for one in ratio]
     multiplier, shift = (torch.tensor(column) for column in zip(*pairs, strict=True))
     return by_multiplier(values, multiplier, shift)
 
