@@ -126,6 +126,13 @@ def test_traces_are_the_same_in_every_process_and_cross_as_they_are() -> None:
     assert read_answer("q", answer_bytes("q", answer)).error == answer.error
 
 
+def test_a_process_cannot_make_a_trace_long() -> None:
+    endless = Answer(error=Failure("crash", "x", (*["a" * 10**6] * 99, "last")))
+    found = read_answer("q", answer_bytes("q", endless)).error
+    assert found is not None and found.trace[-1] == "last"
+    assert len(found.trace) == FRAMES and max(map(len, found.trace)) == WIDTH
+
+
 def test_halves_of_characters_in_a_trace_are_escapes() -> None:
     result = run_case(NEG, fake_backend.crashes, TABLE)
     odd = replace(result, failures=(Failure("crash", "x", ("\ud800",)),))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
 from torch import Tensor
 
+from npu_assay.conformance.common.describing import FRAMES, WIDTH
 from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.programs.build import REALS
 from npu_assay.conformance.programs.checks import Refuses
@@ -194,7 +195,7 @@ def _read_answer(data: dict[str, Any], buffers: Sequence[bytes]) -> Answer:
         return [_tensor(item, buffers) for item in items]
 
     def failures(key: str) -> list[Failure]:
-        return list(map(failure_of, data[key]))
+        return list(map(_read_failure, data[key]))
 
     return Answer(
         nodes=tuple(map(_read_node, data["nodes"])),
@@ -210,9 +211,15 @@ def _read_answer(data: dict[str, Any], buffers: Sequence[bytes]) -> Answer:
         ran=failures("ran"),
         late=failures("late"),
         behind=failures("behind"),
-        error=None if data["error"] is None else failure_of(data["error"]),
+        error=None if data["error"] is None else _read_failure(data["error"]),
         finished=data["finished"],
     )
+
+
+def _read_failure(data: dict[str, Any]) -> Failure:
+    """A failure whose trace is no longer than one that `frames` makes."""
+    failure = failure_of(data)
+    return replace(failure, trace=tuple(frame[:WIDTH] for frame in failure.trace[-FRAMES:]))
 
 
 def _read_node(data: dict[str, Any]) -> Node:

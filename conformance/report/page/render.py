@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from npu_assay.conformance.common.escaped import counted
-from npu_assay.conformance.report.data import Report, sentence
+from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.report.matrix import Tally
 from npu_assay.conformance.report.page.data import as_script, page_data
 from npu_assay.conformance.report.page.summary import cases_link, summary
@@ -35,7 +35,6 @@ def html(report: Report, since: Since | None = None) -> str:
             summary=summary(report.results, waived),
             data=as_script(page_data(report, {} if since is None else since.marks)),
             nothing=Tally(),
-            sentence=sentence,
             lsb=lsb_histogram(report.results),
             lsb_rows=lsb_by_row(report.results),
             sqnr=sqnr_plot(report.results),
