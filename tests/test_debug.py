@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pdb
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 from test_package import CASES, NEG, run
 
+from npu_assay.conformance.backend import stated_table as stated
+from npu_assay.conformance.backend.loading import load_backend, registered
+from npu_assay.conformance.backend.stated_table import stated_table
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.commands import debugging
 from npu_assay.conformance.debug.one import Debugged, Watching, debug
@@ -165,3 +169,67 @@ def test_verify_of_one_case_makes_those_of_its_row_alone(tmp_path: Path) -> None
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.stdout == "0\n", done.stderr
+
+
+# ------------------------------------------------------------------------------------ a table without its backend
+
+
+@pytest.mark.parametrize("name", sorted(registered()))
+def test_a_stated_table_is_the_backend_s(name: str) -> None:
+    assert stated_table(name) in (None, load_backend(name).table)
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ('backend = Backend(name="x", table="x@1")', "x@1"),
+        ('backend = Backend(name="x", table="x@1")\nbackend = Backend(name="x", table="x@2")', None),
+        ('if here:\n    backend = Backend(table="x@1")\nelse:\n    backend = other', None),
+        ('backend = Backend(name="x", table=TABLE)', None),
+        ('backend = Backend(name="x", table=f"x@{version}")', None),
+        ('backend = made(table="x@1")', None),
+        ('backend: Backend = Backend(table="x@1")', "x@1"),
+        ("other = 1", None),
+        ("backend = (", None),
+    ],
+)
+def test_only_plain_words_count(text: str, table: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(text)
+    monkeypatch.setattr(stated, "_source", lambda name: module)
+    assert stated_table("somewhere:backend") == table
+
+
+def test_a_backend_elsewhere_is_loaded() -> None:
+    """Finding its module may run its package, so nothing is gained there."""
+    assert stated_table("fake_backend:backend") is None and stated_table("no_such") is None
+    assert command("show", "no_such").exit_code == 2
+
+
+def test_a_row_is_shown_without_torch() -> None:
+    program = (
+        "import sys\nfrom npu_assay.conformance.report.listing import table_text\n"
+        "assert 'aten.cat.default' in table_text('npu_assay.partitioners.neutron:backend', 'cat', None)\n"
+        "print('torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout == "False\n", done.stderr
+
+
+# ------------------------------------------------------------------------------------ the page
+
+
+def test_the_page_s_commands_print_what_it_says() -> None:
+    """Line by line and in order; "..." stands for what was left out."""
+    text = (ROOT / "docs" / "debugging.md").read_text(encoding="utf-8")
+    found = re.findall(r"^    \$ assay (.*)\n((?:    .*\n)*)", text, re.MULTILINE)
+    assert len(found) == 2
+    for arguments, printed in found:
+        done = command(*shlex.split(arguments))
+        assert done.exit_code == (1 if "--debug" in arguments else 0), done.output
+        rest = [" ".join(line.split()) for line in done.stdout.splitlines()]
+        for line in printed.splitlines():
+            form = re.compile(".*".join(map(re.escape, " ".join(line.split()).split("..."))))
+            place = next((i for i, text in enumerate(rest) if form.fullmatch(text)), None)
+            assert place is not None, f"{line}\n{done.stdout}"
+            rest = rest[place + 1 :]

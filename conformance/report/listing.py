@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.backend.stated_table import table_of
 from npu_assay.conformance.common.schema import DOCUMENT
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.run.selection import all_cases, cases_of
 from npu_assay.conformance.table import Row, Table, load_table
 from npu_assay.conformance.table.operator_names import called
 
@@ -18,14 +18,14 @@ def table_text(backend: str, operator: str | None, table: str | None) -> str:
 
     Raises BackendSpecError or TableError with the nearest name.
     """
-    loaded = load_table(table if table is not None else load_backend(backend).table)
+    loaded = load_table(table if table is not None else table_of(backend))
     if operator is None:
         return "\n".join(_rows(loaded, loaded.every_row))
     names = called(operator, [row.name for row in loaded.every_row])
     if len(names) > 1:
         return "\n".join(_rows(loaded, [loaded.row(name) for name in names]))
     row = loaded.row(names[0] if names else operator)
-    return "\n".join([*_row(loaded, row), *_cases([c for c in all_cases(loaded) if c.row == row.name])])
+    return "\n".join([*_row(loaded, row), *_cases([c for c in cases_of(loaded, row.name) if c.row == row.name])])
 
 
 def _rows(table: Table, rows: Iterable[Row]) -> Iterator[str]:

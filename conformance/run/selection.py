@@ -42,22 +42,23 @@ def all_cases(table: Table) -> tuple[Case, ...]:
     return cases
 
 
-def cases_near(table: Table, expression: str | None) -> tuple[Case, ...]:
-    """The cases in which an expression finds what it finds in all: of a case's whole id, those of its row.
+def cases_of(table: Table, row: str) -> tuple[Case, ...]:
+    """The cases of one row; empty when there is none of that name. Raises as `all_cases`.
 
-    Rows have their cases without regard to each other, so that of a large table little is made. Raises as `all_cases`.
+    Rows have their cases without regard to each other, so those of the others need not be made.
     """
-    name = (expression or "").partition("/")[0]
     part = replace(
         table,
-        rows=tuple(row for row in table.rows if row.name == name),
-        refused=tuple(row for row in table.refused if row.name == name),
+        rows=tuple(each for each in table.rows if each.name == row),
+        refused=tuple(each for each in table.refused if each.name == row),
     )
-    if part.rows or part.refused:
-        cases = all_cases(part)
-        if any(case.id == expression for case in cases):
-            return cases
-    return all_cases(table)
+    return all_cases(part) if part.rows or part.refused else ()
+
+
+def cases_near(table: Table, expression: str | None) -> tuple[Case, ...]:
+    """The cases in which an expression finds what it finds in all: of a case's whole id, those of its row."""
+    cases = cases_of(table, (expression or "").partition("/")[0])
+    return cases if any(case.id == expression for case in cases) else all_cases(table)
 
 
 def _check_spellings(table: Table, cases: Iterable[Case]) -> None:
