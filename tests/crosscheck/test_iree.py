@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from engine_runs import baselines, checks, results
+from engine_scripts import scripts, shows
 
 pytest.importorskip("iree.compiler", reason="the engine is the extra `iree`")
 pytest.importorskip("iree.runtime", reason="the engine is the extra `iree`")
@@ -20,3 +23,8 @@ def test_what_has_no_form_is_refused() -> None:
     found = results(SPEC, [name])[name]
     assert (found.verdict, found.status) == ("reject", "pass")
     assert found.reasons is not None and {reason.code for reason in found.reasons} == {"divisor_override"}
+
+
+def test_the_finding_shows(tmp_path: Path) -> None:
+    (script,) = scripts("iree-cpu-3.13.0.md")
+    assert shows(script, tmp_path)
