@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
 import torch
 from torch import fx
 
@@ -152,6 +153,17 @@ def _batched(s: Site, rank: int, name: str, apply: Callable[[str], tuple[str, ..
         return apply(x)
     results = apply(s.op("Unsqueeze", x, s.ints([0])))
     return tuple(s.op("Squeeze", result, s.ints([0])) for result in results)
+
+
+def _batch_norm(s: Site) -> tuple[str, ...]:
+    """A norm with stored statistics; scale and offset must be there in ONNX."""
+    channels = s.shape("running_mean")
+    scale, offset = (
+        s.writer.constant(np.full(channels, default, np.float32)) if s[name] is None else s.x(name)
+        for name, default in (("weight", 1), ("bias", 0))
+    )
+    inputs = (s.x("input"), scale, offset, s.x("running_mean"), s.x("running_var"))
+    return (s.op("BatchNormalization", *inputs, epsilon=float(s["eps"])), "", "")
 
 
 # ------------------------------------------------------------------------------------ pools, images, reductions
@@ -379,6 +391,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "aten.bmm.default": _plain("MatMul", "self", "mat2"),
         "aten.linear.default": _linear,
         "aten.convolution.default": _convolution,
+        "aten._native_batch_norm_legit_no_training.default": _batch_norm,
         "aten.avg_pool2d.default": _avg_pool,
         "aten._adaptive_avg_pool2d.default": _adaptive_avg_pool,
         "aten.max_pool2d.default": _max_pool,
