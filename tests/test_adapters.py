@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from click.testing import CliRunner
 from fake_backend import backend as fake
 
-from npu_assay.conformance.adapters import adapted, executorch, onnxruntime
+from npu_assay.conformance.adapters import ADAPTERS, adapted, engine, executorch, iree, litert, onnxruntime, openvino
 from npu_assay.conformance.adapters.executorch.machine import Machine, MachineError
 from npu_assay.conformance.backend.loading import load_backend, needed_path, target
 from npu_assay.conformance.cli import main
@@ -30,19 +31,44 @@ def test_names() -> None:
     assert needed_path("executorch:xnnpack") == ""
 
 
-ABSENT = [("executorch", executorch, name) for name in ("xnnpack", "arm-tosa", "ethos-u55", "ethos-u85")]
-ABSENT += [("onnxruntime", onnxruntime, "cpu")]
+ABSENT = [
+    (f"executorch:{name}", executorch, "executorch") for name in ("xnnpack", "arm-tosa", "ethos-u55", "ethos-u85")
+]
+ABSENT += [
+    ("onnxruntime:cpu", engine, "onnxruntime"),
+    ("openvino:cpu", engine, "openvino"),
+    ("iree:cpu", engine, "iree-base-compiler"),
+    ("litert:reference", engine, "ai-edge-litert"),
+    ("litert:xnnpack", engine, "ai-edge-litert"),
+]
 
 
-@pytest.mark.parametrize(("package", "module", "name"), ABSENT)
+@pytest.mark.parametrize(("spec", "module", "package"), ABSENT)
 def test_without_its_package_an_adapter_says_so(
-    package: str, module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
+    spec: str, module: ModuleType, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the process that loads backends, which hands the sentence on as it is."""
     monkeypatch.setattr(module, "find_spec", lambda _: None)
     with pytest.raises(UsageError) as raised:
-        load_backend(f"{package}:{name}")
-    assert str(raised.value) == f"{package}:{name} needs the package {package}: pip install {package}"
+        load_backend(spec)
+    assert str(raised.value) == f"{spec} needs the package {package}: pip install {package}"
+
+
+def test_a_package_of_packages_that_is_not_there_is_missing() -> None:
+    """`find_spec` raises for a module whose package is not there."""
+    with pytest.raises(UsageError, match=r"^some:cpu needs the package of-none: pip install of-none$"):
+        engine.installed("adapters.some", (("no_such_package.part", "of-none"),), "cpu")
+
+
+@pytest.mark.parametrize("module", [iree, litert, onnxruntime, openvino])
+def test_an_adapter_lists_its_backends_and_stays_small(module: ModuleType) -> None:
+    """150 lines at most, all of its files together; what all engines share is not of them."""
+    assert module.__name__ in ADAPTERS.values() and dir(module)
+    assert module.__file__ is not None
+    files = Path(module.__file__).parent.glob("*.py")
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= 150
+    with pytest.raises(AttributeError):
+        _ = module.none_of_that_name
 
 
 def test_an_unknown_backend_is_a_usage_error() -> None:

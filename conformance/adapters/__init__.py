@@ -4,7 +4,10 @@ from __future__ import annotations
 
 ADAPTERS = {
     "executorch": "npu_assay.conformance.adapters.executorch",
+    "iree": "npu_assay.conformance.adapters.iree",
+    "litert": "npu_assay.conformance.adapters.litert",
     "onnxruntime": "npu_assay.conformance.adapters.onnxruntime",
+    "openvino": "npu_assay.conformance.adapters.openvino",
 }
 """The module of each adapter. Its attributes are the backends, with _ for - in their names."""
 

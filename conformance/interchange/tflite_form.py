@@ -1,0 +1,199 @@
+"""An edge program as a TFLite model on int8 codes: every operator between dequantize and quantize nodes.
+
+What is not int8 from end to end has no form: TFLite's int8 operators take codes and give codes. A batch norm between
+them, which TFLite has not, is a product and a sum of reals.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from npu_assay.conformance.interchange.onnx_writer import FormError
+from npu_assay.conformance.interchange.tflite_rules import FUSED, RULES, activation
+from npu_assay.conformance.interchange.tflite_writer import Codes, Site, Tensor, Writer, numbers
+from npu_assay.partitioners.exir.nodes import value
+from npu_assay.partitioners.exir.ops import (
+    DEQUANTIZE_PER_CHANNEL,
+    DEQUANTIZE_PER_TENSOR,
+    GETITEM,
+    QUANTIZE_PER_TENSOR,
+    target_name,
+)
+from npu_assay.reference.golden.aten import bound
+
+DTYPES = {torch.int8: "int8", torch.int32: "int32", torch.float32: "float32"}
+INT8 = (-128, 127)
+PERMUTE = "aten.permute_copy.default"
+RELU = "aten.relu.default"
+
+
+def tflite_model(program: ExportedProgram) -> bytes:
+    """The model of a program, whole or delegated. Raises FormError for what has no int8 form in TFLite."""
+    form = _Form(program)
+    for node in program.graph.nodes:
+        if node.op == "call_function":
+            form.write(node)
+    returned = program.graph.output_node().args[0]
+    assert isinstance(returned, (tuple, list))
+    outputs = [form.returned(node) for node in returned if isinstance(node, fx.Node)]
+    return form.writer.model(form.inputs, outputs)
+
+
+class _Form:
+    """What is written of a program so far. `codes` has the tensors of nodes that are codes, or an input's reals."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self.writer = Writer()
+        self.codes: dict[fx.Node, int] = {}
+        self.inputs: list[int] = []
+        nodes = (node for node in program.graph.nodes if node.op == "placeholder")
+        for node, spec in zip(nodes, program.graph_signature.input_specs, strict=True):
+            if spec.kind == InputKind.USER_INPUT:
+                self.inputs.append(self._input(node))
+            else:
+                store = program.state_dict if spec.target in program.state_dict else program.constants
+                self.writer.constants[node] = store[str(spec.target)]
+
+    def _input(self, node: fx.Node) -> int:
+        """A user's input: reals, or codes as those that read it say."""
+        found = value(node)
+        if found is None or found.dtype not in DTYPES:
+            raise FormError("quantized", f"{node.name} is neither codes nor float32")
+        read = {_parameters(user) for user in node.users if target_name(user.target) == DEQUANTIZE_PER_TENSOR}
+        if found.dtype == torch.int8 and len(read) != 1:
+            raise FormError("quantized", f"{node.name} is read with {len(read)} scales and zero points")
+        codes = read.pop() if found.dtype == torch.int8 else None
+        self.codes[node] = self.writer.tensor(Tensor(_sizes(node), DTYPES[found.dtype], codes))
+        return self.codes[node]
+
+    def write(self, node: fx.Node) -> None:
+        """One operator, quantize nodes with the operator before them."""
+        name = target_name(node.target)
+        if name in (DEQUANTIZE_PER_TENSOR, DEQUANTIZE_PER_CHANNEL):
+            self._dequantised(node, name)
+        elif name == QUANTIZE_PER_TENSOR:
+            self._quantised(node)
+        elif name != GETITEM and node.users:
+            self._computed(node, name)
+
+    def _dequantised(self, node: fx.Node, name: str) -> None:
+        """The codes in front of it; of a constant, codes with the parameters that stand here."""
+        source = node.args[0]
+        assert isinstance(source, fx.Node)
+        if source in self.writer.constants:
+            data = self.writer.constants[source]
+            codes = _parameters(node) if name == DEQUANTIZE_PER_TENSOR else self._per_channel(node)
+            if data.dtype not in (torch.int8, torch.int32):
+                raise FormError("quantized", f"{source.name} holds {data.dtype}")
+            made = Tensor(tuple(data.shape), DTYPES[data.dtype], codes, numbers(data))
+            self.writer.places[node] = self.writer.tensor(made)
+        elif name == DEQUANTIZE_PER_TENSOR and self.writer.tensors[self.codes[source]].codes == _parameters(node):
+            self.writer.places[node] = self.codes[source]
+        else:
+            raise FormError("quantized", f"{node.name} reads codes with other parameters than they have")
+
+    def _per_channel(self, node: fx.Node) -> Codes:
+        scales, zeros = (self.writer.constants.get(x) if isinstance(x, fx.Node) else None for x in node.args[1:3])
+        axis = node.args[3]
+        if scales is None or zeros is None or not isinstance(axis, int):
+            raise FormError("static_weights", f"{node.name}: scales are no constants")
+        return Codes(tuple(np.asarray(scales, np.float32).tolist()), tuple(map(int, zeros)), axis)
+
+    def _quantised(self, node: fx.Node) -> None:
+        """Codes of reals that come in, or of codes with other parameters; an operator before it was written with it."""
+        source = node.args[0]
+        assert isinstance(source, fx.Node)
+        if node in self.codes:
+            return
+        before = self.codes.get(source, self.writer.places.get(source))
+        if before is None or self.writer.tensors[before].data is not None:
+            raise FormError("quantized", f"{source.name} has no codes of its own")
+        made = self.writer.tensor(Tensor(_sizes(node), "int8", _parameters(node)))
+        self.codes[node] = self.writer.emit("QUANTIZE", [before], made)
+
+    def _computed(self, node: fx.Node, name: str) -> None:
+        """An operator in codes, with the activation behind it where TFLite has both in one."""
+        given = bound(name, node.args, node.kwargs)
+        if node in self.writer.places or node in self.codes:
+            return
+        source = node.args[0] if node.args else None
+        if name == PERMUTE and isinstance(source, fx.Node) and self._is_constant(source):
+            self.writer.places[node] = self._turned(source, given["dims"])
+            return
+        if name not in RULES:
+            raise FormError("operator", f"{name} has no int8 form in TFLite here")
+        last, fused = _with_activation(node)
+        quantised = self._quantise_nodes(last)
+        result = self.writer.tensor(Tensor(_sizes(last), "int8", _parameters(quantised[0])))
+        before = len(self.writer.operators)
+        RULES[name](Site(self.writer, node, given, result, fused))
+        options = [options for *_, options in self.writer.operators[before:]]
+        if fused and not any(found.get("fusedActivationFunction") == fused for found in options):
+            raise FormError("quantized", f"{name} cannot have an activation behind it that shares its quantize node")
+        self.codes |= dict.fromkeys([last, *quantised], result)
+
+    def _is_constant(self, node: fx.Node) -> bool:
+        place = self.writer.places.get(node)
+        return place is not None and self.writer.tensors[place].data is not None
+
+    def _turned(self, node: fx.Node, dims: Any) -> int:
+        """A constant whose axes are permuted, as linear layers do with their weights."""
+        rank = len(self.writer.tensors[self.writer.places[node]].shape)
+        site = Site(self.writer, node, {}, self.writer.places[node])
+        return site.permuted(site.result, [dim % rank for dim in dims])
+
+    def _quantise_nodes(self, node: fx.Node) -> list[fx.Node]:
+        """The quantize nodes behind an operator; all must have the same parameters."""
+        users = [user for user in node.users if target_name(user.target) != GETITEM]
+        for item in (user for user in node.users if target_name(user.target) == GETITEM and user.args[1] == 0):
+            users += item.users
+        if not users or any(target_name(user.target) != QUANTIZE_PER_TENSOR for user in users):
+            raise FormError("quantized", f"{node.name} is not followed by quantize nodes alone")
+        if len({_parameters(user) for user in users}) != 1:
+            raise FormError("quantized", f"{node.name} is quantised in more ways than one")
+        return users
+
+    def returned(self, node: fx.Node) -> int:
+        """The tensor of an output: codes, or reals of codes."""
+        if node in self.codes:
+            return self.codes[node]
+        if node not in self.writer.places:
+            raise FormError("quantized", f"{node.name} is returned without being quantised")
+        made = self.writer.tensor(Tensor(_sizes(node), "float32"))
+        return self.writer.emit("DEQUANTIZE", [self.writer.places[node]], made)
+
+
+def _with_activation(node: fx.Node) -> tuple[fx.Node, int]:
+    """An operator's last node and the number of the activation behind it, which shares its quantize node; 0: none."""
+    if len(node.users) != 1:
+        return node, 0
+    (behind,) = node.users
+    name = target_name(behind.target)
+    if behind.op != "call_function" or name not in RULES:
+        return node, 0
+    kind = "RELU" if name == RELU else activation(bound(name, behind.args, behind.kwargs))
+    return (behind, FUSED[kind]) if kind in FUSED else (node, 0)
+
+
+def _sizes(node: fx.Node) -> tuple[int, ...]:
+    found = value(node)
+    assert found is not None
+    if not all(type(size) is int and size > 0 for size in found.shape):
+        raise FormError("static_shape", f"{node.name} has sizes that are open, or none")
+    return tuple(found.shape)
+
+
+def _parameters(node: Any) -> Codes:
+    """Of a quantize or dequantize node per tensor."""
+    _, scale, zero_point, low, high, dtype = node.args
+    if target_name(node.target) == QUANTIZE_PER_TENSOR and (dtype != torch.int8 or (low, high) != INT8):
+        raise FormError("quantized", f"{node.name}: codes of {dtype} from {low} to {high}")
+    if dtype not in (torch.int8, torch.int32):
+        raise FormError("quantized", f"{node.name}: codes of {dtype}")
+    return Codes((float(np.float32(scale)),), (int(zero_point),))
