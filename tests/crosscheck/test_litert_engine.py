@@ -10,7 +10,7 @@ import pytest
 from engine_runs import baselines, checks, results
 from engine_scripts import scripts, shows
 
-from npu_assay.conformance.interchange import tflite_form, tflite_rules
+from npu_assay.conformance.interchange import tflite_form, tflite_images
 from npu_assay.conformance.interchange.tflite_rules import RULES, Rule
 from npu_assay.conformance.interchange.tflite_writer import Site
 
@@ -49,7 +49,7 @@ def _turned(rule: Rule) -> Rule:
     """Height and width are exchanged on the way to channels last."""
 
     def wrong(s: Site) -> None:
-        with patch.object(tflite_rules, "TO_NHWC", (0, 3, 2, 1)):
+        with patch.object(tflite_images, "TO_NHWC", (0, 3, 2, 1)):
             rule(s)
 
     return wrong
