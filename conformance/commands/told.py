@@ -45,6 +45,10 @@ COMMANDS: Mapping[str, Told] = {
         (("assay drift assay-neutron", "by operator and constraint"), ("assay drift assay-neutron --document", "")),
     ),
     "diff": Told("Show what changed between two runs.", (("assay diff old.zip assay-neutron", ""),)),
+    "report": Told(
+        "Write the page of a run again, with what is new.",
+        (("assay report assay-neutron --since old.zip", "assay-neutron.html"),),
+    ),
     "mutate": Told(
         "Inject faults into a backend: are they noticed?",
         (("assay mutate neutron -k rounding", "those of one kind"),),
