@@ -22,6 +22,7 @@ WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false
 SHAPES: Mapping[str, Mapping[str, Any]] = {
     "certificate.json": certificate.SHAPE,
     "results.jsonl": results.SHAPE,
+    "Evidence in results.jsonl": {**results.SHAPE_OF_EVIDENCE, "failures": [results.SHAPE_OF_TRACE]},
     "attestation.json": attestation.SHAPE,
     "manifest.json": manifest.SHAPE,
     "TABLE.toml": TOP,
