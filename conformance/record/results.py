@@ -74,7 +74,7 @@ SHAPE = {
     **dict.fromkeys(("case", "row", "constraint", "side", "expect", "program", "verdict", "status"), str),
     "reason": (str, None),
     "reasons": [{"code": str, "found": str, "sentence": str}],
-    "failures": [(_FAILURE, _FAILURE | {"trace": [str]})],
+    "failures": [_FAILURE],
     "metrics": dict.fromkeys(METRICS, (float, int, str, None)),
     "partitions": int,
     "blobs": [str],
@@ -94,6 +94,8 @@ SHAPE_OF_EVIDENCE = {
     "pattern": str,
 }
 """Keys that are there only when there is something to tell: of cases that fail."""
+SHAPE_OF_TRACE = {"trace": [str]}
+"""A further key of a failure that is an error of the backend."""
 
 
 class ResultError(ValueError):
@@ -293,7 +295,8 @@ def _result(data: Any) -> CaseResult:
     without = isinstance(data, dict) and data.get("reasons", ()) is None
     shape = SHAPE | {"reasons": None} if without else SHAPE
     told = SHAPE_OF_EVIDENCE.keys() & data.keys() if isinstance(data, dict) else ()
-    check_shape(data, shape | {key: SHAPE_OF_EVIDENCE[key] for key in told})
+    told_shape = {key: SHAPE_OF_EVIDENCE[key] for key in told}
+    check_shape(data, shape | told_shape | {"failures": [(_FAILURE, _FAILURE | SHAPE_OF_TRACE)]})
     data = {key: value for key, value in data.items() if key != SEAL}
     if data["verdict"] not in VERDICTS or data["status"] not in STATUSES:
         raise ValueError(f"verdict {data['verdict']!r} or status {data['status']!r} does not exist")
