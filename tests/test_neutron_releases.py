@@ -17,13 +17,15 @@ from npu_assay.conformance.compare.releases import page
 from npu_assay.conformance.predicates.applications import application
 from npu_assay.conformance.predicates.definitions import defined
 from npu_assay.conformance.predicates.evaluation import holds
+from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.run.execution import Job, run_chunk
 from npu_assay.conformance.table import FOLDER, TableError, load_table, read_table, row_before
 from npu_assay.conformance.table.published import entries, rows_called
-from npu_assay.partitioners.exir import to_edge
+from npu_assay.partitioners.exir import to_backend, to_edge
 from npu_assay.partitioners.neutron import NeutronPartitioner, generate_neutron_compile_spec
 from npu_assay.partitioners.neutron.operators import OPERATORS, operators
+from npu_assay.partitioners.neutron.tflite import read
 
 ROOT = Path(__file__).parent.parent
 FIRST, NEXT = load_table("neutron@1.3"), load_table("neutron@1.4")
@@ -184,6 +186,15 @@ def test_a_row_without_changes_is_the_same_one() -> None:
         *("aten.upsample_bilinear2d.vec", "aten.upsample_nearest2d.vec", "dim_order_ops._clone_dim_order.default"),
     }
     assert later.keys() - OPERATORS.keys() == NEW
+
+
+@pytest.mark.parametrize(("release", "named"), [("1.3", None), ("1.4", b"1.4")])
+def test_a_blob_names_its_release_where_that_is_not_the_first(release: str, named: bytes | None) -> None:
+    case = next(case for case in cases("neutron@1.3") if case.id == "aten.abs.default/operator/accept/baseline")
+    partitioner = NeutronPartitioner(generate_neutron_compile_spec("imxrt700", release=release))
+    lowered = to_backend(build(case.graph), partitioner)
+    (blob,) = [module.processed_bytes for _, module in lowered.graph_module.named_children()]
+    assert read(blob).metadata.get("neutron_release") == named
 
 
 class Products(torch.nn.Module):
