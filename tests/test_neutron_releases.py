@@ -17,11 +17,12 @@ from npu_assay.conformance.compare.releases import page
 from npu_assay.conformance.predicates.applications import application
 from npu_assay.conformance.predicates.definitions import defined
 from npu_assay.conformance.predicates.evaluation import holds
+from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.run.execution import Job, run_chunk
 from npu_assay.conformance.table import FOLDER, TableError, load_table, read_table, row_before
 from npu_assay.conformance.table.published import entries, rows_called
-from npu_assay.partitioners.exir import to_edge
+from npu_assay.partitioners.exir import to_backend, to_edge
 from npu_assay.partitioners.neutron import NeutronPartitioner, generate_neutron_compile_spec
 from npu_assay.partitioners.neutron.operators import OPERATORS, operators
 
@@ -184,6 +185,17 @@ def test_a_row_without_changes_is_the_same_one() -> None:
         *("aten.upsample_bilinear2d.vec", "aten.upsample_nearest2d.vec", "dim_order_ops._clone_dim_order.default"),
     }
     assert later.keys() - OPERATORS.keys() == NEW
+
+
+def test_what_both_releases_take_is_compiled_to_the_same_bytes() -> None:
+    """So that a comparison of two runs shows what a release changes, and nothing else."""
+    case = next(case for case in cases("neutron@1.3") if case.id == "aten.abs.default/operator/accept/baseline")
+    blobs = set[bytes]()
+    for release in ("1.3", "1.4"):
+        partitioner = NeutronPartitioner(generate_neutron_compile_spec("imxrt700", release=release))
+        lowered = to_backend(build(case.graph), partitioner)
+        blobs |= {module.processed_bytes for _, module in lowered.graph_module.named_children()}
+    assert len(blobs) == 1
 
 
 class Products(torch.nn.Module):

@@ -15,7 +15,7 @@ from npu_assay.partitioners.neutron.tflite import write
 FORMAT_VERSION = b"1"
 DESCRIPTION = "npu-assay neutron"
 # Options that the blob records for its reader, in this order; empty ones are left out.
-RECORDED = ("target", "compile_flags", "fetch_constants_to_sram", "dump_kernel_selection_code", "release")
+RECORDED = ("target", "compile_flags", "fetch_constants_to_sram", "dump_kernel_selection_code")
 
 
 class NeutronBackend(BackendDetails):

@@ -11,6 +11,7 @@ from crosscheck.litert import run_litert
 from npu_assay.conformance.programs.build import build, model_inputs
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.partitioners.exir import CompileSpec, run_program, to_backend, transform_program
+from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.neutron import NeutronRuntime, backend
 from npu_assay.partitioners.neutron.runtime import Program
 
@@ -37,10 +38,10 @@ class Recording(NeutronRuntime):
         return outputs
 
 
-def runs(graph: Graph) -> list[Run]:
+def runs(graph: Graph, release: Backend = backend) -> list[Run]:
     """Every delegate of a model, on the model's own codes and on random ones over the full range."""
     device = Recording()
-    lowered = to_backend(transform_program(build(graph), backend.passes), backend.partitioner())
+    lowered = to_backend(transform_program(build(graph), release.passes), release.partitioner())
     run_program(lowered, model_inputs(graph), {"NeutronBackend": device})
     generator = torch.Generator().manual_seed(11)
     for handle, (_, inputs, _) in zip(list(device.handles), list(device.runs), strict=True):
