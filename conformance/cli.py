@@ -9,6 +9,7 @@ import click
 
 from npu_assay.conformance.commands.attest import attest
 from npu_assay.conformance.commands.board import board
+from npu_assay.conformance.commands.completion import operators
 from npu_assay.conformance.commands.diff import diff
 from npu_assay.conformance.commands.drift import drift
 from npu_assay.conformance.commands.explain import explain
@@ -33,6 +34,7 @@ from npu_assay.conformance.commands.shared import (
     usage_errors,
 )
 from npu_assay.conformance.commands.table import table as table_group
+from npu_assay.conformance.commands.told import Commands
 from npu_assay.conformance.commands.verify import verify
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 1
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("main", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="npu-assay", message="%(package)s %(version)s")
 def main() -> None:
     """Assay whether an NPU backend does what its operator support table says.
@@ -70,7 +72,7 @@ def list_() -> None:
 
 @main.command()
 @backend_argument
-@click.argument("operator", required=False)
+@click.argument("operator", required=False, shell_complete=operators)
 @table_option
 def show(backend: str, operator: str | None, table: str | None) -> None:
     """Show one OPERATOR of a table: its row, its constraints in words, its cases. Without one, list them all.
@@ -92,7 +94,11 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
 @main.command()
 @backend_argument
 @click.option(
-    "-k", "expression", metavar="EXPR", help="Only cases of an operator (cat), or whose id matches. Never certifies."
+    "-k",
+    "expression",
+    metavar="EXPR",
+    shell_complete=operators,
+    help="Only cases of an operator (cat), or whose id matches. Never certifies.",
 )
 @click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
 @table_option

@@ -9,9 +9,16 @@ pytest_plugins = ["npu_assay.conformance.plugin", "sampling"]
 
 # Without its peer there is nothing to check against; its tox environment installs it and fails on zero tests.
 _ABSENT = {
-    peer for peer in ("ai_edge_litert", "executorch", "tosa_reference_model", "selenium") if find_spec(peer) is None
+    peer
+    for peer in ("ai_edge_litert", "executorch", "tosa_reference_model", "selenium", "sphinx")
+    if find_spec(peer) is None
 }
-_FOLDERS = {"executorch": "crosscheck/executorch", "tosa_reference_model": "crosscheck/tosa", "selenium": "browser"}
+_FOLDERS = {
+    "executorch": "crosscheck/executorch",
+    "tosa_reference_model": "crosscheck/tosa",
+    "selenium": "browser",
+    "sphinx": "site",
+}
 collect_ignore = [folder for peer, folder in _FOLDERS.items() if peer in _ABSENT]
 collect_ignore_glob = ["crosscheck/test_litert_*"] if "ai_edge_litert" in _ABSENT else []
 

@@ -17,6 +17,8 @@ from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, 
 
 SUBJECT = "subject"
 X = Ref("x")
+RELU = "aten.relu.default"
+"""What the cases of other operators put behind them most."""
 DEVIATION = 73.9  # standard deviation of a code that is uniform in [-128, 127]
 
 

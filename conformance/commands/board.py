@@ -21,8 +21,6 @@ def board(runs: tuple[str, ...], out: Path, workers: int | None) -> None:
     runs alone.
 
     Exit codes: 0 the site is there, 2 no run can be read, or the site cannot be written.
-
-    Example: assay board 1.0=old.zip 1.1=assay-neutron --out site
     """
     with usage_errors():
         from npu_assay.conformance.board.building import build

@@ -26,8 +26,6 @@ def diff(a: Path, b: Path, form: str | None) -> None:
     """Show what changed from A to B, two results folders or archives: tags, reasons, numbers.
 
     Exit codes: 0 the same, 1 different, 2 one of them cannot be read.
-
-    Example: assay diff before after --markdown >> "$GITHUB_STEP_SUMMARY"
     """
     with usage_errors():
         from npu_assay.conformance.compare.difference import compare, read_run

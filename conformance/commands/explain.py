@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from npu_assay.conformance.commands.completion import backends
 from npu_assay.conformance.commands.shared import (
     cores,
     memory_option,
@@ -22,7 +23,15 @@ JSON, PAGE = "explain.json", "explain.html"
 
 @click.command()
 @click.argument("model")
-@click.option("--backend", "specs", metavar="BACKEND", multiple=True, required=True, help="Can be given again.")
+@click.option(
+    "--backend",
+    "specs",
+    metavar="BACKEND",
+    multiple=True,
+    required=True,
+    shell_complete=backends,
+    help="Can be given again.",
+)
 @click.option(
     "--calibrate",
     metavar="FILE.npz|random",

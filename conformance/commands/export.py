@@ -7,19 +7,19 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.shared import plain, usage_errors
+from npu_assay.conformance.commands.shared import backend_argument, plain, table_option, usage_errors
 
 FORMATS = ("onnx", "pt2", "tflite", "pte")
 
 
 @click.command()
-@click.argument("backend")
+@backend_argument
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "--format", "format_", type=click.Choice(FORMATS), default="onnx", show_default=True, help="Of the models."
 )
 @click.option("-k", "expression", metavar="EXPR", help="Only cases of an operator (cat), or whose id matches.")
-@click.option("--table", metavar="TABLE", help="A table's name or file; the backend's own if left out.")
+@table_option
 def export(backend: str, folder: Path, format_: str, expression: str | None, table: str | None) -> None:
     """Write the cases of BACKEND's table into the new folder DIR: models, inputs, expected outputs, a manifest.
 

@@ -8,17 +8,17 @@ import time
 
 import click
 
-from npu_assay.conformance.commands.shared import Seconds, cores, usage_errors
+from npu_assay.conformance.commands.shared import Seconds, backend_argument, cores, table_option, usage_errors
 
 NOTICED, SURVIVED = 0, 1
 
 
 @click.command()
-@click.argument("backend")
+@backend_argument
 @click.option("--faults", "catalogue", metavar="MODULE:ATTRIBUTE", help="The catalogue; the backend's own if left out.")
 @click.option("-k", "expression", metavar="EXPR", help="Only faults whose id (stage/kind/name) matches, as in pytest.")
 @click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
-@click.option("--table", metavar="TABLE", help="A table's name or file; the backend's own if left out.")
+@table_option
 @click.option(
     "--cases",
     "limit",

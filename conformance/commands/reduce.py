@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from npu_assay.conformance.commands.completion import backends
 from npu_assay.conformance.commands.shared import memory_option, plain, timeout_option, usage_errors
 
 FOUND, NOTHING = 0, 1
@@ -14,7 +15,7 @@ KINDS = ("undelegated", "wrong", "crash", "op")
 
 @click.command()
 @click.argument("model")
-@click.option("--backend", "spec", metavar="BACKEND", required=True)
+@click.option("--backend", "spec", metavar="BACKEND", required=True, shell_complete=backends)
 @click.option("--of", "what", type=click.Choice(KINDS), required=True, help="What the part has to show.")
 @click.option("--op", "name", metavar="NAME", help="Only operators of this name (gelu); needed by --of op.")
 @click.option("--calibrate", metavar="FILE.npz|random", help="Quantise MODEL first, as assay explain does.")

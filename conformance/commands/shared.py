@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from npu_assay.conformance.commands.completion import backends, tables
 from npu_assay.conformance.common.escaped import plain as plain
 
 UNUSABLE = 2
@@ -42,8 +43,10 @@ class Seconds(click.FloatRange):
         return seconds
 
 
-backend_argument = click.argument("backend")
-table_option = click.option("--table", metavar="TABLE", help="A table's name or file; the backend's own if left out.")
+backend_argument = click.argument("backend", shell_complete=backends)
+table_option = click.option(
+    "--table", metavar="TABLE", shell_complete=tables, help="A table's name or file; the backend's own if left out."
+)
 timeout_option = click.option(
     "--timeout", metavar="SECONDS", type=Seconds(), default=120.0, show_default=True, help="For the model's process."
 )

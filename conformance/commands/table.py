@@ -7,14 +7,16 @@ from pathlib import Path
 
 import click
 
+from npu_assay.conformance.commands.completion import tables
 from npu_assay.conformance.commands.shared import plain, usage_errors
 from npu_assay.conformance.commands.table_coverage import coverage
+from npu_assay.conformance.commands.told import Commands
 from npu_assay.conformance.common.escaped import counted
 
 CLEAN, FOUND = 0, 1
 
 
-@click.group()
+@click.group(cls=Commands)
 def table() -> None:
     """Work on operator support tables.
 
@@ -26,7 +28,7 @@ table.add_command(coverage)
 
 
 @table.command()
-@click.argument("names", metavar="TABLE...", nargs=-1, required=True)
+@click.argument("names", metavar="TABLE...", nargs=-1, required=True, shell_complete=tables)
 def lint(names: tuple[str, ...]) -> None:
     """List everything in a TABLE that keeps rows from being certified, or that no case checks.
 
@@ -46,8 +48,8 @@ def lint(names: tuple[str, ...]) -> None:
 
 
 @table.command("diff")
-@click.argument("a", metavar="TABLE")
-@click.argument("b", metavar="TABLE")
+@click.argument("a", metavar="TABLE", shell_complete=tables)
+@click.argument("b", metavar="TABLE", shell_complete=tables)
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 def diff_(a: str, b: str, as_json: bool) -> None:
     """Show what changed from one TABLE to another: rows, precisions, constraints, definitions.
@@ -69,7 +71,7 @@ def diff_(a: str, b: str, as_json: bool) -> None:
 
 
 @table.command()
-@click.argument("name", metavar="TABLE")
+@click.argument("name", metavar="TABLE", shell_complete=tables)
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the page there.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def reference(name: str, out: Path | None, force: bool) -> None:

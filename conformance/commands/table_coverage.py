@@ -6,11 +6,12 @@ import json
 
 import click
 
+from npu_assay.conformance.commands.completion import tables
 from npu_assay.conformance.commands.shared import plain, usage_errors
 
 
 @click.command("coverage")
-@click.argument("name", metavar="TABLE")
+@click.argument("name", metavar="TABLE", shell_complete=tables)
 @click.option("--pairs", is_flag=True, help="List also the limits that no accepted case reaches together.")
 @click.option("--prove", is_flag=True, help="Search again for what shows the holes, and prove anew; takes minutes.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON, with the cases that show it.")

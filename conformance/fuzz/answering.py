@@ -1,5 +1,7 @@
-"""The side of the backend for random programs: besides what `conformance.answering` does, hold tags against what holds
-for any program, and say what torch computes."""
+"""The side of the backend for random programs.
+
+Besides what `run.answering` does: hold tags against what holds for any program, and say what torch computes.
+"""
 
 from __future__ import annotations
 

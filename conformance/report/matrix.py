@@ -28,7 +28,7 @@ class Tally:
 
     @property
     def state(self) -> str:
-        """ "none", "fail", "unspecified" (nothing but unspecified) or "pass"."""
+        """One of "none", "fail", "unspecified" (nothing but unspecified) and "pass"."""
         if not self.cases:
             return "none"
         return "fail" if self.failed else "pass" if self.passed else "unspecified"

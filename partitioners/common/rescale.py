@@ -65,8 +65,10 @@ def tosa_multiplier(real: float, width: int = 32) -> tuple[int, int]:
 
 
 def double_rounder(parameters: Sequence[tuple[int, int]]) -> Callable[[Tensor], Tensor]:
-    """`tflite_double_round` with its parameters prepared: one (multiplier, shift) for all elements, or
-    one per index of the last axis. The returned function makes a fresh int64 tensor.
+    """`tflite_double_round` with its parameters prepared.
+
+    One (multiplier, shift) for all elements, or one per index of the last axis. The returned function makes a fresh
+    int64 tensor.
 
     With k = max(-shift, 0) the two roundings are (p + 2**30) >> 31 and then, for k > 0, adding
     2**(k-1), minus 1 where negative, and >> k. The first has the sign of p, so both fold into

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import fx
 
+from npu_assay.partitioners.exir.cluster import HARDTANH, RELU
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import QParams
@@ -51,9 +52,9 @@ def qparams_change(before: QParams | None, after: QParams | None) -> str | None:
 def bounds(node: fx.Node) -> tuple[float, float]:
     """The limits of a relu, hardtanh or clamp; infinite where there is none."""
     name = target_name(node.target)
-    if name == "aten.relu.default":
+    if name == RELU:
         return 0.0, math.inf
-    (lower, least), (upper, most) = BOUNDS if name == "aten.hardtanh.default" else (("min", None), ("max", None))
+    (lower, least), (upper, most) = BOUNDS if name == HARDTANH else (("min", None), ("max", None))
     low, high = argument(node, 1, lower, least), argument(node, 2, upper, most)
     return -math.inf if low is None else float(low), math.inf if high is None else float(high)
 

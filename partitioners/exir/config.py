@@ -62,7 +62,7 @@ def check_overloads(ops: tuple[object, ...], where: str) -> None:
     for op in ops:
         if not isinstance(op, OpOverload):
             raise ExirError(
-                "not an operator overload", found=repr(op), expected="e.g. torch.ops.aten.relu.default", where=where
+                "not an operator overload", found=repr(op), expected="e.g. torch.ops.aten.add.Tensor", where=where
             )
 
 

@@ -194,7 +194,7 @@ def argument(value: object) -> ArgumentSpec:
 
 
 def call(graph: fx.Graph, op: str, args: Iterable[Any], kwargs: Mapping[str, Any] | None = None) -> fx.Node:
-    """Append one application of the edge operator called `op`, e.g. aten.relu.default."""
+    """Append one application of the edge operator called `op`, e.g. aten.add.Tensor."""
     return graph.create_node("call_function", edge_op(op), tuple(args), dict(kwargs or {}), name=node_name(op))
 
 

@@ -258,8 +258,10 @@ def softmax(given: Given, step: float, over: Excess) -> Slack:
 
 
 def bilinear(given: Given, step: float, over: Excess) -> Slack:
-    """upsample_bilinear2d: positions are multiples of i * round(1024 * ratio) / 1024, so that output row i
-    is up to i / 2048 input rows off; times the steepest change between neighbouring rows. Likewise columns.
+    """upsample_bilinear2d: how far positions are off, times the steepest change between neighbouring rows.
+
+    Positions are multiples of i * round(1024 * ratio) / 1024, so output row i is up to i / 2048 input rows off.
+    Likewise columns.
 
     Without align_corners the ratio of a factor that is a power of 2 is exact.
     """

@@ -1,5 +1,7 @@
-"""Real numbers that XNNPACK computes to the last bit: what IEEE floats compute with one rounding, and products that
-quantise their operand at run time."""
+"""Real numbers that XNNPACK computes to the last bit.
+
+What IEEE floats compute with one rounding, and products that quantise their operand at run time.
+"""
 
 from __future__ import annotations
 

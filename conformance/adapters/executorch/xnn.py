@@ -93,7 +93,7 @@ class ExecutorchRuntime:
 def _warm_up() -> None:
     """Compile something. The first time, ExecuTorch imports more of itself and draws random numbers."""
     graph = fx.Graph()
-    graph.output((call(graph, "aten.relu.default", (graph.placeholder("x"),)),))
+    graph.output((call(graph, "aten.abs.default", (graph.placeholder("x"),)),))
     program = edge_program(graph, inputs={"x": torch.zeros(1)})
     with quiet(), torch.random.fork_rng():
         compiled(executorch_program(program), [])

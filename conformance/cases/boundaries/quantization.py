@@ -14,7 +14,7 @@ from npu_assay.conformance.cases.boundaries.arguments import Argument, taken_arg
 from npu_assay.conformance.cases.boundaries.knob import Knob, operands, subject, with_subject
 from npu_assay.conformance.cases.boundaries.ranks import of_rank
 from npu_assay.conformance.cases.boundaries.types import CODES, REALS
-from npu_assay.conformance.cases.make import SUBJECT, Q, f32, spread
+from npu_assay.conformance.cases.make import RELU, SUBJECT, Q, f32, spread
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, references
 
 FACTORS = (2.0, 0.5, 1.25, 1.00002, 256.0, 2.0**-10)  # of scales
@@ -91,7 +91,7 @@ def _of_result(graph: Graph) -> Iterator[Knob]:
     yield Knob("out_quantized", True, (False,), _with_result_codes)
     yield from _of_quant("out", step.quant, _requantized_result, 4)
     if not _following(graph):
-        names = ("aten.relu.default", "aten.tanh.default", "aten.neg.default")
+        names = (RELU, "aten.tanh.default", "aten.neg.default")
         yield Knob("out_behind", None, names, _followed)
 
 

@@ -8,14 +8,13 @@ from math import prod
 
 from npu_assay.conformance.cases.around import behind_conv
 from npu_assay.conformance.cases.drafts import CaseDraft, limit, outside
-from npu_assay.conformance.cases.make import SUBJECT, Call, Q, X, activation, bias_quant, constant, model
+from npu_assay.conformance.cases.make import RELU, SUBJECT, Call, Q, X, activation, bias_quant, constant, model
 from npu_assay.conformance.cases.pieces.neighbors import matrix_weights
 from npu_assay.conformance.cases.pieces.quantization import PROBABILITY, TANH, UP_TO_6
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 
 VIEW = "aten.view_copy.default"
 FUSED = "fused_activation"
-RELU = "aten.relu.default"
 SIGMOID = "aten.sigmoid.default"
 TANGENT = "aten.tanh.default"
 UNFUSABLE: Sequence[tuple[str, str, Quant]] = (("sigmoid", SIGMOID, PROBABILITY), ("tanh", TANGENT, TANH))

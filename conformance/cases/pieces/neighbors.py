@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from npu_assay.conformance.cases.around import pointwise
 from npu_assay.conformance.cases.make import (
+    RELU,
     SUBJECT,
     Call,
     Prefix,
@@ -114,7 +115,7 @@ def fused(op: str, *bounds: float) -> Suffix:
     return suffix
 
 
-then_relu = fused("aten.relu.default")
+then_relu = fused(RELU)
 then_hardtanh = fused("aten.hardtanh.default", -1.0, 2.0)
 
 

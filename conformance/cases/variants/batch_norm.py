@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, placed
-from npu_assay.conformance.cases.make import SUBJECT, f32
+from npu_assay.conformance.cases.make import RELU, SUBJECT, f32
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value, renamed
 
 NORM = "aten._native_batch_norm_legit_no_training.default"
@@ -18,7 +18,7 @@ CONVOLUTIONS = ("aten.conv1d.default", "aten.conv2d.default", "aten.convolution.
 MATRICES = ("aten.addmm.default", "aten.linear.default", "aten.mm.default")
 NORMALISED = f32(0.08)
 """The scale of a normalised result, in 8 bits."""
-RELU, ABS = "aten.relu.default", "aten.abs.default"
+ABS = "aten.abs.default"
 FACTORS = (0.75, -1.25, 1.5, 0.5, 2.0, -0.625, 1.125)
 SHIFTS = (0.5, -0.25, 1.0, -1.5, 0.125)
 MEANS = (-0.75, 0.25, 1.25, -0.125, 0.0, 2.0)

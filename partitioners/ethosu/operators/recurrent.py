@@ -12,8 +12,7 @@ from npu_assay.partitioners.ethosu.rewriting.recurrent import cell, gru_step, la
 _STEPS = {
     "lstm": lstm_step,
     "gru": gru_step,
-    "rnn_tanh": rnn_step(torch.ops.aten.tanh.default),
-    "rnn_relu": rnn_step(torch.ops.aten.relu.default),
+    **{f"rnn_{name}": rnn_step(getattr(torch.ops.aten, name).default) for name in ("tanh", "relu")},
 }
 ROWS: Mapping[str, Row] = {
     f"aten.{name}": Row(annotation=Annotation.FREE, rewrite=rewrite, is_harmless=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import fx
 
 from npu_assay.partitioners.common.rules import rank_is
+from npu_assay.partitioners.exir.cluster import RELU
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig, config
 from npu_assay.partitioners.xnnpack.lowering import elementwise
@@ -29,7 +30,7 @@ AddConfig = config(
     is_clamped=True,
     precisions=(FP32, STATIC),
     rules=(tensor_operands, alpha, add_scale_ratio),
-    fused=frozenset({"aten.relu.default"}),
+    fused=frozenset({RELU}),
 )
 CeilConfig = config("CeilConfig", "aten.ceil.default", elementwise.unary("Ceiling"))
 ClampConfig = config("ClampConfig", "aten.clamp.default", elementwise.clamp, precisions=(FP32, STATIC))
@@ -74,7 +75,7 @@ class PreluConfig(PartitionerConfig):
 ReciprocalSquareRootConfig = config(
     "ReciprocalSquareRootConfig", "aten.rsqrt.default", elementwise.unary("ReciprocalSquareRoot")
 )
-ReLUConfig = config("ReLUConfig", "aten.relu.default", elementwise.clamp, precisions=(FP32, STATIC))
+ReLUConfig = config("ReLUConfig", RELU, elementwise.clamp, precisions=(FP32, STATIC))
 SigmoidConfig = config("SigmoidConfig", "aten.sigmoid.default", elementwise.unary("Sigmoid"))
 SinConfig = config("SinConfig", "aten.sin.default", elementwise.unary("Sin"))
 SoftmaxConfig = config("SoftmaxConfig", "aten._softmax.default", elementwise.softmax, rules=(last_dim,))

@@ -7,6 +7,7 @@ from typing import ClassVar
 from torch import fx
 
 from npu_assay.partitioners.common.rules import argument_is
+from npu_assay.partitioners.exir.cluster import HARDTANH, RELU
 from npu_assay.partitioners.xnnpack.config import DYNAMIC, FP32, STATIC, PartitionerConfig, config
 from npu_assay.partitioners.xnnpack.lowering import products
 from npu_assay.partitioners.xnnpack.patterns import result_path
@@ -35,7 +36,7 @@ from npu_assay.partitioners.xnnpack.support.products import (
     weight_zero_point,
 )
 
-CLAMPS = frozenset({"aten.relu.default", "aten.hardtanh.default"})
+CLAMPS = frozenset({RELU, HARDTANH})
 WEIGHTS: tuple[Rule, ...] = (
     static_weights,
     bias_shape,

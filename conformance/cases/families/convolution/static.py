@@ -19,6 +19,7 @@ from npu_assay.conformance.cases.drafts import (
 )
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
+    RELU,
     SUBJECT,
     Call,
     Q,
@@ -34,7 +35,7 @@ from npu_assay.conformance.cases.make import (
     weight_quant,
 )
 from npu_assay.conformance.cases.pieces.contexts import contexts
-from npu_assay.conformance.cases.pieces.fusion import RELU, before_activations, followed
+from npu_assay.conformance.cases.pieces.fusion import before_activations, followed
 from npu_assay.conformance.cases.pieces.quantization import BELOW, UP_TO_6, rescale_limit
 from npu_assay.conformance.cases.pieces.values import fills, named, one_hots
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
@@ -278,7 +279,7 @@ def _spellings() -> list[CaseDraft]:
 
 def _contexts(limits: Limits) -> list[CaseDraft]:
     u = convolution()
-    relu = fused(u, "aten.relu.default", (), UP_TO_6)
+    relu = fused(u, RELU, (), UP_TO_6)
     relu6 = fused(u, "aten.hardtanh.default", (0.0, 6.0), UP_TO_6)
     return [
         *contexts(u),

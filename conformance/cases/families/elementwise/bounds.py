@@ -19,7 +19,7 @@ from npu_assay.conformance.cases.families.elementwise.unary import (
 )
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import Call, Q, X, activation, bare, call, constant, quant, sizes_of
+from npu_assay.conformance.cases.make import RELU, Call, Q, X, activation, bare, call, constant, quant, sizes_of
 from npu_assay.conformance.cases.permitted import INFINITY, Bounds, fitting, image, permitted_bounds, plain_bounds
 from npu_assay.conformance.cases.pieces.contexts import behind_convolution, contexts, twice_in_a_row
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
@@ -45,7 +45,7 @@ def _clamped(op: str, unbounded: float | None) -> Callable[[Limits], Placed]:
 
 
 def _relu(limits: Limits) -> Placed:
-    return call("aten.relu.default", image(limits.multiple("alone_channels_multiple_of")), y=UP_TO_6), bare
+    return call(RELU, image(limits.multiple("alone_channels_multiple_of")), y=UP_TO_6), bare
 
 
 ALONE = "alone_channels_multiple_of"
@@ -70,9 +70,9 @@ def bounded(u: Call, ranges: str, m: int) -> list[CaseDraft]:
 
 
 def static_relu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
-    """aten.relu.default: any shape, but see `bounded`."""
+    """Of relu: any shape, but see `bounded`."""
     m = limits.multiple(ALONE)
-    u = call("aten.relu.default", image(m), y=UP_TO_6)
+    u = call(RELU, image(m), y=UP_TO_6)
     pairs = rescaling_pairs(1.0, lambda zero: min(zero, 0))
     pairs = list(dict.fromkeys([*pairs, *((x, Quant(y.scale, -128)) for x, y in pairs)]))
     return [
@@ -217,8 +217,8 @@ def float_hardtanh_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 
 def float_relu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
-    """aten.relu.default, and every spelling of the options."""
-    unary = FloatUnary("aten.relu.default", "ReLUConfig", supports=FLOAT_STATIC, integers=True)
+    """Of relu, and every spelling of the options."""
+    unary = FloatUnary(RELU, "ReLUConfig", supports=FLOAT_STATIC, integers=True)
     return [*float_unary(unary, precision, limits), *option_spellings(unary.subject, precision)]
 
 
@@ -288,10 +288,10 @@ FAMILIES: Mapping[str, Family] = {
         floats=float_hardtanh_cases,
         integers=partial(integer_unary, IntegerUnary("aten.hardtanh.default", (-1.0, 1.0), more=HARDTANH)),
     ),
-    "aten.relu.default": Family(
+    RELU: Family(
         plain=_relu,
         static=static_relu_cases,
         floats=float_relu_cases,
-        integers=partial(integer_unary, IntegerUnary("aten.relu.default", y=POSITIVE)),
+        integers=partial(integer_unary, IntegerUnary(RELU, y=POSITIVE)),
     ),
 }

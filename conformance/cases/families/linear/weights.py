@@ -8,6 +8,7 @@ from dataclasses import replace
 from npu_assay.conformance.cases.drafts import UNFUSED, CaseDraft, fused_in, limit, outside, placed, valued
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import (
+    RELU,
     SUBJECT,
     Call,
     X,
@@ -85,7 +86,7 @@ def float_activated(u: Call, precision: str) -> Iterator[CaseDraft]:
 def _two_consumers(u: Call) -> Graph:
     """A relu and an abs take the unquantized result."""
     steps = (
-        Step("relu", "aten.relu.default", (Ref(SUBJECT),), (), u.y),
+        Step("relu", RELU, (Ref(SUBJECT),), (), u.y),
         Step("abs", "aten.abs.default", (Ref(SUBJECT),), (), u.y),
     )
     graph = model(replace(u, y=None))
@@ -261,14 +262,14 @@ def _computed(value: Value) -> Value:
 
 def integer_activated(u: Call, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """With an activation behind it, with or without codes between them."""
-    relu, relu6 = fused("aten.relu.default"), fused("aten.hardtanh.default", 0.0, 6.0)
+    relu, relu6 = fused(RELU), fused("aten.hardtanh.default", 0.0, 6.0)
     positive = replace(u, y=codes_quant(precision, POSITIVE))
     yield limit(UNFUSED, "quantised", u)
     yield fused_in(limits, "then_relu", with_activation(positive, relu))
     yield fused_in(limits, "then_relu_of_signed_codes", with_activation(u, relu))
     if not is_wide(precision):
         yield fused_in(limits, "then_relu6", with_activation(replace(u, y=quant(6 / 255, -128)), relu6))
-    for name, op, args in (("relu", "aten.relu.default", ()), ("hardtanh", "aten.hardtanh.default", (-1.0, 1.0))):
+    for name, op, args in (("relu", RELU, ()), ("hardtanh", "aten.hardtanh.default", (-1.0, 1.0))):
         behind = after(u, op, args)
         yield placed(f"then_quantised_{name}", behind)
 

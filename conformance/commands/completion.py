@@ -1,0 +1,43 @@
+"""What a shell completes: backends, tables and operators. Nothing here loads torch or a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+from click.shell_completion import CompletionItem
+
+
+def backends(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Installed backends, with the object that each one is."""
+    from npu_assay.conformance.backend.loading import registered
+
+    found = ((name, point.value) for name, point in registered().items())
+    return [CompletionItem(name, help=told) for name, told in found if name.startswith(incomplete)]
+
+
+def tables(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Tables that ship with the suite; else files."""
+    from npu_assay.conformance.table import FOLDER
+
+    return _names(sorted(path.stem for path in FOLDER.glob("*.toml")), incomplete) or [_file(incomplete)]
+
+
+def operators(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Operators of the table that is asked for; of all that ship with the suite, while none is."""
+    from npu_assay.conformance.table import FOLDER, TableError, load_table
+
+    named = context.params.get("table")
+    try:
+        found = [load_table(name) for name in ([named] if named else map(str, FOLDER.glob("*.toml")))]
+    except TableError:
+        return []
+    return _names(sorted({row.name for table in found for row in table.rows}), incomplete)
+
+
+def _names(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _file(incomplete: str) -> CompletionItem:
+    return CompletionItem(incomplete, type="file")

@@ -1,0 +1,109 @@
+"""What `--help` says besides a command's own docstring: one short line in the list of commands, and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import click
+
+
+class Told(NamedTuple):
+    """short: the line in the list of commands, a whole sentence. examples: what can be typed, each with why."""
+
+    short: str
+    examples: tuple[tuple[str, str], ...]
+
+
+COMMANDS: Mapping[str, Told] = {
+    "list": Told("List installed backends and shipped tables.", (("assay list", ""),)),
+    "show": Told(
+        "Show a table, or one operator of it with its cases.",
+        (("assay show neutron", "the operators of a table"), ("assay show xnnpack aten.add.Tensor", "one of them")),
+    ),
+    "certify": Told(
+        "Run the cases; write certificate and reports.",
+        (
+            ("assay certify neutron", "all cases"),
+            ('assay certify xnnpack -k "linear and int4"', "some of them"),
+            ("assay certify neutron --level tags", "the partitioner alone"),
+        ),
+    ),
+    "offer": Told("Offer a backend what its table does not list.", (("assay offer neutron -k cosh", "one operator"),)),
+    "new": Told("Write a package with a small backend.", (("assay new my_npu", "then: pip install -e my_npu"),)),
+    "verify": Told(
+        "Derive the verdict of a run again.",
+        (
+            ("assay verify assay-neutron", "from its files"),
+            ("assay verify assay-neutron.zip --rerun 20", "and run 20 cases again"),
+        ),
+    ),
+    "attest": Told("Sign a run's certificate.", (("assay attest assay-neutron --key private.pem", ""),)),
+    "package": Told("Make one archive of a run.", (("assay package assay-neutron", "assay-neutron.zip"),)),
+    "drift": Told(
+        "Compare a table with what the code did.",
+        (("assay drift assay-neutron", "by operator and constraint"), ("assay drift assay-neutron --document", "")),
+    ),
+    "diff": Told(
+        "Show what changed between two runs.",
+        (("assay diff old.zip assay-neutron", ""), ("assay diff old.zip assay-neutron --markdown", "for a comment")),
+    ),
+    "merge": Told(
+        "Make one record of all shards of a run.",
+        (("assay merge shard-1 shard-2 --out assay-neutron", "of 'assay certify neutron --shard I/2'"),),
+    ),
+    "board": Told(
+        "Make a static site of many runs.",
+        (("assay board 1.0=old.zip 1.1=assay-neutron --out site", "two releases"),),
+    ),
+    "mutate": Told(
+        "Inject faults into a backend: are they noticed?",
+        (("assay mutate neutron -k rounding", "those of one kind"),),
+    ),
+    "export": Told("Write cases as files for other toolchains.", (("assay export neutron cases -k aten.relu", ""),)),
+    "judge": Told("Judge what another toolchain computed.", (("assay judge cases --outputs outputs", ""),)),
+    "explain": Told(
+        "Show what backends take of a model, and why not the rest.",
+        (
+            ("assay explain model.pt2 --backend neutron --calibrate random", ""),
+            ("assay explain models:net --backend neutron --backend xnnpack --out page", "two, with a page"),
+        ),
+    ),
+    "reduce": Told(
+        "Find the smallest part of a model that shows a fault.",
+        (("assay reduce model.pt2 --backend xnnpack --of undelegated --out part.py", ""),),
+    ),
+    "inspect": Told("Show what a .pte file holds.", (("assay inspect model.pte", ""),)),
+    "run": Told(
+        "Run a .pte file here.",
+        (("assay run model.pte --random 0", ""), ("assay run model.pte --inputs inputs.npz --out outputs.npz", "")),
+    ),
+    "table": Told("Work on operator support tables.", (("assay table lint my_npu@0.1.toml", ""),)),
+    "table coverage": Told("Measure how well a table's limits are shown.", (("assay table coverage neutron@1.3", ""),)),
+    "table diff": Told("Show what changed between two tables.", (("assay table diff old.toml neutron@1.3", ""),)),
+    "table import": Told(
+        "Make a table of a published one.",
+        (("assay table import published.csv --name my_npu --out my_npu@0.1.toml", ""),),
+    ),
+    "table lint": Told("List what keeps rows from being certified.", (("assay table lint neutron@1.3", ""),)),
+    "table reference": Told("Print a table as a page.", (("assay table reference neutron@1.3", ""),)),
+    "table upgrade": Told("Rewrite a table in the newest schema.", (("assay table upgrade my_npu@0.1.toml", ""),)),
+}
+
+
+class Commands(click.Group):
+    """A group whose commands are told as COMMANDS says. Raises KeyError for one that is not there."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Give the command its line and its examples."""
+        path = f"{self.name} {name or cmd.name}".removeprefix("main ")
+        told = COMMANDS[path]
+        cmd.short_help, cmd.epilog = told.short, epilog(told)
+        super().add_command(cmd, name)
+
+
+def epilog(told: Told) -> str:
+    """The examples, a line each, as they are typed: without its mark, click would make a paragraph of them."""
+    width = max(len(command) for command, _ in told.examples)
+    lines = (f"  {command:<{width}}   {why}".rstrip() for command, why in told.examples)
+    return "\n".join(["\b", "Examples:" if len(told.examples) > 1 else "Example:", *lines])

@@ -1,0 +1,91 @@
+"""docs/files.md against the shapes that files are checked with when they are read, and against files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+import fake_backend
+import pytest
+
+from npu_assay.conformance.compare.drift import drift
+from npu_assay.conformance.interchange import manifest
+from npu_assay.conformance.record import certificate, results
+from npu_assay.conformance.table import ROW, TOP, load_table
+from npu_assay.conformance.verify import attestation
+
+PAGE = Path(__file__).parent.parent / "docs" / "files.md"
+WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "object", list: "list"}
+SHAPES: Mapping[str, Mapping[str, Any]] = {
+    "certificate.json": certificate.SHAPE,
+    "results.jsonl": results.SHAPE,
+    "attestation.json": attestation.SHAPE,
+    "manifest.json": manifest.SHAPE,
+    "TABLE.toml": TOP,
+    "A row": ROW,
+}
+
+
+def words(kinds: Any) -> str:
+    """Alternatives in words. A number may be whole: floats that are, are written so."""
+    found = [kind for kind in (kinds if isinstance(kinds, tuple) else (kinds,)) if kind not in (None, NoneType)]
+    named = [WORDS[kind] for kind in found if not (kind is int and float in found)]
+    *others, last = [*named, *(["null"] if None in (kinds if isinstance(kinds, tuple) else ()) else [])]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def flat(shape: Any, where: str = "") -> Iterator[tuple[str, str]]:
+    """Every key of a shape, with its type in words."""
+    if isinstance(shape, Mapping):
+        for key, inner in shape.items():
+            yield from flat(inner, f"{where}.{key}".removeprefix("."))
+    elif isinstance(shape, list):
+        yield from flat(shape[0], f"{where}[]")
+    else:
+        yield where, words(shape)
+
+
+def documented(text: str, heading: str) -> list[tuple[str, str]]:
+    """Keys and types of the table below a heading."""
+    section = text.partition(f"\n### {heading}\n")[2].partition("\n#")[0]
+    rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
+    return [(key.strip(" `"), kind.strip()) for key, kind in rows]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_page_has_every_key_and_its_type(name: str) -> None:
+    assert dict(documented(PAGE.read_text(), name)) == dict(flat(SHAPES[name]))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("| `made` | text |", "| `mode` | text |"),
+        ("| `schema` | whole number | 4", "| `schema` | text | 4"),
+        ("| `trust` ", "| x "),
+    ],
+)
+def test_the_comparison_sees_a_wrong_page(before: str, after: str) -> None:
+    text = PAGE.read_text()
+    assert before in text
+    assert dict(documented(text.replace(before, after), "certificate.json")) != dict(flat(certificate.SHAPE))
+
+
+def test_the_newest_schemas_are_named() -> None:
+    assert f"| `schema` | whole number | {certificate.SCHEMA} |" in PAGE.read_text()
+
+
+def other(name: str) -> set[str]:
+    """The keys of a file that is not checked by a shape."""
+    section = PAGE.read_text().partition("## Other files")[2]
+    line = next(line for line in section.splitlines() if line.startswith("| ") and name in line.split("|")[1])
+    return set(line.split("|")[3].split("`")[1::2])
+
+
+def test_drift_json_has_these_keys() -> None:
+    found = drift("backend", load_table(fake_backend.TABLE), ())
+    assert set(found.as_json()) == other("drift.json") - {"level"}
+    assert set(replace(found, level="tags").as_json()) == other("drift.json")

@@ -1,0 +1,110 @@
+"""Help: every command has examples that can be typed, and shells complete the names of what is there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.commands.told import COMMANDS
+
+PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
+
+
+def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        yield f"{above}{name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{name} ")
+
+
+ALL = dict(commands(main))
+
+
+def parsed(line: str) -> list[str]:
+    """The commands that a line asks for; click.UsageError where it cannot be typed like that."""
+    words, group, path = shlex.split(line)[1:], main, []
+    while isinstance(group, click.Group):
+        name, command, words = group.resolve_command(click.Context(group), words)
+        assert name is not None and command is not None
+        path.append(name)
+        group = command  # type: ignore[assignment]  # the last one is no group
+    group.make_context(path[-1], words)
+    return path
+
+
+def test_every_command_is_told() -> None:
+    assert set(COMMANDS) == set(ALL)
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_its_line_is_a_whole_sentence_that_fits(path: str) -> None:
+    listed = CliRunner().invoke(main, [*path.split()[:-1], "--help"], terminal_width=80).output
+    short = str(ALL[path].short_help)
+    assert short in listed and short.endswith((".", "?"))
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_its_examples_can_be_typed_and_are_shown(path: str) -> None:
+    shown = CliRunner().invoke(main, [*path.split(), "--help"]).output
+    for line, _ in COMMANDS[path].examples:
+        assert f"  {line}" in shown
+        assert " ".join(parsed(line)).startswith(path)
+
+
+@pytest.mark.parametrize("line", ["assay certify neutron --levels tags", "assay certify", "assay nothing", "assay run"])
+def test_what_cannot_be_typed_is_seen(line: str) -> None:
+    with pytest.raises(click.UsageError):
+        parsed(line)
+        raise AssertionError(f"{line} can be typed")
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "found"),
+    [
+        (["show"], "ethos", ["ethos-u55", "ethos-u85"]),
+        (["certify"], "xnn", ["xnnpack"]),
+        (["explain", "m.pt2", "--backend"], "neu", ["neutron"]),
+        (["certify", "neutron", "--table"], "ethos_u8", ["ethos_u85@1.5"]),
+        (["table", "lint"], "onnx", ["onnxruntime_cpu@1.31"]),
+        (["show", "neutron"], "aten.cumsu", ["aten.cumsum.default"]),
+        (["show", "--table", "neutron@1.3", "neutron"], "aten.cumsu", []),
+        (["show", "--table", "no such", "neutron"], "aten.abs", []),
+    ],
+)
+def test_names_are_completed(words: list[str], incomplete: str, found: list[str]) -> None:
+    items = ShellComplete(main, {}, "assay", "_ASSAY_COMPLETE").get_completions(words, incomplete)
+    assert [item.value for item in items] == found
+
+
+def test_a_table_may_be_a_file() -> None:
+    items = ShellComplete(main, {}, "assay", "_ASSAY_COMPLETE").get_completions(["table", "lint"], "my_")
+    assert [(item.type, item.value) for item in items] == [("file", "my_")]
+
+
+def test_completion_loads_no_torch() -> None:
+    code = "import sys; from npu_assay.conformance.cli import main\ntry:\n    main(prog_name='assay')\n"
+    code += "finally:\n    assert 'torch' not in sys.modules"
+    asked = {"_ASSAY_COMPLETE": "bash_complete", "COMP_WORDS": "assay show xnnpack aten.ab", "COMP_CWORD": "3"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=True
+    )
+    assert "aten.abs.default" in run.stdout
+
+
+def test_the_pages_line_makes_bash_complete() -> None:
+    line = next(line.strip() for line in PAGE.read_text().splitlines() if "bash_source" in line)
+    folder = Path(sys.executable).parent
+    asked = {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    script = f"{line} && complete -p assay"
+    run = subprocess.run(["bash", "-c", script], env=os.environ | asked, capture_output=True, text=True, check=True)
+    assert "_assay_completion assay" in run.stdout
