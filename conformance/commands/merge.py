@@ -21,7 +21,6 @@ def merge(shards: tuple[Path, ...], out: Path | None) -> None:
     edited are refused.
 
     Exit codes: 0 all that was asked for passes, 1 something fails, 2 the shards do not make one run.
-
     """
     with usage_errors():
         from rich.console import Console
