@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -24,15 +25,16 @@ from npu_assay.conformance.table import Table, load_table
 from npu_assay.faults import Fault
 
 TABLES = {"neutron": "neutron@1.3", "xnnpack": "xnnpack@1.5", "ethos-u85": "ethos_u85@1.5"}
-FAILING, TRIED = 8, 40
+FAILING, TRIED = 8, 300
 """So many failing cases are enough of a fault, and so many cases are tried."""
 MADE = {
-    "accumulator": {"wrapped", "offset", "cut"},
+    "accumulator": {"wrapped", "offset", "cut", "places"},
     "attribute": {"shifted", "order", "sided", "scaled", "offset", "cut", "uncut", "places", "negated"},
     "axis": {"order", "places", "shifted", "scaled"},
     "bias": {"offset", "places"},
     "constant": {"constant"},
     "function": {"sided", "uncut", "cut", "negated", "offset", "scaled"},
+    "count_include_pad": {"places", "scaled"},
     "fused_activation": {"cut", "uncut"},
     "layout": {"order", "places", "shifted", "scaled", "offset"},
     "lut": {"cut", "uncut", "places", "offset", "scaled", "shifted"},
@@ -44,16 +46,27 @@ MADE = {
     "rounding": {"offset"},
     "saturation": {"wrapped", "cut", "uncut"},
     "scale": {"scaled", "offset"},
-    "ties": set(),
+    "ties": {"places"},
     "weights": {"scaled", "negated", "offset"},
     "zero_point": {"offset", "places"},
 }
 """By kind of a fault of numbers, the patterns that it can make; those per index count as those of the whole."""
 
 
-def faults() -> Iterator[tuple[str, str]]:
+SHOWN_BY = {
+    "unstable": ("Other tags, bytes or outputs", "Rejected for mood"),
+    "grouping": ("An error, ContractError", "Tagged", "Other tags", "Outputs of another"),
+}
+"""By kind of a fault of a partitioner that is no rule's, how its headline begins."""
+MISSED = {"partitioner/wrong_default/per_op_mode_ignored": "the partitions are the table's; what they compute is not"}
+"""Faults whose headline is of another kind, with what it would take."""
+
+
+def faults() -> Iterator[Any]:
     for name in TABLES:
-        yield from ((name, fault.id) for fault in known(name).values())
+        for fault in known(name):
+            marks = [pytest.mark.xfail(strict=True, reason=MISSED[fault])] if fault in MISSED else []
+            yield pytest.param(name, fault, marks=marks)
 
 
 @cache
@@ -74,7 +87,7 @@ def first(name: str, fault: Fault) -> Finding:
     shown = [c for c in cases.values() if any(fnmatchcase(c.id, f"{prefix}*") for prefix in fault.cases)]
     others = [case for case in cases.values() if case.row in rows and case.expect == "accept"]
     results, failing = [], 0
-    for case in list({case.id: case for case in (*shown[:TRIED], *others)}.values())[: 2 * TRIED]:
+    for case in list({case.id: case for case in (*shown, *others)}.values())[:TRIED]:
         results.append(run_case(case, fault.backend, table))
         failing += results[-1].status == "fail"
         if failing == FAILING:
@@ -86,8 +99,8 @@ def first(name: str, fault: Fault) -> Finding:
 def named(fault: Fault, finding: Finding) -> bool:
     """Whether the headline is of the fault's kind."""
     what = finding.symptom.what
-    if fault.kind == "unstable":
-        return what.startswith("Other tags, bytes or outputs")
+    if fault.kind in SHOWN_BY:
+        return what.startswith(SHOWN_BY[fault.kind])
     if fault.stage == "partitioner":
         return what.startswith(("Delegated, but the rule", "Rejected for", "Tagged"))
     if what.startswith("An error"):
@@ -112,5 +125,6 @@ def test_the_first_finding_names_the_kind_and_the_place(name: str, fault: str) -
     tried = known(name)[fault]
     finding = first(name, tried)
     assert named(tried, finding), finding.symptom.what
-    assert {row for row, *_ in finding.where} <= {prefix.split("/")[0] for prefix in tried.cases}
-    assert tried.stage != "partitioner" or tried.kind == "unstable" or finding.symptom.rule, finding.symptom
+    rows = [prefix.split("/")[0] for prefix in tried.cases]
+    assert all(any(fnmatchcase(row, known_row) for known_row in rows) for row, *_ in finding.where)
+    assert tried.stage != "partitioner" or tried.kind in SHOWN_BY or finding.symptom.rule, finding.symptom

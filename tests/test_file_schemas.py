@@ -19,9 +19,10 @@ from npu_assay.conformance.verify import attestation
 
 PAGE = Path(__file__).parent.parent / "docs" / "files.md"
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "object", list: "list"}
+FAILURE: dict[str, Any] = results.SHAPE["failures"][0]  # type: ignore[index]  # a list
 SHAPES: Mapping[str, Mapping[str, Any]] = {
     "certificate.json": certificate.SHAPE,
-    "results.jsonl": results.SHAPE,
+    "results.jsonl": results.SHAPE | {"failures": [FAILURE | results.SHAPE_OF_TRACE]},
     "What failing cases leave besides": results.SHAPE_OF_EVIDENCE,
     "attestation.json": attestation.SHAPE,
     "manifest.json": manifest.SHAPE,

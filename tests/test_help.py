@@ -73,7 +73,7 @@ def test_what_cannot_be_typed_is_seen(line: str) -> None:
     [
         (["show"], "ethos", ["ethos-u55", "ethos-u85"]),
         (["certify"], "xnn", ["xnnpack"]),
-        (["explain", "m.pt2", "--backend"], "neu", ["neutron"]),
+        (["explain", "m.pt2", "--backend"], "neu", ["neutron", "neutron-1.4"]),
         (["certify", "neutron", "--table"], "ethos_u8", ["ethos_u85@1.5"]),
         (["table", "lint"], "onnx", ["onnxruntime_cpu@1.31"]),
         (["show", "neutron"], "aten.cumsu", ["aten.cumsum.default"]),

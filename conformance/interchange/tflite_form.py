@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from npu_assay.conformance.interchange.onnx_writer import FormError
-from npu_assay.conformance.interchange.tflite_rules import FUSED, RULES, activation
+from npu_assay.conformance.interchange.tflite_rules import CUT, FUSED, RULES, activation
 from npu_assay.conformance.interchange.tflite_writer import Codes, Site, Tensor, Writer, numbers
 from npu_assay.partitioners.exir.nodes import value
 from npu_assay.partitioners.exir.ops import (
@@ -30,7 +30,6 @@ from npu_assay.reference.golden.aten import bound
 DTYPES = {torch.int8: "int8", torch.int32: "int32", torch.float32: "float32"}
 INT8 = (-128, 127)
 PERMUTE = "aten.permute_copy.default"
-RELU = "aten.relu.default"
 
 
 def tflite_model(program: ExportedProgram) -> bytes:
@@ -177,7 +176,7 @@ def _with_activation(node: fx.Node) -> tuple[fx.Node, int]:
     name = target_name(behind.target)
     if behind.op != "call_function" or name not in RULES:
         return node, 0
-    kind = "RELU" if name == RELU else activation(bound(name, behind.args, behind.kwargs))
+    kind = "RELU" if name == CUT else activation(bound(name, behind.args, behind.kwargs))
     return (behind, FUSED[kind]) if kind in FUSED else (node, 0)
 
 

@@ -27,6 +27,7 @@ from npu_assay.conformance.interchange.tflite_products import addmm, batched_pro
 from npu_assay.conformance.interchange.tflite_writer import Codes, Site
 
 Rule = Callable[[Site], None]
+CUT = "aten.relu.default"
 RELU, RELU_N1_TO_1, RELU6 = 1, 2, 3
 BOUNDS = {(0.0, inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
 FUSED = {"RELU": RELU, "RELU_N1_TO_1": RELU_N1_TO_1, "RELU6": RELU6}
@@ -179,7 +180,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
     {
         "aten.abs.default": _unary("ABS"),
         "aten.neg.default": _neg,
-        "aten.relu.default": _unary("RELU"),
+        CUT: _unary("RELU"),
         "aten.sigmoid.default": _unary("LOGISTIC", LOGISTIC),
         "aten.tanh.default": _unary("TANH", TANH),
         "aten.add.Tensor": _binary("ADD"),

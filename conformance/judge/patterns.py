@@ -248,7 +248,7 @@ _FITS: tuple[tuple[str, Fits], ...] = (
     (OFFSET, _offset),
     (SCALED, _scaled),
     (SIDED, _sided),
-    (PLACES, _places),
     (OFFSETS, _offsets),
     (SCALES, _scales),
+    (PLACES, _places),
 )

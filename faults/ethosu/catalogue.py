@@ -13,6 +13,7 @@ from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu.boundary import SENTENCES
 from npu_assay.partitioners.ethosu.support.rules import REFUSED, all_rules
 from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.partitioners.exir.cluster import RELU
 
 Entry = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 """Kind, names, cases and checks."""
@@ -82,7 +83,7 @@ BLOBS: tuple[Entry, ...] = (
     ("zero_point", "matrix_zero_point_lost", both("aten.bmm.default/int8"), ("gate1", "gate3")),
     ("zero_point", "pool_zero_point_lost", both("aten.avg_pool2d.default/int8"), ("gate1", "gate3")),
     ("zero_point", "pool_zero_points_smallest", both("aten.avg_pool2d.default/int8"), ("gate1",)),
-    ("fused_activation", "clamp_lost", both("aten.relu.default/int8"), ("gate1", "gate3")),
+    ("fused_activation", "clamp_lost", both(f"{RELU}/int8"), ("gate1", "gate3")),
     ("fused_activation", "upper_limit_lost", both("aten.hardtanh.default/int8"), ("gate1", "gate3")),
     ("lut", "table_unsigned table_off_by_one", both("aten.sin.default/int8"), ("gate1", "gate3")),
     ("lut", "last_entry_repeated", both("aten.sin.default/int16"), ("gate1",)),

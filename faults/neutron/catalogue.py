@@ -9,6 +9,7 @@ from types import ModuleType
 from npu_assay.faults import Fault
 from npu_assay.faults.neutron import compiler, device, partitioner
 from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.partitioners.exir.cluster import CLAMP, RELU
 
 Entry = tuple[str, str, str]
 """Kind, names, and the row (and constraint) whose cases show it."""
@@ -22,7 +23,7 @@ ABS, ADD, AVERAGE, MAX_POOL = (
 CONV, ADDMM, BMM, MM = "aten.convolution.default", "aten.addmm.default", "aten.bmm.default", "aten.mm.default"
 CAT, PAD, SLICE, PERMUTE = "aten.cat.default", "aten.constant_pad_nd.default", "aten.slice_copy.Tensor", "aten.permute"
 MEAN, SOFTMAX, PRELU, LEAKY = "aten.mean.dim", "aten._softmax.default", "aten.prelu.default", "aten.leaky_relu.default"
-SIGMOID, TANH, CLAMP, RELU = "aten.sigmoid.default", "aten.tanh.default", "aten.clamp.default", "aten.relu.default"
+SIGMOID, TANH = "aten.sigmoid.default", "aten.tanh.default"
 BILINEAR, NEAREST, ADAPTIVE = "aten.upsample_bilinear2d", "aten.upsample_nearest2d", "aten._adaptive_avg_pool2d"
 VIEW, HARDTANH = "aten.view_copy.default", "aten.hardtanh.default"
 
