@@ -47,6 +47,7 @@ PRINTED: dict[str, tuple[str, ...]] = {
         rf"neutron:{NUMBER} s before,{NUMBER} s now, ratio{NUMBER}",
         rf"together:{NUMBER} s before,{NUMBER} s now, ratio{NUMBER}",
     ),
+    "board.py --runs 3 --cases 50 -n 1": (rf"{NUMBER} s",),
     "report.py --rounds 0": (rf"10000 failing cases of ethos_u85@1.5: \d\.\d+ MB, made in{NUMBER} s",),
     "start.py --rounds 1": (
         rf"assay --help{NUMBER} s, 0 modules of torch",

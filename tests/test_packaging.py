@@ -210,7 +210,7 @@ def test_a_quantizer_without_torchao_is_one_error_that_names_the_extra(tmp_path:
     environment = Environment(tmp_path / "environment", without="torchao")
     found = environment.run("python", "-c", WITHOUT, cwd=tmp_path)
     said = "a quantizer needs torchao, which is not installed; expected: pip install 'npu-assay[quantize]'"
-    assert found.stdout.splitlines() == [said] * 10, found.stderr
+    assert found.stdout.splitlines() == [said] * 11, found.stderr
 
 
 BY_NAME = """

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -315,6 +316,12 @@ def _reals(outputs: Sequence[Tensor], case: Case, table: Table) -> tuple[list[Te
 # ------------------------------------------------------------------------------------ the file
 
 
+def _plain(judgement: Judgement) -> dict[str, Any]:
+    """As plain data: files have no tracebacks."""
+    data = asdict(judgement)
+    return data | {"failures": [{"check": one["check"], "message": one["message"]} for one in data["failures"]]}
+
+
 def write_report(report: Report, path: Path) -> None:
     """The judgements as JSON, whole or not at all. Raises UsageError when it cannot be written."""
     data = {
@@ -325,7 +332,7 @@ def write_report(report: Report, path: Path) -> None:
         "counts": report.counts,
         "left_out": len(report.manifest.left_out),
         "passed": report.passed,
-        "cases": [asdict(one) for one in sorted(report.judgements, key=lambda one: one.case)],
+        "cases": [_plain(one) for one in sorted(report.judgements, key=lambda one: one.case)],
     }
     try:
         write_whole(path, f"{json.dumps(data, indent=1, sort_keys=True)}\n".encode())

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.compare.difference import compare, read_run, run_of
-from npu_assay.conformance.fuzz.programs import Programs
-from npu_assay.conformance.fuzz.stream import recorded
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import Certificate
 from npu_assay.conformance.record.names import FUZZ, Contents
@@ -22,13 +21,24 @@ from npu_assay.conformance.report.page.changes import since
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Table
 
+if TYPE_CHECKING:
+    from npu_assay.conformance.fuzz.stream import Small
+
 
 def recorded_report(
     contents: Contents, certificate: Certificate, table: Table, results: Sequence[CaseResult], cases: Sequence[Case]
 ) -> Report:
     """What the run's own reports show."""
-    programs = () if certificate.fuzz is None else recorded(contents.text(FUZZ), Programs(all_cases(table)))
+    programs = () if certificate.fuzz is None else _programs(contents, table)
     return make_report(replace(certificate, reports={}), table, results, cases, programs)
+
+
+def _programs(contents: Contents, table: Table) -> tuple[Small, ...]:
+    """The random programs. Making them needs torch, which a run without any does without."""
+    from npu_assay.conformance.fuzz.programs import Programs
+    from npu_assay.conformance.fuzz.stream import recorded
+
+    return recorded(contents.text(FUZZ), Programs(all_cases(table)))
 
 
 def page_of(path: Path, earlier: Path | None) -> str:
