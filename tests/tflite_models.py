@@ -117,13 +117,13 @@ def arithmetic(seed: int = 0) -> Model:
         s.op("MINIMUM", [s.codes((8,), (0.07, 11)), z], (1, 1, 6, 8), (0.07, 11)),
         s.op("REDUCE_MAX", [x, s.numbers([1])], (1, 1, 6, 8), keep_dims=True),
         s.op("REDUCE_MIN", [x, s.numbers([-3])], (1, 1, 6, 8), keep_dims=True),
-        s.op("SUM", [x, s.numbers([1])], (1, 1, 6, 8), (0.1, 3), keep_dims=True),
     ]
+    total = s.op("SUM", [x, s.numbers([1])], (1, 1, 6, 8), (0.1, 3), keep_dims=True)
     parts = [s.op("QUANTIZE", [part], s.tensors[part].shape, (0.025, -10)) for part in parts]
     rows = sum(s.tensors[part].shape[1] for part in parts)
     joined = s.op("CONCATENATION", parts, (1, rows, 6, 8), axis=-3)
     mean = s.op("MEAN", [joined, s.numbers([1, -2])], (1, 1, 1, 8), (0.02, 1), keep_dims=True)
-    return s.model(joined, mean)
+    return s.model(joined, mean, total)
 
 
 def movement(seed: int = 0) -> Model:

@@ -250,7 +250,12 @@ def _resized(mode: str) -> Rule:
 
 
 def _cat(s: Site) -> str:
-    return s.op("Concat", *(s.tensor(x) for x in s["tensors"]), axis=s["dim"])
+    """Concat joins tensors of one type; torch joins others, too, in the widest of them."""
+    parts, wanted = [], s.result.dtype
+    for node in s["tensors"]:
+        name = s.tensor(node)
+        parts.append(name if node.meta["val"].dtype == wanted else s.op("Cast", name, to=onnx_type(wanted)))
+    return s.op("Concat", *parts, axis=s["dim"])
 
 
 def _padded(s: Site) -> str:

@@ -50,7 +50,7 @@ def linear(s: Site) -> None:
 
 
 def addmm(s: Site) -> None:
-    """mat1 @ mat2 + self: FULLY_CONNECTED, with mat2 turned."""
+    """The product of two matrices and what is added: FULLY_CONNECTED, with mat2 turned."""
     for name in ("alpha", "beta"):
         if s[name] != 1:
             raise s.refuse(name, f"FULLY_CONNECTED has no {name}")

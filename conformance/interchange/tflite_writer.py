@@ -58,7 +58,7 @@ class Codes:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A tensor of the model; `data` makes it a constant, `codes` belong to int8 and to biases."""
+    """One of a model's tensors; `data` makes it a constant, `codes` belong to int8 and to biases."""
 
     shape: tuple[int, ...]
     dtype: str = "int8"

@@ -18,8 +18,10 @@ pytest.importorskip("ai_edge_litert")
 
 from crosscheck.litert import run_litert
 
+NEGATIVE = pytest.mark.xfail(strict=True, reason="LiteRT 2.3.0's reference SUM is wrong where a sum is negative")
 
-@pytest.mark.parametrize("name", GRAPHS)
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[NEGATIVE] * name.startswith("sum")) for name in GRAPHS])
 def test_litert_agrees_with_the_device(name: str) -> None:
     graph = GRAPHS[name][0]
     blob = compiled(delegated(transform_program(build(graph), backend.passes)))

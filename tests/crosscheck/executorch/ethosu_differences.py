@@ -131,6 +131,7 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
     "two images": (U55, argmax(2, 3, 4, 5)),
     "rank 5": (U55, argmax(1, 2, 3, 4, 5)),
     "a tall kernel": (U55, conv((65, 1), (80, 4))),
+    "a slice without a start": (U85, lambda b: b.op("aten.slice_copy.Tensor", b.input(1, 4), 1, None, 2)),
     "a long window": (U85, lambda b: b.op("aten.avg_pool2d.default", b.input(1, 1, 1, 8193), [1, 8193], [1, 1])),
     "a wide kernel": (U55, conv((1, 65), (4, 80))),
     "a transposed row": (U85, conv((3, 3), (1, 4), stride=[3, 3], padding=[1, 0], transposed=True)),
@@ -286,6 +287,12 @@ LISTED: tuple[Difference, ...] = (
     ),
     Difference("max_input_rank", "ARGMAX has up to 4 dimensions on Ethos-U55.", "rank 5", named("aten.argmax.default")),
     Difference("kernel_height", "Vela limits the height; 1.5.1 looks at the width.", "a tall kernel"),
+    Difference(
+        "range_arguments",
+        "A slice says where it starts; 1.5.1 takes none for the front.",
+        "a slice without a start",
+        named("aten.slice_copy.Tensor"),
+    ),
     Difference("window_side", "Vela documents TOSA's level 8K, which 1.5.1 does not look at.", "a long window"),
     Difference(
         "cropped", "A window that only reads padding leaves an image of no rows.", "padding alone", named(CONVOLUTION)
