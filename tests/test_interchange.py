@@ -24,6 +24,7 @@ from npu_assay.conformance.interchange.onnx_form import onnx_model
 from npu_assay.conformance.interchange.onnx_writer import FormError
 from npu_assay.conformance.interchange.tensors import TensorFileError, tensor_bytes, tensor_from
 from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value
 from npu_assay.conformance.run.selection import all_cases, select
 from npu_assay.conformance.table import load_table
 
@@ -144,6 +145,13 @@ def test_run_time_quantisation_has_no_onnx_form() -> None:
     case = next(case for case in all_cases(table) if any(step.dynamic for step in case.graph.steps))
     with pytest.raises(FormError, match="run time to uint8 only"):
         onnx_model(build(case.graph, table.preserve), "x")
+
+
+def test_operands_of_two_real_types_have_no_form_in_onnx() -> None:
+    values = Value("x", (2, 3), None), Value("y", (2, 3), None, dtype="float16")
+    graph = Graph(values, (Step("z", "aten.cat.default", ((Ref("x"), Ref("y")),)),), (Ref("z"),))
+    with pytest.raises(FormError, match="operands of float16 and float32, of which ONNX takes one"):
+        onnx_model(build(graph), "x")
 
 
 @pytest.mark.parametrize("format_", ["pt2", "tflite", "pte"])

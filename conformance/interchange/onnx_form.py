@@ -110,7 +110,16 @@ def _written(writer: Writer, node: fx.Node) -> str | tuple[str, ...]:
         return _QDQ[name](writer, node)
     if not node.all_input_nodes:
         return writer.constant(_computed(node), node.name)
+    _check_types(node)
     return written(Site(writer, node, bound(name, node.args, node.kwargs)), name)
+
+
+def _check_types(node: fx.Node) -> None:
+    """ONNX's operators have one type of real numbers; torch computes others, too, in the widest."""
+    found = {each.dtype for each in map(value, node.all_input_nodes) if each is not None and each.is_floating_point()}
+    if len(found) > 1:
+        names = " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))
+        raise FormError("types", f"{node.name}: operands of {names}, of which ONNX takes one")
 
 
 def _computed(node: fx.Node) -> Array:

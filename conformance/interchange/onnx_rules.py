@@ -250,12 +250,7 @@ def _resized(mode: str) -> Rule:
 
 
 def _cat(s: Site) -> str:
-    """Concat joins tensors of one type; torch joins others, too, in the widest of them."""
-    parts, wanted = [], s.result.dtype
-    for node in s["tensors"]:
-        name = s.tensor(node)
-        parts.append(name if node.meta["val"].dtype == wanted else s.op("Cast", name, to=onnx_type(wanted)))
-    return s.op("Concat", *parts, axis=s["dim"])
+    return s.op("Concat", *(s.tensor(x) for x in s["tensors"]), axis=s["dim"])
 
 
 def _padded(s: Site) -> str:
