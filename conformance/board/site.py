@@ -11,14 +11,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from npu_assay.conformance.board.digest import TALLY
 from npu_assay.conformance.board.drawing import COLORS, badge, history, totals
 from npu_assay.conformance.board.reading import Read, Runs
 from npu_assay.conformance.board.tracks import Track, cell, slug, tracks, whole
-from npu_assay.conformance.common.escaped import counted, visible
+from npu_assay.conformance.common.escaped import counted
+from npu_assay.conformance.common.templating import html_templates
 from npu_assay.conformance.record.folder import writing
 from npu_assay.conformance.record.names import PackageError
 from npu_assay.files import write_whole
@@ -89,15 +90,7 @@ def _remove(folder: Path, name: str) -> None:
 
 @lru_cache(maxsize=1)
 def _templates() -> Environment:
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader(f"npu_assay.conformance.{part}") for part in ("board", "common")]),
-        autoescape=True,
-        finalize=visible,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = html_templates("board", "common")
     shown: Mapping[str, Any] = {
         "policy": POLICY,
         "colors": COLORS,

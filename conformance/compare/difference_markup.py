@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
-from npu_assay.conformance.common.escaped import visible
 from npu_assay.conformance.common.markup import code
+from npu_assay.conformance.common.templating import html_templates
 from npu_assay.conformance.compare.difference import Change, Difference, Run
 from npu_assay.conformance.record.certificate import verdict_text
 
@@ -140,15 +140,7 @@ def _kind(row: str, kind: str, found: Sequence[Group]) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _templates() -> Environment:
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader(f"npu_assay.conformance.{part}") for part in ("compare", "common")]),
-        autoescape=True,
-        finalize=visible,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = html_templates("compare", "common")
     functions: dict[str, Any] = {"groups": groups, "side": side, "made_with": made_with, "sources": sources}
     environment.globals.update(functions | {"most_groups": GROUPS, "most_cases": CASES})
     return environment

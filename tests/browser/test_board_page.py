@@ -6,33 +6,17 @@ import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import which
 
 import pytest
 from board_runs import ROWS, hostile, results, three, write
-from selenium.webdriver import Chrome, ChromeOptions
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from npu_assay.conformance.board.building import build
 
-QUIET = ("--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update")
 PHONE = {"width": 400, "height": 800, "deviceScaleFactor": 2, "mobile": True}
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Chrome]:
-    options = ChromeOptions()
-    for argument in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-sync", *QUIET):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = which("chromedriver")
-    assert driver is not None, "no chromedriver: install Chromium and its driver"
-    with Chrome(options=options, service=Service(driver)) as browser:
-        browser.set_window_size(1400, 1000)
-        yield browser
 
 
 @pytest.fixture(scope="module")
