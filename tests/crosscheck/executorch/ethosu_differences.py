@@ -89,6 +89,12 @@ def wide(found: Sequence[int], most: int) -> bool:
     return any(size > most for size in found[:1])
 
 
+def flat(node: fx.Node) -> bool:
+    """A 3-D convolution that is wider than one column, or that leaves columns out."""
+    strides: Sequence[int] = argument(node, 3, "stride")
+    return wide(shape(operand(node, 1))[4:], 1) or wide(strides[2:], 1)
+
+
 EXAMPLES: dict[str, tuple[str, Write]] = {
     "uint8 at the input": (U85, lambda b: b.op(ABS, b.input(1, 4, q=(0.05, 128, 0, 255, torch.uint8)))),
     "a slice of nothing": (U85, lambda b: b.op("aten.slice_copy.Tensor", b.input(1, 4), 1, 2, 2)),
@@ -173,6 +179,10 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
     "an image without a batch": (
         U55,
         lambda b: b.op("aten.avg_pool2d.default", b.input(2, 4, 4), [2, 2], [2, 2]),
+    ),
+    "a pool without a batch": (
+        U55,
+        lambda b: b.op("aten.avg_pool2d.default", b.input(2, 4, 4), [2, 2], [2, 2], [0, 0], False, False),
     ),
     "a wide pool": (U55, lambda b: b.op("aten.max_pool2d.default", b.input(1, 2, 2, 300), [1, 257], [1, 1])),
 }
@@ -415,7 +425,14 @@ LISTED: tuple[Difference, ...] = (
         "fails at one number",
         "1.5.1 reads two sizes of a window, and ends with an error where one stands for both.",
         "one number for two",
-        all_of(named("aten.avg_pool2d.default"), lambda node: len(window(node)) == 1),
+        all_of(named(*POOLS), lambda node: len(window(node)) == 1),
+    ),
+    Difference(
+        "fails at images without a batch",
+        "1.5.1 reads the width of an average pool's fourth dimension where padding does not count, and ends with an "
+        "error where there are three.",
+        "a pool without a batch",
+        all_of(named("aten.avg_pool2d.default"), lambda node: len(shape(operand(node))) == 3),
     ),
     # ---------------------------------------------------------------- accepted: Vela compiles it
     Difference(
@@ -426,9 +443,9 @@ LISTED: tuple[Difference, ...] = (
     ),
     Difference(
         "accepts flat kernels",
-        "Vela limits the depth to one slice; 1.5.1 takes the width for it.",
+        "Vela limits the depth to one slice; 1.5.1 takes the width, and the step along it, for the depth's.",
         "a flat kernel",
-        all_of(named(CONVOLUTION), lambda node: wide(shape(operand(node, 1))[4:], 1)),
+        all_of(named(CONVOLUTION), flat),
     ),
     Difference(
         "accepts images without a batch",
