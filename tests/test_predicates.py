@@ -23,10 +23,25 @@ from npu_assay.conformance.predicates.grammar import ATTRIBUTES, FUNCTIONS, Pred
 from npu_assay.conformance.predicates.named import NAMED
 from npu_assay.conformance.predicates.operands import Operand
 from npu_assay.conformance.predicates.surroundings import SURROUNDINGS
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import Table, TableError, read_table
 
 FEW = 'kept = { says = "few", holds = "x.elements <= 100" }'
 STRICT = Path(strict_backend.TABLE).read_text()
+LANES = """schema = 2
+name = "lanes"
+version = "1"
+backend_id = "Lanes"
+source = "a test"
+rescale = ""
+[parameters]
+[common]
+constraints = []
+[constraints]
+wide = {{ says = "lanes are a multiple of {{value}}", holds = "{holds}" }}
+[operators]
+"{row}" = {{ document = "", precisions = ["int8"], constraints = ["wide = 128 @document"] }}
+"""
 
 
 def of(op: str) -> Application:
@@ -220,6 +235,21 @@ def test_the_suites_own_constraints_stand_beside_a_tables() -> None:
     assert sides == {("max_rank", "at_limit"), ("max_rank", "outside"), ("kept", "at_limit"), ("kept", "outside")}
     ranks = {len(c.graph.values[0].shape) for c in cases if c.expect == "accept"}
     assert max(ranks) == 3
+
+
+@pytest.mark.parametrize(("row", "listed"), [(CAT, "tensors"), (CAT, "operands"), ("aten.mul.Tensor", "operands")])
+def test_a_limit_on_every_tensor_is_kept_by_all_and_broken_by_one(row: str, listed: str) -> None:
+    """128 channels of every operand: no operand alone brings the plain program nearer to that."""
+    holds = f"all(t.shape[1] % value == 0 for t in {listed})"
+    text = LANES.format(row=row, holds=holds).encode()
+    cases = [case for case in cases_for(read_table(text, "lanes.toml")) if case.constraint == "wide"]
+    channels = {side: [_channels(case) for case in cases if case.side == side] for side in ("at_limit", "outside")}
+    assert channels["at_limit"] and all(not n % 128 for each in channels["at_limit"] for n in each)
+    assert channels["outside"] and all(any(n % 128 for n in each) for each in channels["outside"])
+
+
+def _channels(case: Case) -> list[int]:
+    return [value.shape[1] for value in case.graph.values if len(value.shape) > 1]
 
 
 def test_an_argument_that_is_a_number_for_every_dimension_is_turned_as_one() -> None:

@@ -21,7 +21,7 @@ class Knob:
     """`turn(graph, value)` is the graph with the knob there, or None; `at` is where it stands, `values` where it may.
 
     `values` come nearest first. `number` says that those between two of them are values as well, `slots` are the
-    sizes that it is of.
+    sizes that it is of. `joint` is turned before others, which may then turn a part of it elsewhere.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Knob:
     turn: Turn
     number: bool = False
     slots: tuple[Slot, ...] = ()
+    joint: bool = False
 
 
 def near(at: int, told: Sequence[int], least: int = LEAST, doublings: int = 8) -> tuple[int, ...]:

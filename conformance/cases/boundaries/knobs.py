@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from npu_assay.conformance.cases.boundaries.arguments import arguments
 from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.ranks import constants, directions, ranks
-from npu_assay.conformance.cases.boundaries.sizes import sizes
+from npu_assay.conformance.cases.boundaries.sizes import alike, sizes
 from npu_assay.conformance.cases.boundaries.types import types
 from npu_assay.conformance.programs.graph import Graph
 
 
-def knobs(graph: Graph, told: Sequence[int], deep: Sequence[int] = ()) -> tuple[Knob, ...]:
+def knobs(graph: Graph, told: Sequence[int], deep: Sequence[int] = (), listed: bool = False) -> tuple[Knob, ...]:
     """Every knob of the model's subject, in an order of its own.
 
-    told: numbers of the row's limits. deep: those of limits on how many dimensions there are.
+    told: numbers of the row's limits. deep: those of limits on how many dimensions there are. listed: whether a limit
+    is on every tensor of several.
     """
     return (
         *sizes(graph, told),
@@ -28,4 +29,5 @@ def knobs(graph: Graph, told: Sequence[int], deep: Sequence[int] = ()) -> tuple[
         *ranks(graph, deep),
         *directions(graph),
         *types(graph),
+        *(alike(graph, told) if listed else ()),
     )

@@ -81,7 +81,12 @@ class Search:
         """The knobs of the graph."""
         told = {n for limit in self.limits for n in limit.numbers}
         deep = {n for limit in self.limits if limit.on_ranks for n in limit.numbers}
-        return knobs(self.graph, sorted(told), sorted(deep))
+        return knobs(self.graph, sorted(told), sorted(deep), self.listed)
+
+    @property
+    def listed(self) -> bool:
+        """Whether a limit is on every tensor of several."""
+        return any(atom.quantified for limit in self.limits for atom in limit.predicate.atoms)
 
     def look(self, turns: Turns) -> Look | None:
         """The program with the knobs turned so; None where torch refuses it."""
@@ -91,7 +96,7 @@ class Search:
 
     def _look(self, turns: Turns) -> Look | None:
         graph: Graph | None = self.graph
-        for number, found in turns:
+        for number, found in sorted(turns, key=lambda turn: not self.knobs[turn[0]].joint):
             graph = None if graph is None else self.knobs[number].turn(graph, found)
         return None if graph is None else seen(graph, turns, self.limits)
 
@@ -135,8 +140,7 @@ class Search:
         """Programs for which every limit holds, each without the knobs that those before it needed."""
         found = list[Look]()
         used = set[int]()
-        listed = any(atom.quantified for limit in self.limits for atom in limit.predicate.atoms)
-        for _ in range(BASES if listed else 1):
+        for _ in range(BASES if self.listed else 1):
             look = self.repaired(without=used)
             if look is None or look in found:
                 break

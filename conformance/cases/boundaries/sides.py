@@ -50,6 +50,12 @@ class Sides:
                         if pair is not None:
                             found[atom.text, feature] = pair
                             starts += [pair.good, pair.bad]
+        reached = {text for text, _ in found}
+        for atom in self.limit.predicate.atoms:
+            # Operands whose sizes torch ties move together: for them the first stands for all.
+            first = asked_of(atom, bases[0])[:1] if atom.quantified and atom.text not in reached else ()
+            pairs = (self._flip_along(atom, n, start) for f in first for start in bases for n in self._moving(f))
+            found |= {(atom.text, f): pair for f in first if (pair := next(filter(None, pairs), None)) is not None}
         return found
 
     def _pair(self, atom: Atom, feature: str, starts: Sequence[Look], hard: bool) -> Pair | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from npu_assay.conformance.cases.boundaries.knob import Knob, Slot, exists, near
+from npu_assay.conformance.cases.boundaries.knob import Knob, Slot, exists, near, operands
 from npu_assay.conformance.cases.make import spread
 from npu_assay.conformance.programs.graph import Graph, Quant, Value
 
@@ -31,6 +31,19 @@ def sizes(graph: Graph, told: Sequence[int]) -> Iterator[Knob]:
                 seen.add(tied)
                 text = "_and_".join(f"{value}_{each}" for value, each in tied)
                 yield Knob(text, at, near(at, told, 1, 20), partial(resized, tied), True, tied)
+
+
+def alike(graph: Graph, told: Sequence[int]) -> Iterator[Knob]:
+    """One knob for an axis of every operand: a limit on all of them does not get nearer with one.
+
+    It stands nowhere in the plain program, where their sizes differ.
+    """
+    shapes = {value.name: value.shape for value in operands(graph) if not value.dynamic}
+    for axis in range(min(map(len, shapes.values()), default=0)) if len(shapes) > 1 else ():
+        slots = tuple((name, axis) for name in shapes)
+        at = next(iter(shapes.values()))[axis]
+        if at and _grows(graph, slots, at):
+            yield Knob(f"all_{axis}", None, near(at, told, 1, 20), partial(resized, slots), joint=True)
 
 
 def _tied(graph: Graph, slot: Slot, alike: Sequence[Slot]) -> Iterator[tuple[Slot, ...]]:
