@@ -1,18 +1,33 @@
-"""The environment that pages are rendered in: every value is escaped, and no control character is left."""
+"""The environment that pages are rendered in: every value is made visible, and escaped where the page is HTML."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from npu_assay.conformance.common.escaped import visible
 
 
-def html_templates(*parts: str) -> Environment:
-    """An environment with the templates of these parts of `conformance`, the first that has one first."""
+def html_templates(*parts: str, shown: Callable[[Any], Any] = visible) -> Environment:
+    """An environment for HTML with the templates of these parts of `conformance`, the first that has one first.
+
+    shown: what is written of a value, before it is escaped; without control characters, unless told otherwise.
+    """
+    return _templates(parts, shown, escaped=True)
+
+
+def text_templates(part: str, shown: Callable[[Any], Any] = visible) -> Environment:
+    """The same for a page that is not HTML, with the templates of one part."""
+    return _templates((part,), shown, escaped=False)
+
+
+def _templates(parts: tuple[str, ...], shown: Callable[[Any], Any], escaped: bool) -> Environment:
     return Environment(
         loader=ChoiceLoader([PackageLoader(f"npu_assay.conformance.{part}") for part in parts]),
-        autoescape=True,
-        finalize=visible,
+        autoescape=escaped,
+        finalize=shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

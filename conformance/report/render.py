@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
+from npu_assay.conformance.common.templating import text_templates
 from npu_assay.conformance.compare.drift import FILE as DRIFT
 from npu_assay.conformance.compare.drift import drift_text
 from npu_assay.conformance.report.data import Report
@@ -23,15 +24,7 @@ def _in_markdown(value: Any) -> Any:
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("npu_assay.conformance.report"),
-        autoescape=False,
-        finalize=_in_markdown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = text_templates("report", _in_markdown)
     environment.globals.update(GLOBALS)
     return environment
 

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
-from npu_assay.conformance.common.escaped import counted, visible
+from npu_assay.conformance.common.escaped import counted
+from npu_assay.conformance.common.templating import html_templates
 from npu_assay.conformance.explain.page.drawing import HEIGHT, WIDTH, drawing_of
 from npu_assay.conformance.explain.record import Explained, Explanation, Operator
 from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
@@ -38,14 +39,7 @@ def page(explanation: Explanation) -> str:
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("npu_assay.conformance.explain.page"),
-        autoescape=True,
-        finalize=visible,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = html_templates("explain.page")
     environment.globals.update(policy=POLICY, colours=COLOURS, width=WIDTH, height=HEIGHT, top=MODEL)
     environment.globals.update(counted=counted, short=short, added=added, is_module=_is_module)
     environment.globals.update(places_in=_places_in)

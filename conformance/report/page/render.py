@@ -7,10 +7,11 @@ import hashlib
 from functools import cache
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from npu_assay.conformance.common.escaped import counted
+from npu_assay.conformance.common.templating import html_templates
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.report.matrix import Tally
 from npu_assay.conformance.report.page.data import as_script, page_data
@@ -44,15 +45,7 @@ def html(report: Report, since: Since | None = None) -> str:
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("npu_assay.conformance.report.page"),
-        autoescape=True,
-        finalize=shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = html_templates("report.page", shown=shown)
     assert environment.loader is not None
     style, script = (environment.loader.get_source(environment, f"report.{kind}")[0] for kind in ("css", "js"))
     environment.globals.update(GLOBALS)
