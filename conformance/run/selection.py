@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from npu_assay.conformance.cases import cases_for, every_operator, operators
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.findings import regression
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import Table
 from npu_assay.conformance.table.operator_names import called, nearest_operators
@@ -113,7 +114,7 @@ def smoke(cases: Iterable[Case]) -> tuple[Case, ...]:
 
 
 def compile_expression(expression: str, operators: Iterable[str] = ()) -> Predicate:
-    """`and`, `or`, `not`, parentheses, names of `operators`, and parts of ids, without regard to case."""
+    """`and`, `or`, `not`, parentheses, names of `operators`, `regression`, and parts of ids, without regard to case."""
     parser = _Parser(expression, _TOKEN.findall(expression), tuple(operators))
     predicate = parser.alternatives()
     if parser.peek() is not None:
@@ -182,5 +183,8 @@ class _Parser:
         if word is None or word in _WORDS:
             raise self.error("part of a case id, 'not' or '('")
         self._next = next(self._tokens, None)
+        pack = regression(word)
+        if pack is not None:
+            return lambda text: text in pack
         rows = called(word, self._operators)
         return lambda text: text.partition("/")[0] in rows if rows else word.lower() in text.lower()

@@ -67,8 +67,8 @@ def test_a_fault_of_the_form_is_noticed(operator: str, fault: Callable[[Rule], R
     assert found.status == "fail"
 
 
-@pytest.mark.parametrize("index", range(2))
+@pytest.mark.parametrize("index", range(3))
 def test_the_findings_show(index: int, tmp_path: Path) -> None:
     found = scripts("litert-2.3.0.md")
-    assert len(found) == 2
+    assert len(found) == 3
     assert shows(found[index], tmp_path)

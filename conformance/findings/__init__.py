@@ -1,0 +1,72 @@
+"""What was found in releases of others: which cases show each finding, and whose it is; one file names them all."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+WORD = "regression"
+"""In `-k`: the cases of every finding; `regression/NAME` those of one."""
+FILE = Path(__file__).with_name("shipped.toml")
+SEVERITIES: Mapping[str, str] = {
+    "wrong numbers": "silent: nothing is raised, and results differ from the model's",
+    "crash": "an internal error ends the quantizer, the partitioner or the compiler, or the process dies",
+    "refusal": "what was lowered, or a valid model, is refused with an error when it is loaded or run",
+    "missed delegation": "results are right, but what is documented to be delegated stays on the CPU",
+}
+"""The words of a page's severity, and what each means."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault of a release.
+
+    page: of docs/reports, without its ending. releases: the backends that show it, by spec, with the release.
+    severity: a key of SEVERITIES. reach: the shortest way from which a user meets it. upstream: issue and pull request
+    numbers, or that none was found as of a date. cases: ids of cases; where no table has one, `without` says why.
+    """
+
+    name: str
+    page: str
+    releases: Mapping[str, str]
+    severity: str
+    cause: str
+    reach: str
+    upstream: str
+    cases: tuple[str, ...]
+    without: str = ""
+
+    @property
+    def head(self) -> str:
+        """The table at the top of the finding's page, in Markdown."""
+        asked = f"`-k {WORD}/{self.name}`" if self.cases else f"none: {self.without}"
+        rows = {
+            "root cause": self.cause,
+            "severity": self.severity,
+            "reachable by": self.reach,
+            "upstream": self.upstream,
+            "cases": asked,
+        }
+        return "\n".join(["| finding | |", "|---|---|", *(f"| {key} | {text} |" for key, text in rows.items())])
+
+
+@cache
+def findings() -> Mapping[str, Finding]:
+    """Every finding, by name."""
+    data = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    return {
+        name: Finding(name, **{**entry, "cases": tuple(entry.get("cases", ()))})  # an unknown key is a TypeError
+        for name, entry in data.items()
+    }
+
+
+def regression(word: str) -> frozenset[str] | None:
+    """The ids of cases that a word of a `-k` expression stands for; None for any other word, and an unknown name."""
+    if word.lower() == WORD:
+        return frozenset(case for finding in findings().values() for case in finding.cases)
+    name = word.lower().removeprefix(f"{WORD}/")
+    found = findings().get(name) if name != word.lower() else None
+    return frozenset(found.cases) if found is not None else None

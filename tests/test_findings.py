@@ -1,0 +1,139 @@
+"""What was found in releases of others: one index, the heads of its pages, and the cases that ask a release for it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from click.testing import CliRunner
+
+from npu_assay.conformance import findings as index
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.findings import SEVERITIES, Finding, findings, regression
+from npu_assay.conformance.record.certificate import read_certificate
+from npu_assay.conformance.run.selection import all_cases, select
+from npu_assay.conformance.table import load_table
+
+REPORTS = Path(__file__).parent.parent / "docs" / "reports"
+FOUND = findings()
+LONGEST = 20
+LONG = {
+    "arm-copy-inputs", "arm-int16-lowest-code", "arm-logical-ranks", "arm-pool-of-one-number", "arm-right-shift-rounds",
+    "clamp-crossed-bounds", "copies-that-requantise", "elu-default-alpha", "group-size", "quantize-code-range",
+    "quantize-scales", "uint8-codes", "weight-zero-point", "zeros-from-weights-of-refused-products",
+}  # fmt: skip
+"""Pages whose scripts still hold the edge program of their case, or a runner for TOSA."""
+TABLES = {
+    "executorch:xnnpack": "xnnpack@1.5",
+    "executorch:ethos-u55": "ethos_u55@1.5",
+    "executorch:ethos-u85": "ethos_u85@1.5",
+    "executorch:arm-tosa": "ethos_u85@1.5",
+    "litert:reference": "litert_reference@2.3",
+    "litert:xnnpack": "litert_xnnpack@2.3",
+    "onnxruntime:cpu": "onnxruntime_cpu@1.31",
+    "openvino:cpu": "openvino_cpu@2026.4",
+    "iree:cpu": "iree_cpu@3.13",
+}
+
+
+def text(page: str) -> str:
+    return (REPORTS / f"{page}.md").read_text(encoding="utf-8")
+
+
+def wrong_heads(found: dict[str, Finding]) -> list[str]:
+    """Findings whose page has not exactly their head."""
+    return [name for name, finding in found.items() if text(finding.page).count(finding.head + "\n\n") != 1]
+
+
+def test_every_page_begins_with_its_head() -> None:
+    assert wrong_heads(dict(FOUND)) == []
+
+
+def test_a_head_that_is_not_the_index_is_found() -> None:
+    told = FOUND["gelu-tanh"]
+    changed = Finding(**{**vars(told), "severity": "crash"})
+    assert wrong_heads({"gelu-tanh": changed}) == ["gelu-tanh"]
+
+
+def test_every_page_is_in_the_index_once() -> None:
+    pages = sorted(path.stem for path in (REPORTS / "findings").glob("*.md"))
+    assert (
+        sorted(finding.page.removeprefix("findings/") for finding in FOUND.values() if "findings/" in finding.page)
+        == pages
+    )
+
+
+def test_every_part_of_an_engine_s_page_is_in_the_index() -> None:
+    for page in {finding.page for finding in FOUND.values() if "findings/" not in finding.page}:
+        faults = [line for line in re.findall(r"^## \d+\. (.*)$", text(page), re.MULTILINE) if "Rounding:" not in line]
+        assert len(faults) == sum(finding.page == page for finding in FOUND.values()), page
+
+
+@pytest.mark.parametrize("finding", FOUND.values(), ids=FOUND)
+def test_an_entry_is_complete(finding: Finding) -> None:
+    assert finding.severity in SEVERITIES
+    assert finding.cause and finding.reach and finding.releases
+    assert re.search(r"\d{4,}|none (found|known).* as of \d{4}-\d\d-\d\d", finding.upstream)
+    assert bool(finding.cases) != bool(finding.without)
+
+
+def test_scripts_are_short() -> None:
+    long = set()
+    for finding in FOUND.values():
+        for script in re.findall(r"^```python\n(.*?)^```$", text(finding.page), re.MULTILINE | re.DOTALL):
+            if len(script.splitlines()) > LONGEST:
+                long.add(finding.name)
+    assert long == LONG
+
+
+def test_severities_are_explained_where_findings_are_listed() -> None:
+    page = text("README")
+    for word, meaning in SEVERITIES.items():
+        assert f"| {word} | {meaning} |" in page
+
+
+def test_cases_are_those_of_the_tables() -> None:
+    for spec, table in TABLES.items():
+        known = {case.id for case in all_cases(load_table(table))}
+        for finding in FOUND.values():
+            if spec in finding.releases:
+                assert set(finding.cases) <= known, finding.name
+
+
+def test_every_release_that_a_finding_names_has_a_table() -> None:
+    assert {spec for finding in FOUND.values() for spec in finding.releases} <= set(TABLES)
+
+
+def test_regression_selects_what_the_index_names() -> None:
+    cases = all_cases(load_table("xnnpack@1.5"))
+    named = {case for finding in FOUND.values() for case in finding.cases}
+    assert {case.id for case in select(cases, "regression")} == {case.id for case in cases} & named
+    assert [case.id for case in select(cases, "regression/gelu-tanh")] == list(FOUND["gelu-tanh"].cases)
+    both = {case.id for case in select(cases, "REGRESSION and softmax")}
+    assert both == {case for case in named if case.startswith("aten._softmax.default/fp32")}
+
+
+def test_no_other_word_is_a_finding() -> None:
+    assert regression("gelu-tanh") is None
+    assert regression("regression/none") is None
+    assert CliRunner().invoke(main, ["certify", "xnnpack", "-k", "regression/none"]).exit_code == 2
+    assert not any("regression" in case.id for case in all_cases(load_table("xnnpack@1.5")))
+
+
+def test_an_unknown_key_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "shipped.toml").write_text('[a]\npage = "a"\ncolor = "red"\n')
+    findings.cache_clear()
+    with patch.object(index, "FILE", tmp_path / "shipped.toml"), pytest.raises(TypeError, match="color"):
+        findings()
+    findings.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", ["neutron", "neutron-1.4", "xnnpack", "ethos-u55", "ethos-u85"])
+def test_our_own_backends_pass(spec: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["certify", spec, "-k", "regression", "-n", "1", "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output[-2000:]
+    certificate = read_certificate((tmp_path / "run" / "certificate.json").read_text())
+    assert not certificate.certified and certificate.selection.expression == "regression"
