@@ -25,9 +25,9 @@ from npu_assay.conformance.common.errors import UsageError
 if TYPE_CHECKING:
     from npu_assay.partitioners.exir.backend import Backend
 
-BACKENDS = {"xnnpack": "xnn", "arm_tosa": "arm", "ethos_u55": "arm", "ethos_u85": "arm"}
+BACKENDS = {"xnnpack": "xnn", "arm_tosa": "arm", "ethos_u55": "arm", "ethos_u85": "arm", "vulkan": "vk"}
 """The backends, and the module beside this one that makes each."""
-NEEDED = {"xnn": "torchao", "arm": "tosa-tools"}
+NEEDED = {"xnn": "torchao", "arm": "tosa-tools", "vk": "torchao"}
 """What a module imports besides ExecuTorch, whose package does not require it."""
 
 
