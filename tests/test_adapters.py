@@ -15,7 +15,7 @@ from fake_backend import backend as fake
 
 from npu_assay.conformance.adapters import ADAPTERS, adapted, engine, executorch, iree, litert, onnxruntime, openvino
 from npu_assay.conformance.adapters.executorch.machine import Machine, MachineError
-from npu_assay.conformance.backend.loading import load_backend, needed_path, target
+from npu_assay.conformance.backend.loading import installed_tools, load_backend, needed_path, target
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.common.errors import NotRunError, UsageError
 from npu_assay.conformance.record.tensor_text import pack, unpack
@@ -32,7 +32,8 @@ def test_names() -> None:
 
 
 ABSENT = [
-    (f"executorch:{name}", executorch, "executorch") for name in ("xnnpack", "arm-tosa", "ethos-u55", "ethos-u85")
+    (f"executorch:{name}", executorch, "executorch")
+    for name in ("xnnpack", "arm-tosa", "ethos-u55", "ethos-u85", "vulkan", "neutron", "qualcomm")
 ]
 ABSENT += [
     ("onnxruntime:cpu", engine, "onnxruntime"),
@@ -52,6 +53,31 @@ def test_without_its_package_an_adapter_says_so(
     with pytest.raises(UsageError) as raised:
         load_backend(spec)
     assert str(raised.value) == f"{spec} needs the package {package}: pip install {package}"
+
+
+LACKING = {
+    "coreml": "its operators stand in no published table",
+    "qualcomm": "Qualcomm's QNN SDK",
+    "samsung": "PyEnnWrapperAdaptor, which is built with Samsung's Exynos SDK",
+    "mediatek": "mtk_converter and mtk_neuron, which MediaTek's NeuroPilot SDK has",
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_a_backend_that_cannot_be_asked_says_in_one_line_what_is_missing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executorch, "find_spec", lambda _: True)
+    with pytest.raises(UsageError) as raised:
+        load_backend(f"executorch:{name}")
+    message = str(raised.value)
+    assert message.startswith(f"executorch:{name} cannot be asked: ") and LACKING[name] in message
+    assert "\n" not in message
+
+
+def test_what_stands_in_is_stated_beside_the_versions() -> None:
+    found = installed_tools(replace(fake, stands_in={"sdk": "stood in for: a module answers"}), ())
+    assert found["sdk"] == "stood in for: a module answers"
 
 
 def test_a_package_of_packages_that_is_not_there_is_missing() -> None:

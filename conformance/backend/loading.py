@@ -126,11 +126,11 @@ def by_delegate(specs: Sequence[str] = ()) -> dict[str, Backend]:
 
 
 def installed_tools(backend: Backend, names: Sequence[str]) -> dict[str, str]:
-    """The versions of what the backend stands on and its blob checks of these names need, by distribution.
+    """The versions of what the backend stands on and its blob checks of these names need, by distribution; what stands in for one.
 
     Raises BackendSpecError for a check that the backend does not have, or that is not installed.
     """
-    versions = {name: installed_version(name) for name in backend.distributions}
+    versions = {name: installed_version(name) for name in backend.distributions} | dict(backend.stands_in)
     for name in names:
         if name not in backend.blob_checks:
             raise BackendSpecError(f"backend {backend.name!r}: --with-{name}: it has no such check")

@@ -4,6 +4,10 @@ executorch:xnnpack     XnnpackPartitioner and XnnpackBackend; delegates run on E
 executorch:arm-tosa    TOSAPartitioner and TOSABackend for the integer profile, against the table of Ethos-U85.
 executorch:ethos-u55   EthosUPartitioner for ethos-u55-128, and the TOSA stage of EthosUBackend.
 executorch:ethos-u85   The same for ethos-u85-256.
+executorch:vulkan      VulkanPartitioner and VulkanBackend, which need no GPU: level compiles.
+executorch:neutron     NeutronPartitioner, with a stand-in for NXP's SDK: level tags.
+
+executorch:coreml, :qualcomm, :samsung and :mediatek are names as well: each is told in one line what it lacks.
 
 What the Arm backends compile runs on Arm's TOSA reference model. Vela, which compiles TOSA further for the device, is
 not asked, as no device is there to run what it makes. Without the package tosa-tools nothing runs, and every case
@@ -25,22 +29,39 @@ from npu_assay.conformance.common.errors import UsageError
 if TYPE_CHECKING:
     from npu_assay.partitioners.exir.backend import Backend
 
-BACKENDS = {"xnnpack": "xnn", "arm_tosa": "arm", "ethos_u55": "arm", "ethos_u85": "arm"}
+BACKENDS = {
+    "xnnpack": "xnn",
+    "arm_tosa": "arm",
+    "ethos_u55": "arm",
+    "ethos_u85": "arm",
+    "vulkan": "vk",
+    "neutron": "nxp",
+}
 """The backends, and the module beside this one that makes each."""
-NEEDED = {"xnn": "torchao", "arm": "tosa-tools"}
+NEEDED = {"xnn": "torchao", "arm": "tosa-tools", "vk": "torchao", "nxp": "torchao"}
 """What a module imports besides ExecuTorch, whose package does not require it."""
+
+LACKING = {
+    "coreml": "its operators stand in no published table, so there is nothing to judge CoreMLPartitioner by",
+    "qualcomm": "QnnPartitioner asks Qualcomm's QNN SDK about each operator, and QNN_SDK_ROOT names none",
+    "samsung": "its partitioner imports PyEnnWrapperAdaptor, which is built with Samsung's Exynos SDK and in no wheel",
+    "mediatek": "its partitioner imports mtk_converter and mtk_neuron, which MediaTek's NeuroPilot SDK has",
+}
+"""Backends that the package has and that cannot be asked, and why."""
 
 
 def __dir__() -> list[str]:
-    return list(BACKENDS)
+    return [*BACKENDS, *LACKING]
 
 
 def __getattr__(name: str) -> Backend:
-    """A backend by its name. Raises UsageError when ExecuTorch is not installed."""
-    if name not in BACKENDS:
+    """A backend by its name. Raises UsageError when ExecuTorch, or what a vendor keeps for itself, is not there."""
+    if name not in __dir__():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if find_spec("executorch") is None:
         raise UsageError(f"executorch:{name.replace('_', '-')} needs the package executorch: pip install executorch")
+    if name in LACKING:
+        raise UsageError(f"executorch:{name} cannot be asked: {LACKING[name]}")
     return _backend(name)
 
 

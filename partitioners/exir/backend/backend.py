@@ -96,6 +96,8 @@ class Backend:
     the program's meaning and copy `node.meta` to the nodes that replace a node.
     `quantizer` makes its quantizer for PT2E, `dynamic_quantizer` one that leaves activations to run time.
     `distributions` are the installed packages that it stands on; a certificate states their versions.
+    `stands_in` says what is not the vendor's own, in a sentence by the name of what it stands in for; a certificate
+    states it beside the versions.
     `blob_checks` are tools, by name, that a run can ask for (`assay certify --with-NAME`).
     `blob_operators` names the operators in a compiled blob, in their order, for `assay inspect`.
     `processes` is how many child processes it may keep from case to case, such as a simulator that it talks to;
@@ -116,3 +118,4 @@ class Backend:
     processes: int = 0
     faults: str | None = None
     dynamic_quantizer: Callable[[], Any] | None = None
+    stands_in: Mapping[str, str] = field(default_factory=dict)
