@@ -126,7 +126,7 @@ def by_delegate(specs: Sequence[str] = ()) -> dict[str, Backend]:
 
 
 def installed_tools(backend: Backend, names: Sequence[str]) -> dict[str, str]:
-    """The versions of what the backend stands on and its blob checks of these names need, by distribution; what stands in for one.
+    """The versions of what a backend stands on and its checks of these names need, by distribution; what stands in.
 
     Raises BackendSpecError for a check that the backend does not have, or that is not installed.
     """
