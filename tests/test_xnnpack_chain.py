@@ -10,7 +10,8 @@ from torch import Tensor
 
 from npu_assay.partitioners.xnnpack.kernels import chain
 from npu_assay.partitioners.xnnpack.kernels import float32 as reals
-from npu_assay.partitioners.xnnpack.kernels.fma import flushed, fma
+from npu_assay.partitioners.xnnpack.kernels import fma as fused
+from npu_assay.partitioners.xnnpack.kernels.fma import SMALLEST, emulated_fma, flushed, fma
 
 SHAPES = ((1, 7, 1), (1, 300, 40), (3, 16, 5), (4, 143, 16), (49, 144, 33), (50, 433, 17), (97, 20, 64), (5, 0, 3))
 
@@ -20,6 +21,7 @@ def _forgets() -> Iterator[None]:
     """What one test makes believe of a library is forgotten by the next."""
     yield
     chain._makes_chain.cache_clear()
+    fused._fuses.cache_clear()
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -30,7 +32,7 @@ def by_fma(rows: Tensor, matrix: Tensor, start: Tensor) -> Tensor:
     """The chains by another function than the device's, which flushes every sum: these numbers need it nowhere."""
     acc = start.expand(len(rows), -1).clone()
     for k in range(rows.shape[1]):
-        acc = fma(rows[:, k : k + 1], matrix[k], acc)
+        acc = emulated_fma(rows[:, k : k + 1], matrix[k], acc)
     return acc
 
 
@@ -132,3 +134,40 @@ def test_a_small_product_of_two_activations() -> None:
     for i in range(3):
         for j in range(2):
             assert torch.equal(found[i, j], by_fma(a[i, 0], b[j], torch.zeros(4)))
+
+
+BROADCAST = (((), (5,), (5,)), ((5,), (5,), ()), ((3, 1), (1, 17), (3, 17)), ((1,), (), ()), ((4, 33), (), (33,)))
+SPECIAL = (0.0, -0.0, 1e-42, -1e-42, SMALLEST, -SMALLEST, 1e-30, 3e38, float("inf"), float("-inf"), float("nan"), 1.0)
+
+
+@pytest.mark.parametrize("shapes", BROADCAST, ids=str)
+def test_one_rounding(shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Whichever function makes it, by broadcasting."""
+    a, b, c = (numbers(*shape, seed=seed) for seed, shape in enumerate(shapes))
+    assert same(fma(a, b, c), emulated_fma(a, b, c))
+
+
+def test_one_rounding_of_special_numbers() -> None:
+    """All triples of them; no number is any of its kind."""
+    special = torch.tensor(SPECIAL)
+    a, b, c = (each.contiguous().flatten() for each in torch.meshgrid(special, special, special, indexing="ij"))
+    found, expected = fma(a, b, c), emulated_fma(a, b, c)
+    assert torch.equal(found.isnan(), expected.isnan())
+    assert same(found.nan_to_num(), expected.nan_to_num())
+
+
+def test_flushing_keeps_signs() -> None:
+    found = flushed(torch.tensor(SPECIAL))
+    expected = [0.0, -0.0, 0.0, -0.0, SMALLEST, -SMALLEST, *SPECIAL[6:]]
+    assert same(found.nan_to_num(), torch.tensor(expected).nan_to_num())
+    assert found.isnan().tolist() == torch.tensor(expected).isnan().tolist()
+
+
+@pytest.mark.parametrize("shapes", BROADCAST, ids=str)
+def test_two_roundings_are_noticed(shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library whose sum of a product rounds the product is not asked, for operands of any shape."""
+    monkeypatch.setattr(torch, "addcmul", lambda c, a, b: a * b + c)
+    fused._fuses.cache_clear()
+    assert not fused._fuses(*shapes, torch.get_num_threads())
+    a, b, c = (numbers(*shape, seed=seed) for seed, shape in enumerate(shapes))
+    assert same(fma(a, b, c), emulated_fma(a, b, c))
