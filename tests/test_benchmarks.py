@@ -53,6 +53,10 @@ PRINTED: dict[str, tuple[str, ...]] = {
         rf"assay --help{NUMBER} s, 0 modules of torch",
         rf"assay list{NUMBER} s, 0 modules of torch",
     ),
+    "devices.py -k torch/spectrogram --rounds 1 --backend ethos-u85": (
+        rf"torch/spectrogram +torch{NUMBER} ms; x torch: ethos-u85{NUMBER}",
+        rf"convolutional +ethos-u85{NUMBER} x torch, 1 models",
+    ),
     "zoo.py --out /dev/null -k torch/spectrogram --backend xnnpack": (
         rf"torch/spectrogram +xnnpack +6 of 6 +1 delegates 100\.0 %{NUMBER} s",
     ),

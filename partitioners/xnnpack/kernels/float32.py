@@ -1,5 +1,7 @@
 """XNNPACK's float32 kernels: products by sequential fused multiply-adds, averages and resizes in its order.
 
+Products go to a library where it is shown to make the same chain (`chain`), else they are added up term by term.
+
 Images are NHWC. Element-wise operators of one rounding (add, sub, mul, div, minimum, maximum, abs, neg, floor, ceil,
 square, clamp, leaky_relu, prelu) are torch's own, with subnormal numbers flushed to zero.
 """
@@ -14,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, pad_hw, windows
+from npu_assay.partitioners.xnnpack.kernels import chain
 from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, flushed
 from npu_assay.partitioners.xnnpack.kernels.output import Kernel, Kernel2
 from npu_assay.partitioners.xnnpack.kernels.products import spread
@@ -40,12 +43,10 @@ def batch_matmul() -> Kernel2:
 
     def apply(a: Tensor, b: Tensor) -> Tensor:
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        left = flushed(a).double().expand(*lead, *a.shape[-2:])
-        right = flushed(b).double().expand(*lead, *b.shape[-2:])
-        acc = torch.zeros((*lead, a.shape[-2], b.shape[-1]), dtype=torch.float64)
-        for k in range(a.shape[-1]):
-            acc = accumulate(acc, left[..., k : k + 1], right[..., k : k + 1, :])
-        return flushed(acc.float())
+        left = flushed(a).expand(*lead, *a.shape[-2:]).reshape(-1, *a.shape[-2:])
+        right = flushed(b).expand(*lead, *b.shape[-2:]).reshape(-1, *b.shape[-2:])
+        parts = [_product(rows, matrix, None) for rows, matrix in zip(left, right, strict=True)]
+        return torch.stack(parts).view(*lead, a.shape[-2], b.shape[-1])
 
     return apply
 
@@ -68,25 +69,20 @@ def conv2d(
     outputs, kh, kw, each = weights.shape
     weights, bias = _held(weights, half), None if bias is None else _held(bias, half)
     depthwise = each == 1 and outputs == groups > 1
-    flat = weights.transpose(1, 2) if depthwise else weights
+    if depthwise:
+        return _depthwise(weights, bias, stride, dilation, padding, groups, activation, half)
     parts = [
         _prepared(w.reshape(w.shape[0], -1).t(), b, w.shape[0])
-        for w, b in zip(flat.chunk(groups), _chunks(bias, groups), strict=True)
+        for w, b in zip(weights.chunk(groups), _chunks(bias, groups), strict=True)
     ]
 
     def apply(x: Tensor) -> Tensor:
         taps = windows(pad_hw(flushed(x), padding), (kh, kw), stride, dilation)
-        taps = taps.transpose(3, 4) if depthwise else taps
-        shape = taps.shape[:3]
-        if depthwise:
-            y = _depthwise(taps, parts, half)
-        else:
-            pieces = [
-                _product(taps[..., g * each :][..., :each].reshape(-1, matrix.shape[0]), matrix, start)
-                for g, (matrix, start) in enumerate(parts)
-            ]
-            y = torch.cat(pieces, 1)
-        return _limited(y.view(*shape, outputs), activation)
+        pieces = [
+            _product(taps[..., g * each :][..., :each].reshape(-1, matrix.shape[0]), matrix, start)
+            for g, (matrix, start) in enumerate(parts)
+        ]
+        return _limited(torch.cat(pieces, 1).view(*taps.shape[:3], outputs), activation)
 
     return apply
 
@@ -95,17 +91,38 @@ def _held(values: Tensor, half: bool) -> Tensor:
     return values.half().float() if half else values
 
 
-def _depthwise(taps: Tensor, parts: Sequence[tuple[Tensor, Tensor]], half: bool) -> Tensor:
-    """taps [N, OH, OW, KW, KH, C]; one matrix [taps, multiplier] and one bias per channel."""
-    factors = torch.cat([matrix for matrix, _ in parts], 1)
-    start = torch.cat([s for _, s in parts])
-    repeats = factors.shape[1] // taps.shape[-1]
-    flat = taps.flatten(3, 4).double()
-    acc = start.expand(*flat.shape[:3], -1)
-    for k in range(factors.shape[0]):
-        acc = accumulate(acc, flat[..., k, :].repeat_interleave(repeats, -1), factors[k])
-        acc = acc.half().double() if half else acc
-    return flushed(acc.float())
+def _depthwise(
+    weights: Tensor,
+    bias: Tensor | None,
+    stride: Pair,
+    dilation: Pair,
+    padding: Padding,
+    channels: int,
+    activation: Reals | None,
+    half: bool,
+) -> Kernel:
+    """One input channel per group, weights [O, KH, KW, 1]: terms in the order kw, kh."""
+    weights, bias = flushed(weights.float()), None if bias is None else flushed(bias.float())
+    kernel = (weights.shape[1], weights.shape[2])
+
+    def by_terms(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+        taps = windows(pad_hw(x, padding), kernel, stride, dilation).transpose(3, 4).flatten(3, 4).double()
+        factors = weights.transpose(1, 2).flatten(1).t().double()
+        start = torch.zeros(len(weights), dtype=torch.float64) if bias is None else bias.double()
+        acc = start.expand(*taps.shape[:3], -1)
+        for k in range(factors.shape[0]):
+            acc = accumulate(acc, taps[..., k, :].repeat_interleave(len(weights) // channels, -1), factors[k])
+            acc = acc.half().double() if half else acc
+        return acc.float()
+
+    in_one = chain.depthwise(weights, bias, stride, dilation, padding, by_terms)
+
+    def apply(x: Tensor) -> Tensor:
+        x = flushed(x)
+        found = None if half else in_one(x)
+        return _limited(flushed(by_terms(x, weights, bias) if found is None else found), activation)
+
+    return apply
 
 
 def transpose_conv2d(
@@ -218,22 +235,29 @@ def _positions(given: int, wanted: int, align_corners: bool) -> tuple[Tensor, Te
 
 
 def _prepared(matrix: Tensor, bias: Tensor | None, outputs: int) -> tuple[Tensor, Tensor]:
-    """Weights [K, O] and start [O] as float64 that holds float32 numbers."""
-    start = torch.zeros(outputs, dtype=torch.float64) if bias is None else flushed(bias.float()).double()
-    return flushed(matrix.float()).double().contiguous(), start
+    """Weights [K, O] and start [O] as float32, subnormal numbers flushed."""
+    start = torch.zeros(outputs) if bias is None else flushed(bias.float())
+    return flushed(matrix.float()).contiguous(), start
 
 
 def _chunks(bias: Tensor | None, groups: int) -> Sequence[Tensor | None]:
     return [None] * groups if bias is None else bias.chunk(groups)
 
 
-def _product(rows: Tensor, matrix: Tensor, start: Tensor) -> Tensor:
+def _product(rows: Tensor, matrix: Tensor, start: Tensor | None) -> Tensor:
     """start + rows [M, K] @ matrix [K, O], k ascending, one rounding to float32 per term."""
+    found = chain.product(rows, matrix, start)
+    return flushed(by_terms(rows, matrix, start) if found is None else found)
+
+
+def by_terms(rows: Tensor, matrix: Tensor, start: Tensor | None) -> Tensor:
+    """The definition of `_product`, not flushed: one term after the other."""
     wide = rows.t().double()
-    acc = start.expand(rows.shape[0], -1)
-    for row, column in zip(wide.unbind(0), matrix.unbind(0), strict=True):
+    acc = torch.zeros(matrix.shape[1], dtype=torch.float64) if start is None else start.double()
+    acc = acc.expand(rows.shape[0], -1)
+    for row, column in zip(wide.unbind(0), matrix.double().unbind(0), strict=True):
         acc = accumulate(acc, row[:, None], column)
-    return flushed(acc.float())
+    return acc.float()
 
 
 def _limited(y: Tensor, activation: Reals | None) -> Tensor:

@@ -3,12 +3,18 @@
 The product of two float32 numbers is exact in float64. Its sum with c is rounded to odd: where float64 cannot
 hold it, the last bit is set, so that the second rounding, to float32, sees on which side of a tie it lies.
 (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008.)
+
+torch's addcmul is such a function where its compiler has contracted it, which no document promises: operands of every
+shape are tried once against the emulation.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 _TIE = 1 << 28
@@ -17,10 +23,35 @@ _BELOW_FLOAT32 = (1 << 29) - 1
 
 SMALLEST = 2.0**-126
 """The smallest normal float32 number: XNNPACK's kernels run with smaller ones flushed to zero."""
+_LARGEST_SUBNORMAL = SMALLEST - 2.0**-149
+
+Shape = tuple[int, ...]
 
 
 def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """float32(a * b + c) for float32 operands, with broadcasting. Subnormal results are flushed to zero.
+    """float32(a * b + c) for float32 operands, with broadcasting. Subnormal results are flushed to zero."""
+    dense = a.is_contiguous() and b.is_contiguous() and c.is_contiguous()
+    if dense and _fuses(tuple(a.shape), tuple(b.shape), tuple(c.shape), torch.get_num_threads()):
+        return flushed(torch.addcmul(c, a, b))
+    return emulated_fma(a, b, c)
+
+
+@lru_cache(maxsize=4096)
+def _fuses(a: Shape, b: Shape, c: Shape, threads: int) -> bool:
+    """Whether addcmul rounds once for operands of these shapes, dense in memory.
+
+    Random numbers, and one product everywhere that leaves what its rounding cuts off, 0 where it is rounded alone.
+    """
+    generator = torch.Generator().manual_seed(0)
+    tries = [tuple(torch.randn(shape, generator=generator) for shape in (a, b, c))]
+    for p, q in ((1.1, 1.3), (-0.7, 3.1)):
+        left, right = torch.full(a, p), torch.full(b, q)
+        tries.append((left, right, torch.full(c, -float(torch.tensor(p) * torch.tensor(q)))))
+    return all(torch.equal(flushed(torch.addcmul(r, p, q)), emulated_fma(p, q, r)) for p, q, r in tries)
+
+
+def emulated_fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """`fma` from float64 arithmetic.
 
     By numpy, whose calls on a few numbers cost a fraction of torch's; a function is a dozen of these.
     """
@@ -42,7 +73,7 @@ def flushed(x: Tensor) -> Tensor:
     """`x` with subnormal numbers replaced by zeros of their sign; half precision keeps its own."""
     if x.dtype != torch.float32:
         return x
-    return torch.where(x.abs() < SMALLEST, x * 0, x)
+    return torch.copysign(F.hardshrink(x, _LARGEST_SUBNORMAL), x)
 
 
 def accumulate(acc: Tensor, a: Tensor, b: Tensor) -> Tensor:

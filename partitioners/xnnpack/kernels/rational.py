@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -40,7 +41,7 @@ _LN2_LOW = float.fromhex("-0x1.05C610p-29")
 
 def exp(x: Tensor) -> Tensor:
     """2**n * P(r) / Q(r) with x * log2(e) = n + r; NaN stays NaN."""
-    z = (flushed(x) * torch.tensor(_LOG2E)).clamp_(-127.0, 128.0)
+    z = (flushed(x) * number(_LOG2E)).clamp_(-127.0, 128.0)
     n = torch.round(z)
     r = z - n
     return flushed(torch.ldexp(_horner(r, _EXP_P) / _horner(r, _EXP_Q), n))
@@ -69,7 +70,7 @@ def log(x: Tensor) -> Tensor:
     mantissa, exponent = torch.frexp(x * (1 - most / 2) * 1.4142134190)
     exponent = exponent + most.int()
     m = mantissa * 2 * 0.70710688829 - 1
-    value = fma((exponent - 1).float(), torch.tensor(math.log(2)), m * _horner(m, _LOG_P) / _horner(m, _LOG_Q))
+    value = fma((exponent - 1).float(), number(math.log(2)), m * _horner(m, _LOG_P) / _horner(m, _LOG_Q))
     value = torch.where(torch.isinf(x), x, value)
     return torch.where(x > 0, value, torch.where(x == 0, -math.inf, math.nan))
 
@@ -77,8 +78,8 @@ def log(x: Tensor) -> Tensor:
 def hardswish(x: Tensor) -> Tensor:
     """x * min(max(x / 6 + 1 / 2, 0), 1)."""
     x = flushed(x)
-    slope = torch.tensor(1 / 6)
-    return flushed(x * fma(x, slope, torch.tensor(0.5)).clamp_(0.0, 1.0))
+    slope = number(1 / 6)
+    return flushed(x * fma(x, slope, number(0.5)).clamp_(0.0, 1.0))
 
 
 def sin(x: Tensor) -> Tensor:
@@ -89,16 +90,16 @@ def sin(x: Tensor) -> Tensor:
 
 def cos(x: Tensor) -> Tensor:
     """The sine of pi/2 - x, taken after whole turns."""
-    return _sine(torch.tensor(math.pi / 2) - _less_turns(flushed(x)))
+    return _sine(number(math.pi / 2) - _less_turns(flushed(x)))
 
 
 def _less_turns(x: Tensor) -> Tensor:
-    turns = torch.round(x * torch.tensor(0.5 / math.pi))
-    return fma(turns, torch.tensor(-_TWO_PI_LOW), fma(turns, torch.tensor(-_TWO_PI_HIGH), x))
+    turns = torch.round(x * number(0.5 / math.pi))
+    return fma(turns, number(-_TWO_PI_LOW), fma(turns, number(-_TWO_PI_HIGH), x))
 
 
 def _sine(x: Tensor) -> Tensor:
-    half_turn = torch.tensor(math.pi)
+    half_turn = number(math.pi)
     x = torch.minimum(x, half_turn - x)
     x = torch.maximum(x, -half_turn - x)
     x = torch.minimum(x, half_turn - x)
@@ -108,10 +109,10 @@ def _sine(x: Tensor) -> Tensor:
 
 def elu(x: Tensor, alpha: float) -> Tensor:
     """x for x >= 0, else alpha * (exp(x) - 1): 2**n times a polynomial of degree 6."""
-    x, slope = flushed(x), torch.tensor(alpha, dtype=torch.float32)
+    x, slope = flushed(x), number(alpha)
     z = x.clamp_min(_ELU_CUTOFF).clamp_max(0.0)
     n = _to_fraction(z, 1)
-    t = fma(n, torch.tensor(-_LN2), z)
+    t = fma(n, number(-_LN2), z)
     p = _horner(t, _ELU) * t
     power = torch.exp2(n)
     scaled = t * power
@@ -124,10 +125,10 @@ def sigmoid(x: Tensor) -> Tensor:
     x = flushed(x)
     z = -x.abs()
     n = _to_fraction(z, 32)
-    t = fma(n, torch.tensor(-_LN2_LOW), fma(n, torch.tensor(-_LN2), z))
+    t = fma(n, number(-_LN2_LOW), fma(n, number(-_LN2), z))
     whole = torch.floor(n)
     table = torch.exp2((n - whole).double()).float()
-    p = fma(t, torch.tensor(0.5), torch.tensor(_SIGMOID))
+    p = fma(t, number(0.5), number(_SIGMOID))
     e = fma(t * table, p, table)
     e = flushed(torch.ldexp(e, whole)).masked_fill_(n == -math.inf, 0.0)  # as the processor scales by 2**-inf
     y = flushed(e / (e + 1))
@@ -145,8 +146,8 @@ def softmax(x: Tensor) -> Tensor:
 
 
 def _exp_negative(d: Tensor) -> Tensor:
-    n = torch.round(d * torch.tensor(_LOG2E))
-    r = fma(n, torch.tensor(-_LN2_LOW), fma(n, torch.tensor(-_LN2), d))
+    n = torch.round(d * number(_LOG2E))
+    r = fma(n, number(-_LN2_LOW), fma(n, number(-_LN2), d))
     power = flushed(torch.ldexp(_horner(r, _SOFTMAX), n.clamp_min(-200.0)))
     # So far down, r and its polynomial may be anything, NaN too; scaled by 2**n, all of that is 0 in the kernel.
     return power.masked_fill_(n < -200.0, 0.0)
@@ -172,13 +173,19 @@ def _lane_sum(terms: Tensor) -> Tensor:
 
 def _to_fraction(z: Tensor, parts: int) -> Tensor:
     """z * log2(e), rounded to multiples of 1 / parts, in one rounding."""
-    magic = torch.tensor(1.5 * 2**23 / parts)
-    return fma(z, torch.tensor(_LOG2E), magic) - magic
+    magic = number(1.5 * 2**23 / parts)
+    return fma(z, number(_LOG2E), magic) - magic
 
 
 def _horner(x: Tensor, coefficients: Sequence[float]) -> Tensor:
     """c0 + x * (c1 + x * (...)): one fused multiply-add for each degree."""
-    result = torch.full_like(x, coefficients[-1])
+    result = number(coefficients[-1])
     for c in reversed(coefficients[:-1]):
-        result = fma(result, x, torch.tensor(c))
+        result = fma(result, x, number(c))
     return result
+
+
+@lru_cache(maxsize=256)
+def number(value: float) -> Tensor:
+    """A float32 tensor of one number, to be read only."""
+    return torch.tensor(value, dtype=torch.float32)

@@ -1,0 +1,157 @@
+"""Chains of fused multiply-adds by a library's kernels, where these are shown to make the same chain.
+
+A chain starts from a number and adds one product after the other, each with one rounding to float32. A library's
+matrix product does so in registers for as many terms as it keeps there, and from zero. Which order it takes depends
+on the shapes, the machine and the number of threads, not on the numbers. So every shape is tried once, on numbers
+whose chain is known from `fma.accumulate`; where one bit is off, or for numbers that are not finite, the caller adds
+up term by term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from npu_assay.partitioners.common.int8.accumulate import Padding, Pair
+from npu_assay.partitioners.xnnpack.kernels.fma import accumulate
+
+_TERMS: Final = 144
+_ROWS: Final = 48
+"""Terms of a block, and rows that go on from the block before: together what a library keeps in registers."""
+_FEWEST: Final = (4, 16)
+"""Rows and columns below which libraries have other kernels: zeros fill up."""
+_PERIOD: Final = 16
+"""Rows and columns of a trial are different; then they repeat."""
+
+Tried = Callable[[Tensor, Tensor], Tensor]
+
+
+def product(rows: Tensor, matrix: Tensor, start: Tensor | None = None) -> Tensor | None:
+    """start [N] + rows [M, K] @ matrix [K, N], in float32, k ascending, not flushed; None where it is not shown.
+
+    A block of terms goes on from the sum of the block before by a product with ones: sum * 1 is exact, and so is
+    the 0 that every other row adds. A sum of -0 would become 0 by that, so it is left to the caller.
+    """
+    count, width = rows.shape[0], matrix.shape[1]
+    fill = max(_FEWEST[0] - count, 0), max(_FEWEST[1] - width, 0)
+    if any(fill):
+        rows, matrix = F.pad(rows, (0, 0, 0, fill[0])), F.pad(matrix, (0, fill[1]))
+        start = None if start is None else F.pad(start, (0, fill[1]))
+    if start is not None:
+        if _has_minus_zero(start):
+            return None
+        rows, matrix = F.pad(rows, (1, 0), value=1.0), torch.cat([start[None], matrix])
+    found = _blocks(rows.contiguous(), matrix.contiguous())
+    return None if found is None or not _finite(found) else found[:count, :width]
+
+
+def _blocks(rows: Tensor, matrix: Tensor) -> Tensor | None:
+    total = _shown(rows[:, :_TERMS].contiguous(), matrix[:_TERMS])
+    for first in range(_TERMS, len(matrix), _TERMS):
+        if total is None or _has_minus_zero(total):
+            return None
+        total = _going_on(total, rows[:, first : first + _TERMS], matrix[first : first + _TERMS])
+    return total
+
+
+def _going_on(total: Tensor, left: Tensor, right: Tensor) -> Tensor | None:
+    """total [M, N] + left [M, K] @ right [K, N], by [1 left] @ [total; right] for some rows at a time."""
+    parts = []
+    for first in range(0, len(total), _ROWS):
+        sums, part = total[first : first + _ROWS], left[first : first + _ROWS]
+        fill = max(_FEWEST[0] - len(sums), 0)
+        sums, part = F.pad(sums, (0, 0, 0, fill)), F.pad(part, (0, 0, 0, fill))
+        found = _shown(torch.cat([torch.eye(len(sums)), part], 1), torch.cat([sums, right]))
+        if found is None:
+            return None
+        parts.append(found[: len(found) - fill])
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _shown(left: Tensor, right: Tensor) -> Tensor | None:
+    """The library's product, if it makes a chain of this shape."""
+    makes = _makes_chain(left.shape[0], left.shape[1], right.shape[1], *_settings())
+    return torch.mm(left, right) if makes else None
+
+
+@lru_cache(maxsize=4096)
+def _makes_chain(count: int, terms: int, width: int, threads: int, precision: str) -> bool:
+    """Try a shape. Every place of the result has one of 256 chains, so that every tile of the library has many."""
+    left, right = _trial(terms)
+    rows, columns = torch.arange(count) % _PERIOD, torch.arange(width) % _PERIOD
+    found = torch.mm(left[rows], right[:, columns].contiguous())
+    return torch.equal(found, _chain(terms)[rows][:, columns])
+
+
+@lru_cache(maxsize=4096)
+def _trial(terms: int) -> tuple[Tensor, Tensor]:
+    """Numbers whose sums depend on the order: [16, terms] and [terms, 16]."""
+    generator = torch.Generator().manual_seed(terms)
+    return torch.randn(_PERIOD, terms, generator=generator), torch.randn(terms, _PERIOD, generator=generator)
+
+
+@lru_cache(maxsize=4096)
+def _chain(terms: int) -> Tensor:
+    """The chains of a trial by definition."""
+    left, right = (each.double() for each in _trial(terms))
+    acc = torch.zeros(_PERIOD, _PERIOD, dtype=torch.float64)
+    for k in range(terms):
+        acc = accumulate(acc, left[:, k : k + 1], right[k])
+    return acc.float()
+
+
+def depthwise(
+    weights: Tensor,
+    bias: Tensor | None,
+    stride: Pair,
+    dilation: Pair,
+    padding: Padding,
+    by_terms: Callable[..., Tensor],
+) -> Callable[[Tensor], Tensor | None]:
+    """One input channel per group, weights [O, KH, KW, 1]: from the bias on, in the order kw, kh, not flushed.
+
+    A library has the order kh, kw for images [N, C, H, W]: it gets them, and the kernel, with the two exchanged.
+    `by_terms(x, weights, bias)` is the definition, which a shape is tried against once, on other numbers.
+    """
+    turned = weights.permute(0, 3, 2, 1).contiguous()
+    (top, bottom), (left, right) = padding
+
+    def compute(x: Tensor, kernel: Tensor, offset: Tensor | None) -> Tensor:
+        image = F.pad(x.permute(0, 3, 2, 1), (top, bottom, left, right)).contiguous()
+        y = F.conv2d(image, kernel, offset, stride[::-1], 0, dilation[::-1], groups=x.shape[3])
+        return y.permute(0, 3, 2, 1).contiguous()
+
+    @lru_cache(maxsize=64)
+    def makes_chain(shape: tuple[int, ...], threads: int, precision: str) -> bool:
+        generator = torch.Generator().manual_seed(0)
+        x, other = torch.randn(shape, generator=generator), torch.randn(weights.shape, generator=generator)
+        offset = None if bias is None else torch.randn(bias.shape, generator=generator)
+        found = compute(x, other.permute(0, 3, 2, 1).contiguous(), offset)
+        return torch.equal(found, by_terms(x, other, offset))
+
+    def apply(x: Tensor) -> Tensor | None:
+        if (bias is not None and _has_minus_zero(bias)) or not makes_chain(tuple(x.shape), *_settings()):
+            return None
+        found = compute(x, turned, bias)
+        return found if _finite(found) else None
+
+    return apply
+
+
+def _finite(x: Tensor) -> bool:
+    """A sum is finite only if all numbers are, or so large that the caller may as well look."""
+    return bool(torch.isfinite(x.sum()))
+
+
+def _has_minus_zero(x: Tensor) -> bool:
+    return bool((x.view(torch.int32) == -(2**31)).any())
+
+
+def _settings() -> tuple[int, str]:
+    """What changes a library's kernels while a program runs: threads, and leave to compute in less than float32."""
+    return torch.get_num_threads(), torch.get_float32_matmul_precision()

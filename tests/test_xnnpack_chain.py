@@ -1,0 +1,173 @@
+"""Products by a library are, bit for bit, the chains that adding up term by term makes; where not, it is not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from npu_assay.partitioners.xnnpack.kernels import chain
+from npu_assay.partitioners.xnnpack.kernels import float32 as reals
+from npu_assay.partitioners.xnnpack.kernels import fma as fused
+from npu_assay.partitioners.xnnpack.kernels.fma import SMALLEST, emulated_fma, flushed, fma
+
+SHAPES = ((1, 7, 1), (1, 300, 40), (3, 16, 5), (4, 143, 16), (49, 144, 33), (50, 433, 17), (97, 20, 64), (5, 0, 3))
+
+
+@pytest.fixture(autouse=True)
+def _forgets() -> Iterator[None]:
+    """What one test makes believe of a library is forgotten by the next."""
+    yield
+    chain._makes_chain.cache_clear()
+    fused._fuses.cache_clear()
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def by_fma(rows: Tensor, matrix: Tensor, start: Tensor) -> Tensor:
+    """The chains by another function than the device's, which flushes every sum: these numbers need it nowhere."""
+    acc = start.expand(len(rows), -1).clone()
+    for k in range(rows.shape[1]):
+        acc = emulated_fma(rows[:, k : k + 1], matrix[k], acc)
+    return acc
+
+
+def same(found: Tensor, expected: Tensor) -> bool:
+    """Also the signs of zeros, and the bits of what is no number."""
+    return torch.equal(found.contiguous().view(torch.int32), expected.contiguous().view(torch.int32))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("scale", [1.0, 1e-19, 1e18], ids=str)
+def test_a_product_is_a_chain(shape: tuple[int, int, int], scale: float) -> None:
+    """Whichever way is taken; tiny numbers reach the subnormal ones, large ones overflow."""
+    count, terms, width = shape
+    rows, matrix, start = numbers(count, terms) * scale, numbers(terms, width, seed=1) * scale, numbers(width, seed=2)
+    found = reals._product(rows, matrix, start)
+    assert same(found, flushed(reals.by_terms(rows, matrix, start)))
+    if scale == 1.0:
+        assert torch.equal(found, by_fma(rows, matrix, start))
+
+
+@pytest.mark.parametrize("special", [float("inf"), float("-inf"), float("nan"), -0.0, 1e-42])
+@pytest.mark.parametrize("place", ["rows", "matrix", "start"])
+def test_special_numbers(special: float, place: str) -> None:
+    """They touch their own row and column only, also where a chain goes on from block to block."""
+    given = {"rows": numbers(9, 400), "matrix": numbers(400, 20, seed=1), "start": numbers(20, seed=2)}
+    given[place].view(-1)[3] = special
+    assert same(reals._product(**given), flushed(reals.by_terms(**given)))
+
+
+def test_a_sum_of_minus_zero_keeps_its_sign() -> None:
+    """A negative number below the smallest one rounds to -0, at the end of a block."""
+    rows, matrix = torch.zeros(5, 300), torch.zeros(300, 20)
+    rows[:, 142], matrix[142] = -1e-30, 1e-30
+    rows[:, 143:], matrix[143:] = -0.0, 1.0
+    start = torch.zeros(20)
+    assert same(reals._product(rows, matrix, start), reals.by_terms(rows, matrix, start))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation", "padding", "multiplier"),
+    [
+        ((3, 3), (1, 1), (1, 1), ((1, 1), (1, 1)), 1),
+        ((3, 5), (2, 1), (1, 2), ((0, 1), (2, 3)), 2),
+        ((1, 7), (3, 2), (1, 1), ((0, 0), (0, 0)), 1),
+    ],
+)
+@pytest.mark.parametrize("special", [1.0, float("inf"), float("nan"), -0.0])
+def test_a_depthwise_convolution_is_a_chain(
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: tuple[tuple[int, int], tuple[int, int]],
+    multiplier: int,
+    special: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, weights, bias = numbers(2, 11, 13, 6), numbers(6 * multiplier, *kernel, 1, seed=1), numbers(6 * multiplier)
+    x[0, 4, 5, 2] = special
+    made = reals.conv2d(weights, bias, stride, dilation, padding, 6)(x)
+    monkeypatch.setattr(chain, "depthwise", lambda *_: lambda _: None)
+    assert same(made, reals.conv2d(weights, bias, stride, dilation, padding, 6)(x))
+
+
+def test_a_library_with_another_order_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here one that adds up two halves: the trial tells, for every shape of two terms or more."""
+
+    def halves(left: Tensor, right: Tensor) -> Tensor:
+        middle = left.shape[1] // 2
+        return (left[:, :middle].double() @ right[:middle].double()).float() + (
+            left[:, middle:].double() @ right[middle:].double()
+        ).float()
+
+    monkeypatch.setattr(torch, "mm", halves)
+    chain._makes_chain.cache_clear()
+    rows, matrix, start = numbers(9, 40), numbers(40, 20, seed=1), numbers(20, seed=2)
+    assert chain.product(rows, matrix, start) is None
+    assert torch.equal(reals._product(rows, matrix, start), by_fma(rows, matrix, start))
+
+
+def test_one_wrong_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel for the last row alone has its own order."""
+    product = torch.mm
+
+    def last(left: Tensor, right: Tensor) -> Tensor:
+        found = product(left, right)
+        found[-1] = (left[-1].double() @ right.double()).float()
+        return found
+
+    monkeypatch.setattr(torch, "mm", last)
+    chain._makes_chain.cache_clear()
+    assert chain.product(numbers(33, 40), numbers(40, 20, seed=1)) is None
+
+
+def test_a_small_product_of_two_activations() -> None:
+    """Batches broadcast, and every matrix is a product of its own."""
+    a, b = numbers(3, 1, 5, 17), numbers(2, 17, 4, seed=1)
+    found = reals.batch_matmul()(a, b)
+    assert found.shape == (3, 2, 5, 4)
+    for i in range(3):
+        for j in range(2):
+            assert torch.equal(found[i, j], by_fma(a[i, 0], b[j], torch.zeros(4)))
+
+
+BROADCAST = (((), (5,), (5,)), ((5,), (5,), ()), ((3, 1), (1, 17), (3, 17)), ((1,), (), ()), ((4, 33), (), (33,)))
+SPECIAL = (0.0, -0.0, 1e-42, -1e-42, SMALLEST, -SMALLEST, 1e-30, 3e38, float("inf"), float("-inf"), float("nan"), 1.0)
+
+
+@pytest.mark.parametrize("shapes", BROADCAST, ids=str)
+def test_one_rounding(shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Whichever function makes it, by broadcasting."""
+    a, b, c = (numbers(*shape, seed=seed) for seed, shape in enumerate(shapes))
+    assert same(fma(a, b, c), emulated_fma(a, b, c))
+
+
+def test_one_rounding_of_special_numbers() -> None:
+    """All triples of them; no number is any of its kind."""
+    special = torch.tensor(SPECIAL)
+    a, b, c = (each.contiguous().flatten() for each in torch.meshgrid(special, special, special, indexing="ij"))
+    found, expected = fma(a, b, c), emulated_fma(a, b, c)
+    assert torch.equal(found.isnan(), expected.isnan())
+    assert same(found.nan_to_num(), expected.nan_to_num())
+
+
+def test_flushing_keeps_signs() -> None:
+    found = flushed(torch.tensor(SPECIAL))
+    expected = [0.0, -0.0, 0.0, -0.0, SMALLEST, -SMALLEST, *SPECIAL[6:]]
+    assert same(found.nan_to_num(), torch.tensor(expected).nan_to_num())
+    assert found.isnan().tolist() == torch.tensor(expected).isnan().tolist()
+
+
+@pytest.mark.parametrize("shapes", BROADCAST, ids=str)
+def test_two_roundings_are_noticed(shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library whose sum of a product rounds the product is not asked, for operands of any shape."""
+    monkeypatch.setattr(torch, "addcmul", lambda c, a, b: a * b + c)
+    fused._fuses.cache_clear()
+    assert not fused._fuses(*shapes, torch.get_num_threads())
+    a, b, c = (numbers(*shape, seed=seed) for seed, shape in enumerate(shapes))
+    assert same(fma(a, b, c), emulated_fma(a, b, c))
