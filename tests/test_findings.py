@@ -30,6 +30,8 @@ TABLES = {
     "executorch:ethos-u55": "ethos_u55@1.5",
     "executorch:ethos-u85": "ethos_u85@1.5",
     "executorch:arm-tosa": "ethos_u85@1.5",
+    "executorch:vulkan": "vulkan@1.4",
+    "executorch:neutron": "neutron@1.4",
     "litert:reference": "litert_reference@2.3",
     "litert:xnnpack": "litert_xnnpack@2.3",
     "onnxruntime:cpu": "onnxruntime_cpu@1.31",

@@ -16,6 +16,7 @@ SEVERITIES: Mapping[str, str] = {
     "crash": "an internal error ends the quantizer, the partitioner or the compiler, or the process dies",
     "refusal": "what was lowered, or a valid model, is refused with an error when it is loaded or run",
     "missed delegation": "results are right, but what is documented to be delegated stays on the CPU",
+    "side effect": "results are right, but something outside the model is changed, or work is done for nothing",
 }
 """The words of a page's severity, and what each means."""
 
