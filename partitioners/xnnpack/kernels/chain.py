@@ -9,6 +9,7 @@ up term by term.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
@@ -23,6 +24,8 @@ from npu_assay.partitioners.xnnpack.kernels.fma import accumulate
 _TERMS: Final = 144
 _ROWS: Final = 48
 """Terms of a block, and rows that go on from the block before: together what a library keeps in registers."""
+_SMALLEST: Final = 2.0**-149
+"""The smallest float32 number above 0."""
 _FEWEST: Final = (4, 16)
 """Rows and columns below which libraries have other kernels: zeros fill up."""
 _PERIOD: Final = 16
@@ -35,8 +38,10 @@ def product(rows: Tensor, matrix: Tensor, start: Tensor | None = None) -> Tensor
     """start [N] + rows [M, K] @ matrix [K, N], in float32, k ascending, not flushed; None where it is not shown.
 
     A block of terms goes on from the sum of the block before by a product with ones: sum * 1 is exact, and so is
-    the 0 that every other row adds. A sum of -0 would become 0 by that, so it is left to the caller.
+    the 0 that every other row adds. Libraries make 0 of a sum of -0, so all that may have one is left to the caller.
     """
+    if _may_vanish(rows, matrix):
+        return None
     count, width = rows.shape[0], matrix.shape[1]
     fill = max(_FEWEST[0] - count, 0), max(_FEWEST[1] - width, 0)
     if any(fill):
@@ -135,7 +140,9 @@ def depthwise(
         return torch.equal(found, by_terms(x, other, offset))
 
     def apply(x: Tensor) -> Tensor | None:
-        if (bias is not None and _has_minus_zero(bias)) or not makes_chain(tuple(x.shape), *_settings()):
+        if (bias is not None and _has_minus_zero(bias)) or _may_vanish(x, weights):
+            return None
+        if not makes_chain(tuple(x.shape), *_settings()):
             return None
         found = compute(x, turned, bias)
         return found if _finite(found) else None
@@ -146,6 +153,12 @@ def depthwise(
 def _finite(x: Tensor) -> bool:
     """A sum is finite only if all numbers are, or so large that the caller may as well look."""
     return bool(torch.isfinite(x.sum()))
+
+
+def _may_vanish(a: Tensor, b: Tensor) -> bool:
+    """Whether a product of two numbers that are not 0 may round to 0. No other sum that begins with 0 ends at -0."""
+    least = (x.abs().masked_fill_(x == 0, torch.inf).min().item() for x in (a, b) if x.numel())
+    return math.prod(least) < _SMALLEST
 
 
 def _has_minus_zero(x: Tensor) -> bool:
