@@ -29,7 +29,9 @@ def test_the_page_is_what_the_command_prints() -> None:
 def test_every_constraint_of_every_table_has_a_section() -> None:
     sections = re.findall(r"^## (\w+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert sections == sorted(set(sections)) == sorted({*uses(), *notes()})
-    assert {code for name in TABLES for code, _ in load_table(name).meanings} <= set(sections)
+    tables = [load_table(name) for name in TABLES]
+    said = {rule.code for table in tables for rule in table.own.definitions}  # by the table itself
+    assert {code for table in tables for code, _ in table.meanings} - said <= set(sections)
     assert {name for names in KINDS.values() for name in names} <= set(TABLES)
 
 

@@ -146,8 +146,11 @@ def test_a_file_that_cannot_be_read_is_one_error(data: bytes | None, tmp_path: P
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.toml")))
 def test_the_tables_that_ship_are_clean(name: str) -> None:
     result = table("lint", name)
-    unknown = [line for line in result.output.splitlines() if "the suite has no cases for this operator" in line]
-    assert len(unknown) == len(result.output.splitlines()) - 1
+    lines = result.output.splitlines()
+    unknown = [line for line in lines if "the suite has no cases for this operator" in line]
+    reasons = {rule.unchecked for rule in load_table(name).own.definitions if rule.unchecked}
+    told = [line for line in lines if "no case checks it" in line and line.rpartition(": ")[2] in reasons]
+    assert len(unknown) + len(told) == len(lines) - 1
     assert all("while_loop" in line or "cond" in line or "ne." in line or "select_scatter" in line for line in unknown)
 
 
