@@ -72,6 +72,27 @@ def segmented(name: str, size: int = 64) -> Callable[[], Made]:
     return make
 
 
+class Boxes(nn.Module):
+    """A detector of the transformers library: classes and boxes of every query."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.model(x)
+        return found.logits, found.pred_boxes
+
+
+def yolos() -> Made:
+    """A small detector of tokens."""
+    torchvision()  # which it imports
+    library = importlib.import_module("transformers")
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+    config = library.YolosConfig(image_size=[64, 64], num_detection_tokens=10, num_labels=8, **sizes)
+    return Boxes(library.YolosForObjectDetection(config)), image(64)
+
+
 def timm(name: str, size: int = 64, **more: Any) -> Callable[[], Made]:
     """A model of timm's, on a small image."""
 
@@ -187,6 +208,7 @@ ZOO: dict[str, Callable[[], Made]] = {
     "transformers/distilbert": language("DistilBert", vocab_size=96, dim=64, n_layers=2, n_heads=4, hidden_dim=128),
     "transformers/gpt2": language("GPT2", whole=False, **GPT),
     "transformers/llama": language("Llama", whole=True, num_key_value_heads=2, **SMALL),
+    "transformers/yolos": yolos,
     "torch/lstm": lambda: (Last(nn.LSTM(16, 32, batch_first=True)), (torch.randn(1, 12, 16),)),
     "torch/gru": lambda: (Last(nn.GRU(16, 32, batch_first=True)), (torch.randn(1, 12, 16),)),
     "torch/attention_with_a_cache": lambda: (
