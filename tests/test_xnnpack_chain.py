@@ -71,6 +71,15 @@ def test_a_sum_of_minus_zero_keeps_its_sign() -> None:
     assert same(reals._product(rows, matrix, start), reals.by_terms(rows, matrix, start))
 
 
+def test_a_difference_below_the_smallest_number_keeps_its_sign() -> None:
+    """2**-126 less a product that is larger by less than half of 2**-149: the sum rounds to -0."""
+    rows, matrix, start = torch.zeros(5, 3), torch.zeros(3, 20), torch.full((20,), 2.0**-126)
+    rows[:, -1], matrix[-1] = -(1 + 2.0**-23) * 2.0**-63, (1 - 2.0**-24) * 2.0**-63
+    expected = reals.by_terms(rows, matrix, start)
+    assert expected.eq(0).all() and expected.signbit().all()
+    assert same(reals._product(rows, matrix, start), expected)
+
+
 @pytest.mark.parametrize(
     ("kernel", "stride", "dilation", "padding", "multiplier"),
     [

@@ -24,8 +24,8 @@ from npu_assay.partitioners.xnnpack.kernels.fma import accumulate
 _TERMS: Final = 144
 _ROWS: Final = 48
 """Terms of a block, and rows that go on from the block before: together what a library keeps in registers."""
-_SMALLEST: Final = 2.0**-149
-"""The smallest float32 number above 0."""
+_WHOLE: Final = 2.0**-102
+"""Products of 48 bits that are at least as large are multiples of 2**-149, as all float32 numbers are."""
 _FEWEST: Final = (4, 16)
 """Rows and columns below which libraries have other kernels: zeros fill up."""
 _PERIOD: Final = 16
@@ -58,7 +58,7 @@ def product(rows: Tensor, matrix: Tensor, start: Tensor | None = None) -> Tensor
 def _blocks(rows: Tensor, matrix: Tensor) -> Tensor | None:
     total = _shown(rows[:, :_TERMS].contiguous(), matrix[:_TERMS])
     for first in range(_TERMS, len(matrix), _TERMS):
-        if total is None or _has_minus_zero(total):
+        if total is None:
             return None
         total = _going_on(total, rows[:, first : first + _TERMS], matrix[first : first + _TERMS])
     return total
@@ -156,9 +156,9 @@ def _finite(x: Tensor) -> bool:
 
 
 def _may_vanish(a: Tensor, b: Tensor) -> bool:
-    """Whether a product of two numbers that are not 0 may round to 0. No other sum that begins with 0 ends at -0."""
+    """Whether a sum may round to -0: where some product, and so a sum, is no multiple of the smallest number."""
     least = (x.abs().masked_fill_(x == 0, torch.inf).min().item() for x in (a, b) if x.numel())
-    return math.prod(least) < _SMALLEST
+    return math.prod(least) < _WHOLE
 
 
 def _has_minus_zero(x: Tensor) -> bool:
