@@ -15,15 +15,15 @@ import argparse
 import logging
 import statistics
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from benchmarks.turns import Run, seconds
 from benchmarks.zoo import BACKENDS, ZOO, seeded
 from npu_assay.conformance.backend.loading import load_whole
 from npu_assay.conformance.explain.explaining import How, told
@@ -31,10 +31,7 @@ from npu_assay.conformance.explain.lowered import lower
 from npu_assay.conformance.explain.models import model_of, quantise
 from npu_assay.partitioners.exir import run_program
 
-Run = Callable[[], object]
 FP32 = "xnnpack fp32"
-TURN = 0.01
-"""Seconds that a contender's turn takes at least."""
 RECURRENT = ("torch/lstm", "torch/gru")
 TRANSFORMERS = ("swin", "vit", "deit", "mixer", "transformers/", "attention", "encoder")
 
@@ -63,25 +60,6 @@ def contenders(model: str, backends: list[str]) -> Iterator[tuple[str, Run]]:
             continue
         runtimes = {backend.details.__name__: backend.runtime}
         yield name, lambda edge=edge, runtimes=runtimes: run_program(edge, inputs, runtimes)  # type: ignore[misc]
-
-
-def seconds(runs: dict[str, Run], rounds: int) -> dict[str, float]:
-    """Processor time of a run: each contender's median over `rounds` turns, after one that is not counted."""
-    taken: dict[str, list[float]] = {label: [] for label in runs}
-    for _ in range(rounds + 1):
-        for label, run in runs.items():
-            taken[label].append(_turn(run))
-    return {label: statistics.median(values[1:]) for label, values in taken.items()}
-
-
-def _turn(run: Run) -> float:
-    """Seconds of one run, by as many as fill a turn."""
-    start, count, passed = time.process_time(), 0, 0.0
-    while passed < TURN:
-        run()
-        count += 1
-        passed = time.process_time() - start
-    return passed / count
 
 
 def main() -> None:

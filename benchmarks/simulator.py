@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import argparse
 import logging
-import statistics
-import time
+import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -42,14 +42,15 @@ from networks import (
     samples,
 )
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.turns import Run, seconds
 from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, EthosURuntime, tosa_format
 from npu_assay.partitioners.ethosu.tosa_model import TModel, TOperator, TTensor
 from npu_assay.partitioners.exir import to_edge
 from npu_assay.partitioners.exir.run import run_delegate
 from npu_assay.partitioners.neutron import NeutronRuntime, backend
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
-
-Run = Callable[[], object]
 
 NAMES = (*NETWORKS, *LARGE_NETWORKS)
 ETHOSU = "ethos-u85-256"
@@ -61,8 +62,6 @@ PEERS = {
 """What runs the same bytes."""
 READING = {"TOSA reference model": "TOSA reference reading"}
 """What of a peer's run is no inference."""
-TURN = 0.01
-"""Seconds that a contender's turn takes at least."""
 
 
 def contenders(name: str) -> dict[str, Run]:
@@ -154,25 +153,6 @@ def _onnx(model: torch.nn.Module, x: torch.Tensor) -> dict[str, Run]:
     return {"onnx.reference": lambda: evaluator.run(None, feed)}
 
 
-def milliseconds(runs: dict[str, Run], rounds: int) -> dict[str, float]:
-    """Processor time of a run: each contender's median over `rounds` turns, after one that is not counted."""
-    taken: dict[str, list[float]] = {label: [] for label in runs}
-    for _ in range(rounds + 1):
-        for label, run in runs.items():
-            taken[label].append(1e3 * _turn(run))
-    return {label: statistics.median(values[1:]) for label, values in taken.items()}
-
-
-def _turn(run: Run) -> float:
-    """Seconds of one run, by as many as fill a turn."""
-    start, count, passed = time.process_time(), 0, 0.0
-    while passed < TURN:
-        run()
-        count += 1
-        passed = time.process_time() - start
-    return passed / count
-
-
 def print_table(medians: Mapping[str, float]) -> None:
     """A line for each contender."""
     base = medians["torch float32 eager"]
@@ -200,7 +180,8 @@ def main() -> None:
     with torch.no_grad():
         for name in options.networks:
             print(name)
-            print_table(milliseconds(contenders(name), options.rounds))
+            taken = seconds(contenders(name), options.rounds)
+            print_table({label: 1e3 * each for label, each in taken.items()})
 
 
 if __name__ == "__main__":
