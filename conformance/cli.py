@@ -20,6 +20,7 @@ from npu_assay.conformance.commands.mutate import mutate
 from npu_assay.conformance.commands.new import new
 from npu_assay.conformance.commands.offer import offer
 from npu_assay.conformance.commands.package import package
+from npu_assay.conformance.commands.reach import reach
 from npu_assay.conformance.commands.reduce import reduce
 from npu_assay.conformance.commands.report import report as report_command
 from npu_assay.conformance.commands.shards import ShardOption, default_folder
@@ -302,6 +303,7 @@ main.add_command(mutate)
 main.add_command(new)
 main.add_command(offer)
 main.add_command(package)
+main.add_command(reach)
 main.add_command(reduce)
 main.add_command(report_command)
 main.add_command(table_group)

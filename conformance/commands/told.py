@@ -69,6 +69,13 @@ COMMANDS: Mapping[str, Told] = {
             ("assay explain models:net --backend neutron --backend xnnpack --out page", "two, with a page"),
         ),
     ),
+    "reach": Told(
+        "See whether users meet what cases show.",
+        (
+            ("assay reach neutron -k abs", ""),
+            ("assay reach executorch:xnnpack --of assay-executorch.xnnpack --out met.jsonl", "what failed in a run"),
+        ),
+    ),
     "reduce": Told(
         "Find the smallest part of a model that shows a fault.",
         (("assay reduce model.pt2 --backend xnnpack --of undelegated --out part.py", ""),),

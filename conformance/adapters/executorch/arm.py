@@ -12,9 +12,9 @@ import torch
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
-from npu_assay.conformance.adapters.executorch.machine import Machine
 from npu_assay.conformance.adapters.executorch.quiet import quiet
 from npu_assay.conformance.common.errors import NotRunError
+from npu_assay.conformance.isolation.machine import Machine
 from npu_assay.partitioners.exir.backend import Backend, CompileSpec
 
 MODEL = "tosa_reference_model"
@@ -93,4 +93,5 @@ def backend(name: str) -> Backend:
         runtime=ReferenceModel(),
         distributions=("executorch", DISTRIBUTION),
         processes=1,
+        flow=f"{__package__}.arm_flow:ArmFlow",
     )

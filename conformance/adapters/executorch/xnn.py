@@ -16,8 +16,8 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
-from npu_assay.conformance.adapters.executorch.machine import Machine
 from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.isolation.machine import Machine
 from npu_assay.partitioners.exir import edge_program
 from npu_assay.partitioners.exir.backend import Backend, CompileSpec
 from npu_assay.partitioners.exir.interop import executorch_program
@@ -110,4 +110,5 @@ def backend(_: str) -> Backend:
         runtime=ExecutorchRuntime(),
         distributions=("executorch", "torchao"),
         processes=1,
+        flow=f"{__package__}.xnn_flow:XnnpackFlow",
     )

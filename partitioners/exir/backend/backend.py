@@ -102,6 +102,8 @@ class Backend:
     `blob_operators` names the operators in a compiled blob, in their order, for `assay inspect`.
     `processes` is how many child processes it may keep from case to case, such as a simulator that it talks to;
     any other process that a case leaves running is a failure.
+    `flow` names the vendor's own steps from an nn.Module to a running program, as `module:attribute`, for
+    `assay reach`; without it they are those of this export API.
     `faults` names the catalogue of broken copies of the backend, as `module:attribute`, for `assay mutate`.
     """
 
@@ -118,4 +120,5 @@ class Backend:
     processes: int = 0
     faults: str | None = None
     dynamic_quantizer: Callable[[], Any] | None = None
+    flow: str | None = None
     stands_in: Mapping[str, str] = field(default_factory=dict)

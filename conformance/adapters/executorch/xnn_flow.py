@@ -1,0 +1,52 @@
+"""ExecuTorch's documented steps for XNNPACK: XNNPACKQuantizer, `to_edge_transform_and_lower`, the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.export import ExportedProgram
+
+from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.xnn import execute, partitioner
+from npu_assay.conformance.reach.flow import PLAIN, Lowered, NoWay, operators_of
+from npu_assay.partitioners.exir import Backend
+
+with quiet():
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from executorch.exir import to_edge_transform_and_lower
+
+SETTINGS = {
+    "static_int8": {"is_per_channel": False},
+    "static_int8_per_channel": {"is_per_channel": True},
+    "dynamic_int8": {"is_per_channel": True, "is_dynamic": True},
+}
+"""Number types, and the quantizer's arguments for them."""
+
+
+@dataclass(frozen=True)
+class XnnpackFlow:
+    """What the page on the XNNPACK backend prints, step by step."""
+
+    backend: Backend
+
+    def quantizer(self, kind: str) -> Any:
+        if kind in PLAIN:
+            return None
+        if kind not in SETTINGS:
+            raise NoWay(f"XNNPACKQuantizer has no configuration for {kind}")
+        return XNNPACKQuantizer().set_global(get_symmetric_quantization_config(**SETTINGS[kind]))
+
+    def lower(self, program: ExportedProgram, options: Mapping[str, Any]) -> Lowered:
+        with quiet():
+            manager = to_edge_transform_and_lower(program, partitioner=[partitioner(**options)])
+            found = operators_of(manager.exported_program())
+            return Lowered(*found, bytes(manager.to_executorch().buffer))
+
+    def run(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor] | None:
+        return execute(handle, inputs)

@@ -1,0 +1,87 @@
+"""`assay reach`: whether a user meets what the cases of a table show."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import click
+
+from npu_assay.conformance.commands.shared import (
+    backend_argument,
+    cores,
+    plain,
+    table_option,
+    timeout_option,
+    usage_errors,
+)
+
+RIGHT, WRONG = 0, 1
+
+
+@click.command()
+@backend_argument
+@click.option("-k", "expression", metavar="EXPR", help="Only operators of a name (cat), or cases whose id matches.")
+@click.option(
+    "--of",
+    "run",
+    metavar="DIR|ARCHIVE|FILE.xz",
+    type=click.Path(path_type=Path),
+    help="Only cases that failed in this run.",
+)
+@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+@table_option
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write what every case met: JSON lines.")
+@timeout_option
+def reach(
+    backend: str,
+    expression: str | None,
+    run: Path | None,
+    workers: int | None,
+    table: str | None,
+    out: Path | None,
+    timeout: float,
+) -> None:
+    """Take cases from an nn.Module to a running program, with BACKEND's own quantizer and lowering.
+
+    The model of each case is written in real numbers, exported, quantised, lowered and run, as the vendor documents it.
+    What fails here, a user can meet; what fails in assay certify alone needs an edge program that this way does not
+    write. Outputs are compared with those of torch, within wide bounds. Exit codes: 0 nothing is wrong, 1 an error or
+    wrong numbers, 2 usage or data error.
+    """
+    with usage_errors():
+        from npu_assay.conformance.backend.loading import load_backend
+        from npu_assay.conformance.common.errors import UsageError
+        from npu_assay.conformance.reach.asking import ask
+        from npu_assay.conformance.reach.told import as_lines, lines
+        from npu_assay.conformance.run.selection import all_cases, select
+        from npu_assay.conformance.table import load_table
+        from npu_assay.files import write_whole
+
+        name = table or load_backend(backend).table
+        cases = all_cases(load_table(name))
+        if expression is not None:
+            cases = select(cases, expression)
+        if run is not None:
+            failed = _failed(run, backend, name)
+            cases = tuple(case for case in cases if case.id in failed)
+        if not cases:
+            raise UsageError("no case is left to ask about; expected -k and --of to name some")
+        found = list(ask(backend, name, cases, workers or cores(), timeout))
+        if out is not None:
+            try:
+                write_whole(out, as_lines(found).encode())
+            except OSError as error:
+                raise UsageError(f"{out}: cannot be written: {error.strerror or error}") from error
+    for line in lines(found):
+        click.echo(plain(line))
+    raise SystemExit(WRONG if any(met.is_fault for met in found) else RIGHT)
+
+
+def _failed(run: Path, backend: str, table: str) -> Collection[str]:
+    """The cases that failed in a run: a folder or archive of it, or its results alone, compressed with xz."""
+    from npu_assay.conformance.compare.drift_run import read_drift
+    from npu_assay.conformance.findings.triage import read
+
+    found = read(run, backend, table) if run.suffix == ".xz" else read_drift(run)
+    return {entry.result.case for entry in found.found}

@@ -1,0 +1,63 @@
+"""A case's model in real numbers, as its author would write it: what a vendor's quantizer gets to see.
+
+Quantize and dequantize nodes are left out, quantised constants are buffers of the real numbers that they stand for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import fx, nn
+
+from npu_assay.conformance.programs.build import module
+from npu_assay.conformance.programs.graph import Graph
+
+DEQUANTIZE = "quantized_decomposed.dequantize"
+
+
+def plain_module(graph: Graph) -> nn.Module:
+    """The model without quantisation. Integers that no quantisation made stay as they are."""
+    root = module(graph)
+    assert isinstance(root, fx.GraphModule)
+    for node in list(root.graph.nodes):
+        if _is_dequantize(node):
+            node.replace_all_uses_with(_real(root, node))
+    root.graph.eliminate_dead_code()
+    root.delete_all_unused_submodules()
+    for name, _ in list(root.named_buffers()):
+        if not any(node.op == "get_attr" and node.target == name for node in root.graph.nodes):
+            delattr(root, name)
+    root.recompile()
+    return root.eval()
+
+
+def _is_dequantize(node: fx.Node) -> bool:
+    """Whether it makes real numbers of codes that the user does not give."""
+    return node.op == "call_function" and str(node.target).startswith(DEQUANTIZE) and not _is_input(node)
+
+
+def _is_input(node: fx.Node) -> bool:
+    """Whether the user gives the codes: then the operator is the model's own."""
+    codes = node.args[0]
+    return isinstance(codes, fx.Node) and codes.op == "placeholder"
+
+
+def _real(root: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """What a dequantize node gives, without codes: what was quantised, or a constant of its numbers."""
+    codes = node.args[0]
+    assert isinstance(codes, fx.Node)
+    if codes.op != "get_attr":
+        source = codes.args[0]
+        assert isinstance(source, fx.Node)
+        return source
+    name = f"{codes.target}_real"
+    while hasattr(root, name):
+        name = f"{name}_again"
+    assert callable(node.target)
+    root.register_buffer(name, node.target(*(_number(root, each) for each in node.args)))
+    with root.graph.inserting_before(node):
+        return root.graph.get_attr(name)
+
+
+def _number(root: fx.GraphModule, argument: Any) -> Any:
+    return getattr(root, str(argument.target)) if isinstance(argument, fx.Node) else argument

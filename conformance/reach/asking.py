@@ -1,0 +1,55 @@
+"""Many cases, each in a child process that may die, hang or print without taking the others along."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+
+import torch
+from torch import Tensor
+
+from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.isolation.machine import Machine, MachineError
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.reach.flow import flow_of
+from npu_assay.conformance.reach.walk import ERROR, Met, walk
+from npu_assay.conformance.run.execution import known_cases
+
+
+def ask(backend: str, table: str, cases: Sequence[Case], workers: int, timeout: float) -> Iterator[Met]:
+    """What a user meets of each case, in the order of the cases.
+
+    workers: child processes, each of which takes one case after the other. One that dies, or says nothing for `timeout`
+    seconds, is an error of its case; the next case gets a new one.
+    """
+    machines = [Machine(f"{__name__}:answer", timeout) for _ in range(workers)]
+    free = SimpleQueue[Machine]()
+    for machine in machines:
+        free.put(machine)
+
+    def asked(case: Case) -> Met:
+        machine = free.get()
+        try:
+            (said,) = machine.run(json.dumps([backend, table, case.id]).encode(), ())
+        except MachineError as error:
+            return Met(case.id, ERROR, "process", str(error))
+        finally:
+            free.put(machine)
+        return Met.from_data(json.loads(bytes(said.tolist())))
+
+    threads = ThreadPoolExecutor(workers)
+    try:
+        yield from threads.map(asked, cases)
+    finally:
+        threads.shutdown(cancel_futures=True)
+        for machine in machines:
+            machine.close()
+
+
+def answer(question: bytes, _: Sequence[Tensor]) -> list[Tensor]:
+    """In the child: what a user meets of one case, as JSON in a tensor of bytes."""
+    backend, table, name = json.loads(question)
+    met = walk(known_cases(table).case(name), flow_of(load_backend(backend)))
+    return [torch.tensor(list(json.dumps(met.as_data()).encode()), dtype=torch.uint8)]

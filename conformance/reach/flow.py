@@ -1,0 +1,93 @@
+"""The steps from a model to a running program, as a vendor documents them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+from torch.export import ExportedProgram
+
+from npu_assay.conformance.backend.loading import load_object
+from npu_assay.partitioners.exir import Backend, run_program, to_edge_transform_and_lower
+
+PLAIN = ("fp32", "fp16", "integers")
+"""Number types that need no quantizer."""
+STATIC = ("", "int8", "static_int8", "int8_per_channel", "static_int8_per_channel")
+DYNAMIC = "dynamic_int8"
+"""Those of `Backend.quantizer`, which has weights by channel (rows that name no number type are of int8), and of
+`Backend.dynamic_quantizer`."""
+
+
+class NoWay(LookupError):
+    """The vendor documents no step for this number type."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A lowered program. targets: its operators, by name, delegates left out; delegates: how many there are.
+
+    handle: what `run` takes.
+    """
+
+    targets: tuple[str, ...]
+    delegates: int
+    handle: Any
+
+
+class Flow(Protocol):
+    """A vendor's steps. What they raise is the finding."""
+
+    def quantizer(self, kind: str) -> Any:
+        """The quantizer of a number type; None for one that needs none. Raises NoWay where there is none."""
+
+    def lower(self, program: ExportedProgram, options: Mapping[str, Any]) -> Lowered:
+        """Edge dialect, partitioner with its options, compiler, and what else stands before a file."""
+
+    def run(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor] | None:
+        """The outputs; None where nothing runs the program."""
+
+
+@dataclass(frozen=True)
+class OwnFlow:
+    """The export API of this project, with what a backend brings to it."""
+
+    backend: Backend
+
+    def quantizer(self, kind: str) -> Any:
+        if kind in PLAIN:
+            return None
+        makers = {**dict.fromkeys(STATIC, self.backend.quantizer), DYNAMIC: self.backend.dynamic_quantizer}
+        make = makers.get(kind)
+        if make is None:
+            raise NoWay(f"{self.backend.name} has no quantizer for {kind}")
+        return make()
+
+    def lower(self, program: ExportedProgram, options: Mapping[str, Any]) -> Lowered:
+        backend, name = self.backend, self.backend.details.__name__
+        manager = to_edge_transform_and_lower(
+            program, backend.passes, [backend.partitioner(**options)], details={name: backend.details}
+        )
+        lowered = manager.exported_program()
+        return Lowered(*operators_of(lowered), lowered)
+
+    def run(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor] | None:
+        return run_program(handle, list(inputs), {self.backend.details.__name__: self.backend.runtime})
+
+
+def operators_of(program: ExportedProgram) -> tuple[tuple[str, ...], int]:
+    """Operators of a lowered program by name, and how many delegates it has."""
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    names = [str(getattr(node.target, "_op", node.target)).removeprefix("torch.ops.") for node in calls]
+    delegates = [name for name in names if "executorch_call_delegate" in name]
+    return tuple(name for name in names if name not in delegates), len(delegates)
+
+
+def flow_of(backend: Backend) -> Flow:
+    """The backend's own steps, or those of this project. Raises UsageError where what it names is not there."""
+    if backend.flow is None:
+        return OwnFlow(backend)
+    made: Any = load_object("flow", backend.flow)
+    flow: Flow = made(backend)
+    return flow

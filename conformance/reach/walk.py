@@ -1,0 +1,127 @@
+"""One case from an nn.Module to the outputs of its lowered program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+
+from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.programs.graph import Case, Graph
+from npu_assay.conformance.programs.plain_form import plain_module
+from npu_assay.conformance.reach.flow import Flow, NoWay
+from npu_assay.conformance.run.outline import COPIES, NO_WORK
+
+DELEGATED, PARTLY, LEFT, ERROR, WRONG, NO_WAY = "delegated", "partly", "left", "error", "wrong numbers", "no way"
+"""Where a case can end. The first three are no fault."""
+BOUNDS = {"float16": 2e-2, "bfloat16": 5e-2}
+REAL_BOUND, STEPS, CODES = 1e-3, 4, 255
+"""Real numbers may differ by this part of the largest one; quantised ones by so many of 255 steps to it."""
+
+
+@dataclass(frozen=True)
+class Met:
+    """What a user meets of a case.
+
+    end: one of the constants above. stage: where it ended (export, quantize, lower, run, numbers). said: an error's
+    type and message, or how the numbers differ. targets: the operators that no delegate has; delegates: how many
+    delegates there are.
+    """
+
+    case: str
+    end: str
+    stage: str
+    said: str = ""
+    targets: tuple[str, ...] = ()
+    delegates: int = 0
+
+    @property
+    def is_fault(self) -> bool:
+        return self.end in (ERROR, WRONG)
+
+    def as_data(self) -> dict[str, Any]:
+        """What `from_data` reads: plain data, with lists for tuples once it was JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> Met:
+        """Raises TypeError for other keys than these."""
+        return cls(**{**data, "targets": tuple(data["targets"])})
+
+
+def walk(case: Case, flow: Flow) -> Met:
+    """Take the case as far as it goes. Nothing that the steps raise goes further than this."""
+    stage = "export"
+    try:
+        inputs = model_inputs(case.graph)
+        program = torch.export.export(plain_module(case.graph), inputs, dynamic_shapes=open_sizes(case.graph))
+        stage = "quantize"
+        quantizer = flow.quantizer(case.precision or "")
+        if quantizer is not None:
+            program = _quantised(program, quantizer, inputs, case.graph)
+        wanted = _listed(program.module()(*inputs))
+        stage = "lower"
+        lowered = flow.lower(program, dict(case.options))
+        stage = "run"
+        given = flow.run(lowered.handle, inputs)
+    except NoWay as error:
+        return Met(case.id, NO_WAY, stage, str(error))
+    except Exception as error:  # noqa: BLE001  (whatever somebody's release raises is the answer)
+        return Met(case.id, ERROR, stage, f"{type(error).__name__}: {error}")
+    left = tuple(sorted({name for name in lowered.targets if name not in NO_WORK | COPIES and "getitem" not in name}))
+    end = LEFT if not lowered.delegates else PARTLY if left else DELEGATED
+    met = Met(case.id, end, stage, "", left, lowered.delegates)
+    wrong = None if given is None else differing(given, wanted, quantizer is not None)
+    return met if wrong is None else replace(met, end=WRONG, stage="numbers", said=wrong)
+
+
+def open_sizes(graph: Graph) -> Any:
+    """What `torch.export` is told of sizes that are known at run time; None where all are known."""
+    given = [value for value in graph.values if not value.constant]
+    if not any(value.dynamic for value in given):
+        return None
+    return tuple(dict.fromkeys(value.dynamic, torch.export.Dim.DYNAMIC) for value in given)
+
+
+def _quantised(program: ExportedProgram, quantizer: Any, inputs: Sequence[Tensor], graph: Graph) -> ExportedProgram:
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    prepared = prepare_pt2e(program.module(), quantizer)
+    prepared(*inputs)
+    return torch.export.export(convert_pt2e(prepared), tuple(inputs), dynamic_shapes=open_sizes(graph))
+
+
+def _listed(outputs: Any) -> list[Tensor]:
+    return [outputs] if isinstance(outputs, Tensor) else list(outputs)
+
+
+def differing(given: Sequence[Tensor], wanted: Sequence[Tensor], quantised: bool) -> str | None:
+    """How the outputs differ from those of torch; None where they agree within the bounds above."""
+    if len(given) != len(wanted):
+        return f"{len(given)} outputs, expected {len(wanted)}"
+    for place, (mine, right) in enumerate(zip(given, wanted, strict=True)):
+        if (mine.dtype, mine.shape) != (right.dtype, right.shape):
+            return f"output {place}: {mine.dtype} {tuple(mine.shape)}, expected {right.dtype} {tuple(right.shape)}"
+        if found := _apart(mine, right, quantised):
+            return f"output {place}: {found}"
+    return None
+
+
+def _apart(given: Tensor, wanted: Tensor, quantised: bool) -> str | None:
+    kind = str(wanted.dtype).removeprefix("torch.")
+    if not wanted.is_floating_point():
+        count = int((given != wanted).sum())
+        return f"{count} of {wanted.numel()} numbers are not torch's" if count else None
+    given, wanted = given.to(torch.float64), wanted.to(torch.float64)
+    finite = wanted.isfinite()
+    if not torch.equal(given[~finite].nan_to_num(nan=math.pi), wanted[~finite].nan_to_num(nan=math.pi)):
+        return "other numbers where torch gives NaN or infinity"
+    most = float(wanted[finite].abs().max()) if finite.any() else 0.0
+    bound = most * (STEPS / CODES if quantised else BOUNDS.get(kind, REAL_BOUND)) + 1e-6
+    largest = float((given - wanted)[finite].abs().max()) if finite.any() else 0.0
+    return None if largest <= bound else f"up to {largest:.4g} from torch's, expected at most {bound:.4g}"
