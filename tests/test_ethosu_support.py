@@ -24,7 +24,7 @@ ANYWHERE = {rule.code for rule in (*EVERY_NODE, *AROUND)} | {"not_alone", "uint8
 ONLY_U55 = {
     "kernel_depth", "kernel_height", "kernel_area", "max_size", "stride_or_whole", "stride_or_window", "stride",
     "transposed_stride", "no_wide_transposed", "batch", "padded_kernel", "weight_sum", "reduced_size", "summed_size",
-    "max_channels", "max_input_rank", "divided_window", "windows", "transposition", "resize_scale",
+    "max_channels", "max_input_rank", "dilated_size", "divided_window", "windows", "transposition", "resize_scale",
 }  # fmt: skip
 ONLY_U55_OF = {("aten.flip.default", "dims"), ("aten.argmax.default", "max_elements")}
 POOLS = ("aten.max_pool2d.default", "aten.max_pool2d_with_indices.default")

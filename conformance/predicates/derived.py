@@ -8,7 +8,11 @@
   sizes in front of it and behind it; `leading`: the sizes in front of `dim`.
 - `turned`: whether a permutation or a copy brings the dimensions into another order. `flat`: whether size and stride
   of a view are those of a tensor whose numbers lie next to each other.
-- `rows_read`, `columns_read`: of a convolution's input, how many its windows reach.
+- `planes_read`, `rows_read`, `columns_read`: of a convolution's input, how many its windows reach.
+- `image_sizes`: of the first input and the result of a convolution or pool, all sizes but the batch's and, of several
+  images, the pixels of one.
+- `piece_size`: of a dilated pool, whose every so many-th row and pixel become images of their own, the most rows of all
+  images, numbers in a row, and pixels; 0 without dilation.
 - `bias_error`: the largest part by which a bias's scales miss input scale * weight scale.
 """
 
@@ -105,8 +109,41 @@ def _read(use: Applied, direction: str, axis: int) -> int | None:
         return None
     assert kernel is not None and stride is not None and padding is not None and dilation is not None
     size, count = use.operands[0].shape[axis], use.results[0].shape[axis]
-    reached = {at * stride - padding + tap * dilation for at in range(count) for tap in range(kernel)}
-    return sum(0 <= at < size for at in reached)
+    # Taps and places are progressions: the shorter one is walked, the longer one marked at once.
+    places, taps = (count, stride), (kernel, dilation)
+    few, many = sorted((places, taps))
+    reached = bytearray(size)
+    for turn in range(few[0]):
+        first, step = turn * few[1] - padding, many[1]
+        start = first if first >= 0 else first % step
+        marks = range(start, min(size, first + (many[0] - 1) * step + 1), step)
+        if marks:
+            reached[marks.start : marks.stop : step] = b"\1" * len(marks)
+    return sum(reached)
+
+
+def _image_sizes(use: Applied) -> tuple[int, ...]:
+    weight = use.arguments.get("weight")
+    dims = weight.rank - 1 if isinstance(weight, Operand) else 3
+    found: list[int] = []
+    for shape in (use.operands[0].shape, use.results[0].shape):
+        found += shape[-dims:]
+        found += [math.prod(shape[1 - dims :])] if math.prod(shape[:-dims]) > 1 else []
+    return tuple(found)
+
+
+def _piece_size(use: Applied) -> int | None:
+    batch, channels = (1, *use.operands[0].shape)[-4:-2]
+    kinds = [use.window(kind, each) for each in "hw" for kind in ("kernel", "stride", "dilation")]
+    found = [number for number in kinds if number is not None]
+    if len(found) < len(kinds):
+        return None
+    tall, down, gap, wide, along, step = found
+    high, broad = use.results[0].shape[-2:]
+    rows, columns = (high - 1) * down // gap + tall, (broad - 1) * along // step + wide
+    of_rows = (batch * rows, columns * step * channels) if gap > 1 else ()
+    of_pixels = (batch * rows * gap * columns,) if step > 1 else ()
+    return max((*of_rows, *of_pixels), default=0)
 
 
 def _bias_error(use: Applied) -> float | None:
@@ -131,12 +168,15 @@ DERIVED: Mapping[str, Callable[[Applied], Any]] = MappingProxyType(
         "flat": _flat,
         "gaps": _gaps,
         "given": _given,
+        "image_sizes": _image_sizes,
         "leading": _leading,
         "number": _number,
         "operands": lambda use: use.operands,
         "padded": _padded,
         "reduced": _reduced,
         "results": lambda use: use.results,
+        "piece_size": _piece_size,
+        "planes_read": lambda use: _read(use, "d", -3),
         "rows_read": lambda use: _read(use, "h", -2),
         "spans": _spans,
         "turned": _turned,

@@ -137,6 +137,7 @@ BETWEEN = frozenset(
 ONLY_U55 = frozenset(
     {
         "batch",
+        "dilated_size",
         "divided_window",
         "kernel_area",
         "kernel_depth",

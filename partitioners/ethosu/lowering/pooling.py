@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npu_assay.partitioners.common.rules import adaptive_windows, pool_kernel, pool_padding, pool_stride
-from npu_assay.partitioners.ethosu.lowering.model import LIMITS
+from npu_assay.partitioners.ethosu.lowering.model import LIMITS, ModelBuilder
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
 from npu_assay.partitioners.ethosu.lowering.values import Value
 from npu_assay.partitioners.ethosu.lowering.windows import NHWC, as_image, fitted
@@ -153,7 +153,10 @@ def _max_dilated(
     padding: Sequence[int],
     gaps: Sequence[int],
 ) -> str:
-    """Every `gap`-th row and column is an image of its own, which is pooled without gaps, with stride 1."""
+    """Every `gap`-th row and column is an image of its own, which is pooled without gaps, with stride 1.
+
+    One direction after the other, as Vela limits transpositions of three dimensions least.
+    """
     model, name, outputs = operation.model, operation.node.name, _sizes(operation)
     steps = [step if count > 1 else 1 for step, count in zip(stride, outputs, strict=True)]
     dense = all(gap == 1 or step == 1 for gap, step in zip(gaps, steps, strict=True))
@@ -168,16 +171,24 @@ def _max_dilated(
     tensor = model.pad(tensor, amounts, lowest, f"{name}_padded")
     batch, high, wide, channels = model.shape(tensor)
     count = (high // gaps[0], wide // gaps[1])
-    split = model.reshape(tensor, (batch, count[0], gaps[0], count[1], gaps[1], channels), f"{name}_split")
-    apart = model.transpose(split, (2, 4, 0, 1, 3, 5), f"{name}_apart")
-    images = model.reshape(apart, (gaps[0] * gaps[1] * batch, *count, channels), f"{name}_images")
+    rows = _exchanged(model, tensor, (batch * count[0], gaps[0], wide * channels), f"{name}_rows")
+    columns = _exchanged(model, rows, (gaps[0] * batch * count[0] * count[1], gaps[1], channels), f"{name}_columns")
+    images = model.reshape(columns, (gaps[1] * gaps[0] * batch, *count, channels), f"{name}_images")
     pooled = [(length - k) // step + 1 for length, k, step in zip(count, kernel, steps, strict=True)]
     images, _ = fitted(operation, images, pooled, kernel, steps, (0, 0))
     made = _maxima(operation, images, pooled, kernel, steps, (0, 0, 0, 0))
-    back = model.reshape(made, (*gaps, batch, *pooled, channels), f"{name}_back")
-    joined = model.transpose(back, (2, 3, 0, 4, 1, 5), f"{name}_joined")
-    whole = model.reshape(joined, (batch, pooled[0] * gaps[0], pooled[1] * gaps[1], channels), f"{name}_whole")
+    wide = pooled[1] * gaps[1]
+    lines = _exchanged(model, made, (gaps[1], gaps[0] * batch * pooled[0] * pooled[1], channels), f"{name}_lines")
+    planes = _exchanged(model, lines, (gaps[0], batch * pooled[0], wide * channels), f"{name}_planes")
+    whole = model.reshape(planes, (batch, pooled[0] * gaps[0], wide, channels), f"{name}_whole")
     return model.slice(whole, (0, 0, 0, 0), (batch, *outputs, channels), name)
+
+
+def _exchanged(model: ModelBuilder, tensor: str, sizes: tuple[int, int, int], name: str) -> str:
+    """As three dimensions, of which the first two change places; nothing where one of them is 1."""
+    if 1 in sizes[:2]:
+        return tensor
+    return model.transpose(model.reshape(tensor, sizes, f"{name}_apart"), (1, 0, 2), name)
 
 
 def adaptive_avg_pool2d(operation: Operation) -> Value:

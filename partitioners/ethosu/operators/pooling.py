@@ -23,6 +23,7 @@ _MAX_POOL = (
     limits.kernel_height,
     limits.kernel_area,
     image_size,
+    limits.dilated_size,
     limits.stride_or_window,
     limits.pooled_dtype,
 )

@@ -253,10 +253,13 @@ def on_u55(rule: Rule) -> Rule:
 @on_u55
 @rule("max_size", MAX_SIZE)
 def image_size(node: fx.Node, context: Context) -> str | None:
-    """height, width and channels must be at most {value}"""
-    # Of every image, as its channels are moved to the end and back.
+    """height, width, channels and, of several images, the pixels of one must be at most {value}"""
+    # As channels are moved to the end and back, which Vela limits; the batch has no limit, and pools may have none.
+    dims = len(shape(operand(node, 1))) - 1 if is_named(node, CONVOLUTION) else 3
     for member in (operand(node), node):
-        if any(not 1 <= size <= MAX_SIZE for size in shape(member)[1:]):
+        several = math.prod(shape(member)[:-dims]) > 1
+        pixels = math.prod(shape(member)[1 - dims :]) if several else 1
+        if any(not 1 <= size <= MAX_SIZE for size in (*shape(member)[-dims:], pixels)):
             return f"shape {size_text(shape(member))}"
     return None
 
@@ -338,7 +341,7 @@ def transposed_rank(node: fx.Node, context: Context) -> str | None:
 @on_u55
 @rule("max_size", MAX_SIZE)
 def matrix_size(node: fx.Node, context: Context) -> str | None:
-    """height, width and channels must be at most {value}"""
+    """height, width, channels and, of several images, the pixels of one must be at most {value}"""
     # Columns of either matrix and of the result.
     for member in (operand(node), operand(node, 1), node):
         if any(not 1 <= size <= MAX_SIZE for size in shape(member)[-2:]):

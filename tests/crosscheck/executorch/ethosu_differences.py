@@ -184,6 +184,10 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
         U55,
         lambda b: b.op("aten.avg_pool2d.default", b.input(2, 4, 4), [2, 2], [2, 2], [0, 0], False, False),
     ),
+    "a large dilated pool": (
+        U55,
+        lambda b: b.op("aten.max_pool2d.default", b.input(1, 1, 300, 300), [2, 2], [1, 1], [0, 0], [1, 2]),
+    ),
     "a wide pool": (U55, lambda b: b.op("aten.max_pool2d.default", b.input(1, 2, 2, 300), [1, 257], [1, 1])),
 }
 
@@ -338,6 +342,12 @@ LISTED: tuple[Difference, ...] = (
         "transposition",
         "1.5.1 takes long transpositions apart by asking Vela; here they are refused.",
         "a long transposition",
+    ),
+    Difference(
+        "dilated_size",
+        "Vela refuses the transposition that takes a large dilated pool apart; 1.5.1 does not ask it.",
+        "a large dilated pool",
+        named(*POOLS[:2]),
     ),
     Difference(
         "no_int64",

@@ -246,6 +246,10 @@ def kernel_limits(precision: str, limits: Limits) -> Iterator[CaseDraft]:
         yield outside(
             "max_size", f"{name}_{most + 1}", conv(precision, shape=longer, kernel=(1, 1), outputs=1, scale=0.01)
         )
+    wide = math.isqrt(most)
+    for high, side in ((wide, limit), (wide + 1, outside)):
+        two = conv(precision, shape=(2, 1, high, wide), kernel=(1, 1), outputs=1, scale=0.01)
+        yield side("max_size", f"two_of_{high}x{wide}", two)
     strided: dict[str, Any] = {"shape": (1, 3, 9, 11), "kernel": (2, 2)}
     kept = (("3x3", (3, 3), (0, 0)), ("3x3_padded", (3, 3), (1, 1)), ("4x5_unpadded", (4, 5), (0, 0)))
     for name, stride, padding in kept:

@@ -166,11 +166,23 @@ def _permuted(precision: str, shape: tuple[int, ...], order: tuple[int, ...]) ->
 # ------------------------------------------------------------------------------------ integers
 
 
+Orders = Sequence[tuple[Shape, Shape]]
+NEIGHBOURS, REVERSED, FIVE = (1, 0, 2, 3), (3, 2, 1, 0), (0, 2, 1, 4, 3)
+PERMUTE_KEPT: Orders = (
+    ((LARGE, 1), (1, 0)), ((1, 2, 256, 256), NEIGHBOURS), ((256, 3, 2, 256), REVERSED), ((3, 32, 2, 64, 32), FIVE)
+)  # fmt: skip
+PERMUTE_PAST: Orders = (
+    ((LARGE + 1, 1), (1, 0)), ((1, 2, 256, 257), NEIGHBOURS), ((256, 3, 2, 257), REVERSED), ((3, 32, 2, 65, 32), FIVE)
+)  # fmt: skip
+WIDE_KEPT: Orders = (((LARGE, 1), (1, 0)), ((2, 3, 128, 128), NEIGHBOURS), ((128, 3, 2, 128), REVERSED))
+WIDE_PAST: Orders = (((LARGE + 1, 1), (1, 0)), ((2, 3, 128, 129), NEIGHBOURS), ((128, 3, 2, 129), REVERSED))
+"""Shapes and orders on either side of what Ethos-U55 transposes: of codes, and of int32."""
+
+
 def permute_limits(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """Long dimensions on Ethos-U55."""
-    kept = (((LARGE, 1), (1, 0)), ((256, 256, 1, 1), (1, 0, 2, 3)))
-    past = (((LARGE + 1, 1), (1, 0)), ((257, 256, 1, 1), (1, 0, 2, 3)))
-    for side, shapes in ((limit, kept), (outside, past)):
+    wide = precision == "integers"
+    for side, shapes in ((limit, WIDE_KEPT if wide else PERMUTE_KEPT), (outside, WIDE_PAST if wide else PERMUTE_PAST)):
         for shape, order in shapes:
             u = subject.call(precision, shape)
             yield side("transposition", f"{sizes_of(shape)}_by_{label(order)}", replace(u, args=(X, order)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ from npu_assay.conformance.cases.families.pooling.windows import (
 )
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits, around, past
-from npu_assay.conformance.cases.make import SUBJECT, Call, call, label, model
+from npu_assay.conformance.cases.make import SUBJECT, Call, call, label, model, sizes_of
 from npu_assay.conformance.cases.permitted import vertical_strides
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
@@ -327,6 +327,7 @@ def integer_maximum_cases(op: str, precision: str, limits: Limits) -> list[CaseD
             ("window_ceil_mode", ((4, 5), (4, 5), (0, 0), (1, 1), True)),
         )
         drafts += [outside("stride_or_window", name, window.of(precision, WINDOWED, *args)) for name, args in past]
+    drafts += _dilated_sizes(window, precision, limits)
     u = window.subject.call(precision)
     if op == INDICES:
         drafts.append(limit("indices_unused", "values_only", u))
@@ -338,6 +339,22 @@ def integer_maximum_cases(op: str, precision: str, limits: Limits) -> list[CaseD
         plain = replace(u, values=(integers("x", WINDOWED),), y=None)
         drafts.append(outside("code_dtype", "int32", plain))
     return drafts
+
+
+def _dilated_sizes(window: Window, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    """Rows of all images, numbers of a row, and pixels of all images, on Ethos-U55."""
+    if "dilated_size" not in limits:
+        return
+    most = limits.number("dilated_size", 65536, 1024, 65536)
+    for more, side in ((0, limit), (1, outside)):
+        rows, wide, pixels = (most // 2 + more, 1, 4, 1), (1, most // 2 + more, 3, 2), (most // 4 + more, 1, 1, 8)
+        for name, shape, kernel, gaps in (
+            ("rows", rows, (2, 1), (2, 1)),
+            ("numbers_of_a_row", wide, (2, 1), (2, 1)),
+            ("pixels", pixels, (1, 2), (1, 2)),
+        ):
+            used = window.of(precision, shape, kernel, (1, 1), (0, 0), gaps)
+            yield side("dilated_size", f"{name}_{sizes_of(shape)}", used)
 
 
 FAMILIES: Mapping[str, Family] = {

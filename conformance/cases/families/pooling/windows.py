@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -202,6 +203,11 @@ def window_sizes(window: Window, precision: str, limits: Limits) -> Iterator[Cas
             yield limit("max_size", f"{name}_{most}", window.of(precision, shape, *_small(window)))
             longer = tuple(size + 1 if size == most else size for size in shape)
             yield outside("max_size", f"{name}_{most + 1}", window.of(precision, longer, *_small(window)))
+    if "max_size" in limits and "batch" not in limits:
+        wide = math.isqrt(limits.number("max_size", LARGE, 1024, LARGE))
+        for high, side in ((wide, limit), (wide + 1, outside)):
+            two = window.of(precision, (2, 1, high, wide), *_small(window))
+            yield side("max_size", f"two_of_{high}x{wide}", two)
     if "batch" in limits:
         limits.fixed("batch", 1)
         yield limit("batch", "1", window.of(precision, WINDOWED, *window.args))
