@@ -115,6 +115,19 @@ def differs(
     return found != before.digests[: len(found)]
 
 
+def first_difference(
+    case: Case, table: Table, backend: Backend, program: ExportedProgram, before: Known
+) -> int | None:
+    """The first stage whose answer is another one than `before`, or an error; None where all are the same."""
+    at = [PARTITION]
+    try:
+        found, _ = _answered(case, table, backend, program, RUN, at.append)
+    except Exception:  # noqa: BLE001  (whatever a broken vendor raises)
+        return at[-1]
+    answers = enumerate(zip(found, before.digests, strict=True))
+    return next((stage for stage, (now, then) in answers if now != then), None)
+
+
 def _runs(backend: Backend, given: Given) -> str:
     specs = [CompileSpec(key, value) for key, value in given.specs]
     inputs = [tensor.clone() for tensor in given.inputs]
