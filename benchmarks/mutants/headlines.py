@@ -1,8 +1,8 @@
 """What a report says first of a mutant, and whether that names the kind and the place of the change.
 
-A run of `assay certify` on the changed vendor is cut short: cases that execute the line, in an order drawn by seed, until
-enough of them have failed. The kind is right where it is that of the stage in which the change shows: tags, compiled
-bytes, or what the device gives. The place is right where the operators named are those that execute the line.
+A run of `assay certify` on the changed vendor is cut short: cases that execute the line, in an order drawn by seed,
+until enough of them have failed. The kind is right where it is that of the stage in which the change shows: tags,
+compiled bytes, or what the device gives. The place is right where the operators named are those that execute the line.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ SHARE = 1 / 2
 """Of the row whose cases execute the line most often, the share from which on another row may be named first."""
 NONE = "no case of these fails"
 
+ANOTHER_TIME = "Other tags, bytes or outputs"
 DELEGATION = (
     "Delegated, but the rule",
     "Rejected for",
     "Tagged",
     "A partition that computes nothing",
-    "Other tags, bytes or outputs",
+    ANOTHER_TIME,
 )
 NUMBERS = (
     symptoms.WRONG,
@@ -51,7 +52,10 @@ NUMBERS = (
     "The runtime changes",
     "No answer in time",
     "More memory",
+    ANOTHER_TIME,
 )
+KINDS = {PARTITION: DELEGATION, COMPILE: NUMBERS, RUN: NUMBERS}
+"""By the stage in which a change shows: how a headline of it begins that tells of no error."""
 STAGES: Mapping[int, tuple[str, ...]] = {
     PARTITION: ("passes", "partition", "partition again"),
     COMPILE: ("compile", "compile again", "load", "run"),
@@ -139,10 +143,12 @@ def told(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def right_kind(record: Mapping[str, Any]) -> bool:
     """Whether the headline is of the stage in which the change shows."""
-    what, stage = record["headline"], record["shows"]
+    what, shows = record["headline"], {record["shows"]}
+    if shows == {PARTITION} and record["part"] != "rules":
+        shows.add(COMPILE)  # a pass: it changes the program before any rule is asked
     if what.startswith(("An error", "The process died")):
-        return any(f"in the stage {name!r}" in what for name in STAGES[stage])
-    return bool(what.startswith(DELEGATION if stage == PARTITION else (*NUMBERS, DELEGATION[-1])))
+        return any(f"in the stage {name!r}" in what for stage in shows for name in STAGES[stage])
+    return any(what.startswith(KINDS[stage]) for stage in shows)
 
 
 def right_place(record: Mapping[str, Any]) -> bool:
