@@ -340,6 +340,23 @@ def test_masked_terms_of_a_softmax_are_zeros(masked: float) -> None:
     assert bool(rational.softmax(torch.full((1, 5), -math.inf)).isnan().all())  # as of torch: there is no largest one
 
 
+@pytest.mark.parametrize("size", [5, 16, 63, 64, 100, 128, 200, 250])
+def test_terms_of_a_softmax_are_added_in_the_order_of_the_kernel(size: int) -> None:
+    """Blocks of 64 into two sums of 16 lanes in turn, what is left into their sum, then halves into one another."""
+    terms = torch.logspace(0, 7, size)[torch.randperm(size, generator=torch.Generator().manual_seed(size))]
+    whole = size // 64 * 64
+    sums = [np.zeros(16, np.float32), np.zeros(16, np.float32)]
+    for start in range(0, whole, 16):
+        sums[start // 16 % 2] += terms[start : start + 16].numpy()
+    lanes = sums[0] + sums[1]
+    for start in range(whole, size, 16):
+        piece = terms[start : start + 16].numpy()
+        lanes[: len(piece)] += piece
+    for half in (8, 4, 2, 1):
+        lanes = lanes[:half] + lanes[half:]
+    assert rational._lane_sum(terms).tolist() == lanes.tolist()
+
+
 def test_numbers_at_the_ends_of_the_range() -> None:
     """The largest numbers have logarithms, and NaN stays NaN: XNNPACK's own kernels make infinity and 0 of them."""
     most = torch.finfo(torch.float32).max

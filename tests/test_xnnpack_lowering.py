@@ -340,6 +340,15 @@ def test_neighbours_stay_channels_last() -> None:
     assert ops(more) == ["StaticTranspose", "Conv2d", "Abs", "MaxPooling2d", "StaticTranspose"]
 
 
+@pytest.mark.parametrize(("shape", "last"), [((1,), "Add"), ((1, 1), "Add"), ((3, 1, 1), "StaticTranspose")])
+def test_what_has_one_element_fits_any_layout(shape: tuple[int, ...], last: str) -> None:
+    """The convolution's result that it is added to stays channels last."""
+    model = convolved((3, 3, 1, 1))
+    values = [*model.values, real("c", *shape, constant=True)]
+    found = ops(graph(values, [*model.steps, step("z", "add.Tensor", "y", "c")]))
+    assert found[:3] == ["StaticTranspose", "Conv2d", last] and sorted(found[2:]) == ["Add", "StaticTranspose"]
+
+
 @pytest.mark.parametrize(
     ("weight", "groups", "kind", "ends"),
     [

@@ -241,7 +241,7 @@ class QuantisedWeight:
 
 def quantised_weight(node: object) -> QuantisedWeight | None:
     """The stored weights behind a dequantize with constant parameters; None for any other node."""
-    if not isinstance(node, fx.Node) or not is_dequantize(node) or is_chosen_at_run_time(node):
+    if not isinstance(node, fx.Node) or is_chosen_at_run_time(node):
         return None
     codes = operand(node)
     if codes is None:
