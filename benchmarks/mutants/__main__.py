@@ -233,14 +233,15 @@ def _rates(records: dict[str, dict[str, object]]) -> Iterator[str]:
         mine = [record for record in records.values() if record["part"] == name]
         how = Counter(_judge(str(record["how"])) for record in mine if record["killed"])
         told = ", ".join(f"{count} by {judge}" for judge, count in how.most_common())
-        yield f"{name}: {how.total()} of {len(mine)} killed, {_rate(how.total(), len(mine))}: {told}"
+        yield f"{name}: {how.total()} of {len(mine)} killed, {rate(how.total(), len(mine))}: {told}"
         alone = sum(_by_cases(record) for record in mine)
-        yield f"{name}: {alone} by cases, or by unit tests where it guards, {_rate(alone, len(mine))}"
+        yield f"{name}: {alone} by cases, or by unit tests where it guards, {rate(alone, len(mine))}"
 
 
-def _rate(part: int, whole: int) -> str:
+def rate(part: int, whole: int) -> str:
+    """A share with its interval."""
     low, high = interval(part, whole)
-    return f"{part / whole:.1%} ({low:.1%} to {high:.1%})"
+    return f"{100 * part / whole:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def interval(part: int, whole: int) -> tuple[float, float]:

@@ -32,13 +32,15 @@ FAILING = 24
 """Failing cases after which a run is cut short."""
 LOOKED_AT = 1500
 """Cases that are asked whether the changed vendor answers them in another way."""
-SHARE = 1 / 2
-"""Of the row whose cases execute the line most often, the share from which on another row may be named first."""
+SHARE = 1 / 4
+"""Of the row whose cases execute the line most often, the share from which on another row may be named first: a row has
+up to four number types, of which one alone may execute the line."""
 NONE = "no case of these fails"
 
 ANOTHER_TIME = "Other tags, bytes or outputs"
 DELEGATION = (
     "Delegated, but the rule",
+    symptoms.REFUSED,
     "Rejected for",
     "Tagged",
     "A partition that computes nothing",
@@ -54,7 +56,7 @@ NUMBERS = (
     "More memory",
     ANOTHER_TIME,
 )
-KINDS = {PARTITION: DELEGATION, COMPILE: NUMBERS, RUN: NUMBERS}
+KINDS = {PARTITION: DELEGATION, COMPILE: (*NUMBERS, symptoms.REFUSED), RUN: NUMBERS}
 """By the stage in which a change shows: how a headline of it begins that tells of no error."""
 STAGES: Mapping[int, tuple[str, ...]] = {
     PARTITION: ("passes", "partition", "partition again"),
