@@ -28,13 +28,15 @@ from npu_assay.conformance.report import symptoms
 from npu_assay.conformance.report.findings import Finding, find
 from npu_assay.conformance.run.one_case import run_case
 
-FAILING = 24
-"""Failing cases after which a run is cut short."""
+FAILING, OF_A_ROW = 24, 6
+"""Failing cases after which a run is cut short: of all rows, and of the row that fails most."""
 LOOKED_AT = 1500
 """Cases that are asked whether the changed vendor answers them in another way."""
 SHARE = 1 / 4
-"""Of the row whose cases execute the line most often, the share from which on another row may be named first: a row has
-up to four number types, of which one alone may execute the line."""
+"""How often the cases of the row that is named first execute the line, at least: as a share of how often those of the
+row do that executes it most, of the rows that answer otherwise. A row has up to four number types, and one of them alone
+may execute the line.
+"""
 NONE = "no case of these fails"
 
 ANOTHER_TIME = "Other tags, bytes or outputs"
@@ -104,7 +106,7 @@ class Headlines:
         results: list[CaseResult] = []
         shown: dict[str, int] = {}
         for each in cases:
-            if time.process_time() > self.judges.seconds / 2 or _failing(results) == FAILING:
+            if time.process_time() > self.judges.seconds / 2 or _enough(results):
                 break
             stage = first_difference(each.case, self.judges.table, backend, each.program, each.before)
             if stage is not None:
@@ -116,8 +118,14 @@ class Headlines:
         return _told(find(results, known, set(), self.judges.table.rescale), known, shown, stages)
 
 
-def _failing(results: Sequence[CaseResult]) -> int:
-    return sum(result.status in NOT_PASSED for result in results)
+def _failing(results: Sequence[CaseResult]) -> Counter[str]:
+    """How many cases of each row fail."""
+    return Counter(result.row for result in results if result.status in NOT_PASSED)
+
+
+def _enough(results: Sequence[CaseResult]) -> bool:
+    failing = _failing(results)
+    return failing.total() >= FAILING and max(failing.values()) >= OF_A_ROW
 
 
 def _told(
@@ -155,9 +163,9 @@ def right_kind(record: Mapping[str, Any]) -> bool:
 
 def right_place(record: Mapping[str, Any]) -> bool:
     """Whether all rows named have cases that the change answers, and the first is among those most in the line."""
-    named = [row for row, _ in record["rows"]]
-    executes = record["executes"]
-    return set(named) <= set(record["answers differ"]) and executes[named[0]] >= SHARE * max(executes.values())
+    named, differ = [row for row, _ in record["rows"]], record["answers differ"]
+    most = max(record["executes"][row] for row in differ)
+    return set(named) <= set(differ) and record["executes"][named[0]] >= SHARE * most
 
 
 def counted(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
