@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.partitioners.xnnpack.kernels import convert, dynamic, rational, static
+from npu_assay.partitioners.xnnpack.kernels import convert, dynamic, products, rational, static
 from npu_assay.partitioners.xnnpack.kernels import float32 as reals
-from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, flushed, fma
+from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, emulated_fma, flushed, fma
 from npu_assay.partitioners.xnnpack.kernels.output import code
 from npu_assay.reference.affine import Affine, float32
 from npu_assay.reference.arithmetic import xnnpack as specified
@@ -211,6 +211,15 @@ def test_fma_rounds_the_exact_sum_once() -> None:
         assert Fraction(found) == nearest_float32(Fraction(p) * Fraction(q) + Fraction(r))
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("summand", [2.0**-80, 0.0, -(2.0**-80)])
+def test_a_sum_next_to_a_tie_is_rounded_to_its_side(sign: float, summand: float) -> None:
+    """The float64 sum is the tie itself: (1 + 2**-12) ** 2 lies in the middle of two float32 numbers."""
+    operands = [torch.full((1,), number) for number in (sign * (1 + 2.0**-12), 1 + 2.0**-12, summand)]
+    above = sign * summand > 0
+    assert emulated_fma(*operands).tolist() == [sign * (1 + 2.0**-11 + above * 2.0**-23)]
+
+
 def test_accumulate_is_fma_on_wide_numbers() -> None:
     a, b, c = hard_triples()
     assert torch.equal(accumulate(c.double(), a.double(), b.double()).float(), fma(a, b, c))
@@ -328,6 +337,16 @@ def test_infinite_and_zero_operands() -> None:
     assert rational.tanh(ends).tolist() == [1.0, -1.0, 0.0]
     assert rational.log(ends)[[0, 2]].tolist() == [math.inf, -math.inf]
     assert math.isnan(float(rational.log(ends)[1]))
+
+
+def test_a_bias_may_make_an_accumulator_too_wide_for_float32() -> None:
+    """The products alone would fit."""
+    x, weights = torch.full((1, 1024), 127), torch.full((2, 1024), 127)
+    bias = torch.tensor([2**20 + 1, -(2**20) - 2])
+    expected = 1024 * 127 * 127 + bias
+    assert products.linear(weights, bias, 127)(x).tolist() == [expected.tolist()]
+    image = products.conv2d(weights.reshape(2, 1, 1, 1024), bias, 127)(x.reshape(1, 1, 1, 1024))
+    assert image.flatten().tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("masked", [-math.inf, torch.finfo(torch.float32).min, -1e20])

@@ -45,7 +45,7 @@ PERMUTE = "aten.permute_copy.default"
 
 def is_named(node: object, names: frozenset[str]) -> bool:
     """Whether the node applies one of the named operators."""
-    return isinstance(node, fx.Node) and node.op == "call_function" and target_name(node.target) in names
+    return isinstance(node, fx.Node) and target_name(node.target) in names
 
 
 def is_dequantize(node: object) -> bool:
