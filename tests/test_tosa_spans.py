@@ -72,12 +72,14 @@ def test_of_two_operands(op: str, operands: tuple[Span, Span]) -> None:
 
 @pytest.mark.parametrize("operand", OPERANDS, ids=str)
 def test_of_one_operand(operand: Span) -> None:
-    assert span(spans.magnitude, operand) == ends([abs(v) for v in every(operand)])
+    assert span(spans.magnitude, operand, (300, 301)) == ends([abs(v) for v in every(operand)])
     limits = {"min_val": -2, "max_val": 4}
-    assert span(spans.limited, operand, attributes=limits) == ends([min(max(v, -2), 4) for v in every(operand)])
-    assert span(spans.moved, operand) == operand
+    assert span(spans.limited, operand, (300, 301), attributes=limits) == ends(
+        [min(max(v, -2), 4) for v in every(operand)]
+    )
+    assert span(spans.moved, operand, (300, 301)) == operand
     of = SimpleNamespace(shape=(2, 5))
-    assert span(spans.summed, operand, attributes={"axis": 1}, x=of) == (operand[0] * 5, operand[1] * 5)
+    assert span(spans.summed, operand, (300, 301), attributes={"axis": 1}, x=of) == (operand[0] * 5, operand[1] * 5)
 
 
 @pytest.mark.parametrize("dtype", ["INT8", "INT32"])
@@ -89,9 +91,9 @@ def test_of_codes_that_are_rescaled(operand: Span, dtype: str) -> None:
     every_end = [((v - zero_in) * m + 2 ** (s - 1)) // 2**s + zero_out for v, (m, s) in product(every(operand), pairs)]
     low, high = (-128, 127) if dtype == "INT8" else (-(2**31), 2**31 - 1)
     expected = ends([min(max(end, low), high) for end in every_end])
-    assert span(spans.rescaled, operand, operands=operands, dtype=dtype) == expected
+    assert span(spans.rescaled, operand, (300, 301), operands=operands, dtype=dtype) == expected
     for unsigned in ("input_unsigned", "output_unsigned"):
-        assert span(spans.rescaled, operand, attributes={unsigned: 1}, dtype=dtype) == (low, high)
+        assert span(spans.rescaled, operand, (300, 301), attributes={unsigned: 1}, dtype=dtype) == (low, high)
 
 
 def test_of_several_and_of_tables() -> None:
