@@ -467,6 +467,16 @@ def test_an_operator_that_no_config_has_is_told_from_a_conversion_without_a_prod
     assert [each.sentence for each in found] == ["the operator is not in the support table"]
 
 
+def test_a_padding_is_part_of_a_convolution_alone() -> None:
+    """A linear layer has no padding of its own."""
+    values = [coded("x", 2, 3, 4), coded("w", 3, 6, quant=WEIGHT, constant=True)]
+    steps = [step("padded", "constant_pad_nd", "x", [1, 1], 0.0), step("y", "linear", "padded", "w", quant=Q)]
+    assert partitioned(graph(values, steps)).steps["y"] is None
+    image = [coded("x", 1, 3, 4, 4), coded("w", 2, 3, 2, 2, quant=WEIGHT, constant=True)]
+    convolution = step("y", "convolution", "padded", "w", None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, quant=Q)
+    assert partitioned(graph(image, [steps[0], convolution])).steps["y"] is not None
+
+
 SMALLEST_SCALE = Quant(1e-50, 0)
 """A scale that is 0 in float32."""
 
