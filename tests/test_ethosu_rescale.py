@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from ethosu_graphs import U85, Builder, judge
+from neutron_graphs import Params
 from torch import fx
 
 from npu_assay.partitioners.ethosu.support.products import largest_sum
@@ -16,7 +17,7 @@ BIAS = (0.0005, 0, -(2**31), 2**31 - 1, torch.int32)
 WEIGHT = (0.01, 0, -127, 127, torch.int8)
 
 
-def constant(b: Builder, numbers: list[int] | torch.Tensor, params: tuple[object, ...]) -> fx.Node:
+def constant(b: Builder, numbers: list[int] | torch.Tensor, params: Params) -> fx.Node:
     codes = b.raw_constant(torch.as_tensor(numbers).to(params[4]))
     return b.call(DEQUANTIZE_PER_TENSOR, codes, *params)
 
@@ -33,14 +34,14 @@ def test_an_accumulator_is_bound_by_the_weights_of_an_output_and_the_bias(
     x = b.input(1, 2, 4, 5)
     offset = None if bias is None else constant(b, bias, BIAS)
     product = b.conv(x, constant(b, given, WEIGHT), offset, q=None, transposed=transposed)
-    found = largest_sum(product, 200, Context(b.graph, {}, constants=b.constants))
+    found = largest_sum(product, 200, Context({}, constants=b.constants))
     assert found == 200 * 14 + (0 if bias is None else 1000 if any(bias) else 0)
 
 
 def test_weights_that_are_not_known_may_all_be_as_large_as_can_be() -> None:
     b = Builder()
     product = b.call(LINEAR, b.input(2, 6), b.input(3, 6))
-    assert largest_sum(product, 200, Context(b.graph, {}, constants=b.constants)) == 200 * 128 * 6
+    assert largest_sum(product, 200, Context({}, constants=b.constants)) == 200 * 128 * 6
 
 
 @pytest.mark.parametrize(("scale", "fits"), [(0.05, True), (2.0**-40, False), (2.0**20, True)])

@@ -52,9 +52,12 @@ def test_rows_of_tables_count_records(tmp_path: Path) -> None:
     """A mutant that stands there twice is one; what no case shows has no headline."""
     none = {"id": "another", "part": "rules", "headline": "no case of these fails"}
     wrong = {**RECORD, "id": "wrong", "headline": "Wrong numbers"}
-    judged = [{"id": "one", "part": part, "killed": killed} for part, killed in (("rules", True), ("rules", False))]
+    judged: list[Record] = [
+        {"id": "one", "part": part, "killed": killed} for part, killed in (("rules", True), ("rules", False))
+    ]
     judged += [{"id": "two", "part": "compilers and devices", "killed": True}]
-    for name, lines in {"neutron-1-headlines": [RECORD, RECORD, none, wrong], "ethos-u85-7": judged}.items():
+    files: dict[str, list[Record]] = {"neutron-1-headlines": [RECORD, RECORD, none, wrong], "ethos-u85-7": judged}
+    for name, lines in files.items():
         text = "\n".join(map(json.dumps, lines))
         (tmp_path / f"{name}.jsonl.xz").write_bytes(lzma.compress(text.encode()))
     assert list(headlines(kept(True, tmp_path))) == ["| `neutron`, 1 | 3 | 2 | 0 | 1 | 1 | 1 | 1 | 0 |"]
