@@ -267,6 +267,7 @@ WORK: dict[str, tuple[Model, int]] = {
     "max pool": (ACCEPTED["max pool"], (2 * 2 * 8) * (2 * 3)),
     "product": (_two("BATCH_MATMUL", (2, 3), (3, 5), (2, 5)), (2 * 5) * 3),
     "transposed": (_two("BATCH_MATMUL", (3, 2), (3, 5), (2, 5), adj_x=True), (2 * 5) * 3),
+    "products of a batch": (_two("BATCH_MATMUL", (2, 3, 4), (2, 4, 5), (2, 3, 5)), (2 * 3 * 5) * 4),
     "others": (_two("ADD", (2, 3), (2, 3), (2, 3)), 0),
 }
 """Models with their multiplications, or the numbers in the windows of pools."""
