@@ -82,6 +82,7 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     where each operator runs, and the backend's outputs beside what is expected; the case runs in this process.
     """
     if operator is not None and "/" in operator:
+        _postpone()
         from npu_assay.conformance.commands.debugging import show_case
 
         show_case(backend, table, operator)
@@ -163,6 +164,7 @@ def certify(
     1 something fails, 2 usage or data error.
     """
     if debug:
+        _postpone()
         from npu_assay.conformance.commands.debugging import check_alone, debug_one
 
         others = {"--fuzz": fuzz, "--junit": junit, "--out": out, "--resume": resume or None, "--scheduler": scheduler}
@@ -208,6 +210,13 @@ def certify(
             )
             raise SystemExit(INTERRUPTED) from None
     conclude(console, report, folder)
+
+
+def _postpone() -> None:
+    """Before anything that makes fake tensors is loaded."""
+    from npu_assay.conformance.debug.later import postpone
+
+    postpone()
 
 
 def _cluster(address: str) -> Pool:

@@ -38,7 +38,7 @@ from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
 from npu_assay.conformance.run.execution import Job, Pool, known_cases, run_on
 from npu_assay.conformance.run.offering import offers
-from npu_assay.conformance.run.selection import SelectionError, all_cases
+from npu_assay.conformance.run.selection import SelectionError, cases_of_run
 from npu_assay.conformance.table import Table, held, load_table
 from npu_assay.conformance.table.preserved import check_preserved
 
@@ -179,7 +179,7 @@ def _known(request: Request, table: str) -> Known:
 
 def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
     """The selected cases. Raises SelectionError when there is none."""
-    known = all_cases(table)
+    known = cases_of_run(table)
     cases = selection.of(known)
     if not cases and selection.shard is not None and (whole := selection.whole.of(known)):
         raise SelectionError(
@@ -237,7 +237,7 @@ class _Made:
     ) -> Certificate:
         """The certificate of the finished run."""
         request, table = self.request, self.table
-        known = {case.id for case in all_cases(table)} if request.waivers else ()
+        known = {case.id for case in cases_of_run(table)} if request.waivers else ()
         verdict = conclude(results, cases, request.selection, request.waivers, today, fuzz, known)
         return Certificate(
             schema=SCHEMA,
