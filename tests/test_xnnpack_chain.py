@@ -22,6 +22,7 @@ def _forgets() -> Iterator[None]:
     """What one test makes believe of a library is forgotten by the next."""
     yield
     chain._makes_chain.cache_clear()
+    chain._makes_chains.cache_clear()
     fused._fuses.cache_clear()
     fused._fuses_all.cache_clear()
 
@@ -141,6 +142,45 @@ def test_one_wrong_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     chain._makes_chain.cache_clear()
     factor = chain.factor(numbers(40, 20, seed=1))
     assert factor is not None and chain.product(numbers(33, 40), factor) is None
+
+
+@pytest.mark.parametrize(
+    "shape", [(4, 16, 16, 16), (3, 1, 64, 9), (2, 49, 144, 33), (2, 5, 145, 8), (1, 3, 1, 1)], ids=str
+)
+@pytest.mark.parametrize("special", [1.0, float("inf"), float("nan"), -0.0, 1e-42, 1e-20])
+@pytest.mark.parametrize("place", [0, 1])
+def test_products_in_one_call(shape: tuple[int, ...], special: float, place: int) -> None:
+    """Each is what it is alone, whichever way is taken."""
+    batch, count, terms, width = shape
+    given = [numbers(batch, count, terms), numbers(batch, terms, width, seed=1)]
+    given[place].view(-1)[-1] = special
+    given[place].view(-1)[0] = -special
+    a, b = map(flushed, given)
+    expected = torch.stack([flushed(reals.by_terms(x, y, None)) for x, y in zip(a, b, strict=True)])
+    assert same(reals.batch_matmul()(*given), expected)
+
+
+@pytest.mark.parametrize("terms", [1, 2, 17])
+def test_a_sum_of_nothing_but_minus_zero_is_zero(terms: int) -> None:
+    """Chains start from 0. A library's function for one term does not."""
+    rows, matrix = torch.zeros(5, terms), numbers(terms, 20).abs().neg()
+    for found in (product(rows, matrix, None), reals.batch_matmul()(rows[None], matrix[None])):
+        assert same(found, torch.zeros_like(found))
+
+
+def test_products_in_another_order_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One matrix of a batch that is added up in float64 is noticed."""
+    product = torch.bmm
+
+    def last(left: Tensor, right: Tensor) -> Tensor:
+        found = product(left, right)
+        found[-1] = (left[-1].double() @ right[-1].double()).float()
+        return found
+
+    assert chain.products(numbers(3, 9, 40), numbers(3, 40, 20, seed=1)) is not None
+    monkeypatch.setattr(torch, "bmm", last)
+    chain._makes_chains.cache_clear()
+    assert chain.products(numbers(3, 9, 40), numbers(3, 40, 20, seed=1)) is None
 
 
 def test_a_small_product_of_two_activations() -> None:

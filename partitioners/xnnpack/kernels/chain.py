@@ -29,6 +29,7 @@ _ROWS: Final = 48
 _WHOLE: Final = 2.0**-102
 """Products of 48 bits that are at least as large are multiples of 2**-149, as all float32 numbers are."""
 _LARGEST: Final = torch.finfo(torch.float32).max
+_ROOT: Final = 2.0**-51
 _FEWEST: Final = (4, 16)
 """Rows and columns below which libraries have other kernels: zeros fill up."""
 _PERIOD: Final = 16
@@ -81,6 +82,20 @@ def product(rows: Tensor, by: Factor) -> Tensor | None:
     return None if found is None or not _finite(found) else found[:count, : by.width]
 
 
+def products(left: Tensor, right: Tensor) -> Tensor | None:
+    """left [B, M, K] @ right [B, K, N] as `product` without a start, all in one call; None where it is not shown."""
+    (batch, count, terms), width = left.shape, right.shape[2]
+    if terms > _TERMS or not (_all_above(left, _ROOT) and _all_above(right, _ROOT)):
+        return None
+    fill = max(_FEWEST[0] - count, 0), max(_FEWEST[1] - width, 0)
+    if any(fill):
+        left, right = F.pad(left, (0, 0, 0, fill[0])), F.pad(right, (0, fill[1]))
+    if not _makes_chains(batch, left.shape[1], terms, right.shape[2], *_settings()):
+        return None
+    found = torch.bmm(left.contiguous(), right.contiguous())
+    return found[:, :count, :width] if _finite(found) else None
+
+
 def _blocks(rows: Tensor, matrix: Tensor) -> Tensor | None:
     total = _shown(rows[:, :_TERMS].contiguous(), matrix[:_TERMS])
     for first in range(_TERMS, len(matrix), _TERMS):
@@ -111,12 +126,29 @@ def _shown(left: Tensor, right: Tensor) -> Tensor | None:
 
 
 @lru_cache(maxsize=4096)
+def _makes_chains(batch: int, count: int, terms: int, width: int, threads: int, precision: str) -> bool:
+    """`_makes_chain` of a product of batches; every one of them has other numbers than its neighbors."""
+    left, right = _trial(terms)
+    first = torch.arange(batch)[:, None]
+    rows, columns = (torch.arange(count) + first) % _PERIOD, (torch.arange(width) + 3 * first) % _PERIOD
+    lefts, rights = left[rows], right.t()[columns].transpose(1, 2).contiguous()
+    zeros = torch.bmm(torch.zeros_like(lefts), -rights.abs())
+    found = torch.bmm(lefts, rights)
+    return torch.equal(found, _chain(terms)[rows[:, :, None], columns[:, None]]) and not _has_minus_zero(zeros)
+
+
+@lru_cache(maxsize=4096)
 def _makes_chain(count: int, terms: int, width: int, threads: int, precision: str) -> bool:
-    """Try a shape. Every place of the result has one of 256 chains, so that every tile of the library has many."""
+    """Try a shape. Every place of the result has one of 256 chains, so that every tile of the library has many.
+
+    A sum of -0 alone is 0, as it starts from 0; libraries may have a function of their own for one term.
+    """
     left, right = _trial(terms)
     rows, columns = torch.arange(count) % _PERIOD, torch.arange(width) % _PERIOD
-    found = torch.mm(left[rows], right[:, columns].contiguous())
-    return torch.equal(found, _chain(terms)[rows][:, columns])
+    lefts, rights = left[rows], right[:, columns].contiguous()
+    zeros = torch.mm(torch.zeros_like(lefts), -rights.abs())
+    found = torch.mm(lefts, rights)
+    return torch.equal(found, _chain(terms)[rows][:, columns]) and not _has_minus_zero(zeros)
 
 
 @lru_cache(maxsize=4096)

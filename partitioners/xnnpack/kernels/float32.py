@@ -46,11 +46,17 @@ def batch_matmul() -> Kernel2:
     def apply(a: Tensor, b: Tensor) -> Tensor:
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         left = a.expand(*lead, *a.shape[-2:]).reshape(-1, *a.shape[-2:])
-        right = flushed(b).expand(*lead, *b.shape[-2:]).reshape(-1, *b.shape[-2:])
-        parts = [_product(rows, _factor(matrix, None)) for rows, matrix in zip(left, right, strict=True)]
-        return torch.stack(parts).view(*lead, a.shape[-2], b.shape[-1])
+        right = b.expand(*lead, *b.shape[-2:]).reshape(-1, *b.shape[-2:])
+        found = chain.products(left, right)
+        return (_one_by_one(left, right) if found is None else flushed(found)).reshape(*lead, a.shape[-2], b.shape[-1])
 
     return apply
+
+
+def _one_by_one(left: Tensor, right: Tensor) -> Tensor:
+    return torch.stack(
+        [_product(rows, _factor(matrix, None)) for rows, matrix in zip(left, flushed(right), strict=True)]
+    )
 
 
 def conv2d(
