@@ -1,40 +1,63 @@
-"""How long `assay --help` and `assay list` take, from the shell's view, and whether they load torch.
+"""How long commands take from the shell's view, one case and the verification of its record among them.
 
 Run from the repository:
 
     python benchmarks/start.py
 
-Printed: the median of the seconds on the clock, and the modules of torch that were loaded.
+Printed: the medians of the seconds on the clock and of the processor, and the modules of torch that were loaded.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
-COMMANDS = ("--help", "list")
+CASE = "aten.abs.default/operator/accept/baseline"
 LOADED = """
 import sys
-sys.argv = ["assay", sys.argv[1]]
 from npu_assay.conformance.cli import main
-main(standalone_mode=False)
-print(sum(name.split(".")[0] == "torch" for name in sys.modules))
+try:
+    main(sys.argv[1:])
+finally:
+    print(sum(name.split(".")[0] == "torch" for name in sys.modules))
 """
 
 
-def seconds(command: str) -> float:
-    """One start."""
-    begin = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "npu_assay", command], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - begin
+def commands(folder: str) -> list[list[str]]:
+    """What is measured; the last one reads the record of the one before."""
+    one_case = ["certify", "neutron", "-k", CASE]
+    return [
+        ["--help"],
+        ["list"],
+        ["show", "neutron", "abs"],
+        [*one_case, "--debug"],
+        [*one_case, "--out", folder],
+        ["verify", folder],
+    ]
 
 
-def torch_modules(command: str) -> int:
+def processor() -> float:
+    """Seconds of the processor that children have taken."""
+    used = os.times()
+    return used.children_user + used.children_system
+
+
+def seconds(command: list[str]) -> tuple[float, float]:
+    """One start: on the clock, and of the processor."""
+    begin, used = time.perf_counter(), processor()
+    program = [sys.executable, "-m", "npu_assay", *command]
+    subprocess.run(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # verify: 1, a part never certifies
+    return time.perf_counter() - begin, processor() - used
+
+
+def torch_modules(command: list[str]) -> int:
     """How many modules of torch the command loads."""
-    done = subprocess.run([sys.executable, "-c", LOADED, command], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", LOADED, *command], capture_output=True, text=True)
     return int(done.stdout.split()[-1])
 
 
@@ -42,9 +65,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Start of the command.")
     parser.add_argument("--rounds", type=int, default=9, help="starts of each command")
     options = parser.parse_args()
-    for command in COMMANDS:
-        median = statistics.median(seconds(command) for _ in range(options.rounds))
-        print(f"assay {command:8} {median:5.2f} s, {torch_modules(command)} modules of torch")
+    with tempfile.TemporaryDirectory() as folder:
+        for command in commands(f"{folder}/one"):
+            clock, used = map(statistics.median, zip(*(seconds(command) for _ in range(options.rounds)), strict=True))
+            said = "assay " + " ".join(command).replace(folder, "DIR")
+            print(f"{clock:5.2f} s, {used:5.2f} s of processor, {torch_modules(command):4} modules of torch: {said}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import click
 
 from npu_assay.conformance.commands.attest import attest
 from npu_assay.conformance.commands.board import board
-from npu_assay.conformance.commands.completion import operators
+from npu_assay.conformance.commands.completion import backends, operators
 from npu_assay.conformance.commands.diff import diff
 from npu_assay.conformance.commands.drift import drift
 from npu_assay.conformance.commands.explain import explain
@@ -83,6 +83,7 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     where each operator runs, and the backend's outputs beside what is expected; the case runs in this process.
     """
     if operator is not None and "/" in operator:
+        _postpone()
         from npu_assay.conformance.commands.debugging import show_case
 
         show_case(backend, table, operator)
@@ -100,25 +101,49 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     "expression",
     metavar="EXPR",
     shell_complete=operators,
-    help="Only cases of an operator (cat), or whose id matches. Never certifies.",
+    help="Run only cases of an operator (cat), or whose id matches. Never certifies.",
 )
-@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+@click.option(
+    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
+)
 @table_option
-@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder; else assay-BACKEND[-part].")
-@click.option("--smoke", is_flag=True, help="A few cases of every operator and constraint. Never certifies.")
-@click.option("--waivers", metavar="FILE", type=click.Path(path_type=Path), help="Known failures, see the docs.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write the record to this folder; assay-BACKEND[-part] if left out.",
+)
+@click.option("--smoke", is_flag=True, help="Run a few cases of every operator and constraint. Never certifies.")
+@click.option(
+    "--waivers",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Do not count the known failures that this file lists (docs/reading-a-certificate.md).",
+)
 @click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, like tcp://host:8786.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run of the same cases in the same folder.")
-@click.option("--timeout", metavar="SECONDS", type=Seconds(), default=120.0, help="For a case; else 120.")
-@click.option("--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, help="For a case; else 4096.")
-@click.option("--fuzz", metavar="N", type=click.IntRange(min=1), help="N random programs besides, see docs/fuzz.md.")
-@click.option("--seed", metavar="SEED", type=click.IntRange(min=0), default=0, help="Of all random numbers; else 0.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=Seconds(), default=120.0, show_default=True, help="Seconds per case."
+)
+@click.option(
+    "--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, show_default=True, help="Mebibytes per case."
+)
+@click.option("--fuzz", metavar="N", type=click.IntRange(min=1), help="Also run N random programs (docs/fuzz.md).")
+@click.option(
+    "--seed",
+    metavar="SEED",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Draw all random numbers from this seed.",
+)
 @click.option(
     "--level",
     metavar="LEVEL",
     type=click.Choice(LEVELS),
     default=NUMBERS,
-    help="How far to look, and what is certified: tags, compiles, runs or numbers; else numbers.",
+    show_default=True,
+    help="Judge up to this level, and certify it: tags, compiles, runs or numbers.",
 )
 @click.option(
     "--shard",
@@ -137,7 +162,11 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     is_flag=True,
     help="Run one case in this process, with tracebacks, and a debugger on a terminal. Leaves no record.",
 )
-@click.option("--with-vela", is_flag=True, help="Arm's Vela must compile every delegate (needs ethos-u-vela).")
+@click.option(
+    "--with-vela",
+    is_flag=True,
+    help="Compile every delegate with Arm's Vela, too, and fail where it cannot (needs ethos-u-vela).",
+)
 def certify(
     backend: str,
     expression: str | None,
@@ -164,6 +193,7 @@ def certify(
     1 something fails, 2 usage or data error.
     """
     if debug:
+        _postpone()
         from npu_assay.conformance.commands.debugging import check_alone, debug_one
 
         others = {"--fuzz": fuzz, "--junit": junit, "--out": out, "--resume": resume or None, "--scheduler": scheduler}
@@ -211,6 +241,13 @@ def certify(
     conclude(console, report, folder)
 
 
+def _postpone() -> None:
+    """Before anything that makes fake tensors is loaded."""
+    from npu_assay.conformance.debug.later import postpone
+
+    postpone()
+
+
 def _cluster(address: str) -> Pool:
     from npu_assay.conformance.run.cluster import Scheduler
 
@@ -221,15 +258,16 @@ backend_option = click.option(
     "--backend",
     "specs",
     metavar="BACKEND",
+    shell_complete=backends,
     multiple=True,
-    help="Also for delegates of this one, besides installed ones.",
+    help="Look for delegates of this backend, too, besides installed ones. Can be given again.",
 )
 
 
 @main.command("inspect")
 @click.argument("model", type=click.Path(path_type=Path))
 @backend_option
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @timeout_option
 @memory_option
 def inspect_(model: Path, specs: tuple[str, ...], as_json: bool, timeout: float, memory: int) -> None:
@@ -257,10 +295,12 @@ def inspect_(model: Path, specs: tuple[str, ...], as_json: bool, timeout: float,
     metavar="FILE",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="An .npy file, or an .npz file with several inputs in order. Can be given again.",
+    help="Read an .npy file, or an .npz file with several inputs in order. Can be given again.",
 )
-@click.option("--random", "seed", metavar="SEED", type=click.IntRange(min=0), help="Random inputs instead.")
-@click.option("--method", default="forward", show_default=True, help="What to run.")
+@click.option(
+    "--random", "seed", metavar="SEED", type=click.IntRange(min=0), help="Draw random inputs from this seed instead."
+)
+@click.option("--method", default="forward", show_default=True, help="Run this method.")
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the outputs to this .npz file.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @backend_option

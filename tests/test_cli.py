@@ -55,9 +55,16 @@ def child(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("list",), ("verify", "nowhere")])
-def test_torch_is_not_imported_where_no_case_runs(arguments: tuple[str, ...]) -> None:
-    code = f"""
+EAGER = """
+from npu_assay.conformance.verify import verification
+without = verification.verify_contents
+verification.verify_contents = lambda *given: (__import__("torch"), without(*given))[1]
+"""
+
+
+def loads_torch(arguments: tuple[str, ...], fault: str = "") -> bool:
+    """Whether a command loads torch, with a fault that is injected before."""
+    code = f"""{fault}
 import sys
 from npu_assay.conformance.cli import main
 try:
@@ -67,7 +74,19 @@ except SystemExit:
 print("torch" in sys.modules)
 """
     output = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert output.splitlines()[-1] == "False"
+    return output.splitlines()[-1] == "True"
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("list",), ("verify", "nowhere"), ("show", "neutron", "abs")])
+def test_torch_is_not_imported_where_no_case_runs(arguments: tuple[str, ...]) -> None:
+    assert not loads_torch(arguments)
+
+
+def test_a_stored_run_is_verified_without_torch(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    assert assay("certify", "fake_backend:backend", "-k", NEG, "--out", str(folder))[0] == 0
+    assert not loads_torch(("verify", str(folder)))
+    assert loads_torch(("verify", str(folder)), EAGER), "what loads torch is not seen"
 
 
 def test_torch_is_loaded_once_for_the_run_and_the_process_of_the_backend(tmp_path: Path) -> None:

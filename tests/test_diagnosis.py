@@ -103,6 +103,8 @@ def named(fault: Fault, finding: Finding) -> bool:
         return what.startswith(SHOWN_BY[fault.kind])
     if fault.stage == "partitioner":
         return what.startswith(("Delegated, but the rule", "Rejected for", "Tagged"))
+    if what.startswith(symptoms.REFUSED):
+        return fault.stage == "compiler"
     if what.startswith("An error"):
         return "'compile'" in what or "'run'" in what or "'load'" in what
     told = [kind for kind in symptoms.KINDS if what == f"{symptoms.WRONG}, {symptoms.KINDS[kind].what}"]

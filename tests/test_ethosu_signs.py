@@ -85,3 +85,20 @@ def test_constants_count_by_their_numbers(code: int, expected: list[str]) -> Non
         return b.op("aten.add.Tensor", ABS(b), b.call(DEQUANTIZE_PER_TENSOR, number, *WIDE), q=WIDE)
 
     assert found(source, U85) == expected
+
+
+POWERS: dict[str, Callable[[Builder, float], fx.Node]] = {
+    "aten.pow.Tensor_Scalar": lambda b, exponent: b.op("aten.pow.Tensor_Scalar", x(b), exponent, q=WIDE),
+    "aten.pow.Tensor_Tensor": lambda b, exponent: b.op(
+        "aten.pow.Tensor_Tensor",
+        x(b),
+        b.call(DEQUANTIZE_PER_TENSOR, b.raw_constant(torch.tensor([round(exponent * 1000)], dtype=torch.int16)), *WIDE),
+        q=WIDE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("exponent", "expected"), [(1.0, []), (2.0, []), (-1.0, ["table_slope"])])
+@pytest.mark.parametrize("op", POWERS)
+def test_powers_jump_by_their_exponent(op: str, exponent: float, expected: list[str]) -> None:
+    assert judge(lambda b: POWERS[op](b, exponent), U85).of(op) == expected

@@ -61,6 +61,58 @@ def test_its_examples_can_be_typed_and_are_shown(path: str) -> None:
         assert " ".join(parsed(line)).startswith(path)
 
 
+# ------------------------------------------------------------------------------------ options
+
+FRAGMENT = ("Of ", "For ", "The same", "Its ", "As ", "Per ")
+NAMED = {"BACKEND", "TABLE", "TABLE...", "EXPR", "OPERATOR"}
+MUTANTS = "mutate"  # its -k is an expression over faults, not operators
+
+
+def problems(path: str, command: click.Command) -> Iterator[str]:
+    """What is missing in the help of a command: a sentence, a default, a name that a shell could complete."""
+    if not (command.help or "").split("\n\n")[0].strip().endswith((".", "?")):
+        yield f"{path}: found no sentence"
+    if "Example" not in (command.epilog or ""):
+        yield f"{path}: found no example"
+    for each in command.params:
+        where = f"{path} {each.opts[0]}"
+        if (each.make_metavar(click.Context(command)) in NAMED and path != MUTANTS) and not each._custom_shell_complete:
+            yield f"{where}: found no completion"
+        if not isinstance(each, click.Option):
+            continue
+        text = each.help or ""
+        if not text[:1].isupper() or not text.endswith(".") or text.startswith(FRAGMENT) or "; else" in text:
+            yield f"{where}: found {text!r}, expected a sentence"
+        if each.to_info_dict()["default"] not in (None, False, ()) and not each.show_default:
+            yield f"{where}: found no default"
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_every_option_is_a_sentence_with_its_default_and_names_are_completed(path: str) -> None:
+    assert list(problems(path, ALL[path])) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (click.Option(["--x"]), "x --x: found '', expected a sentence"),
+        (click.Option(["--x"], help="For a case; else 120."), "expected a sentence"),
+        (click.Option(["--x"], help="how many of them."), "expected a sentence"),
+        (click.Option(["--x"], default=3, help="Run so many."), "x --x: found no default"),
+        (click.Option(["--x"], metavar="TABLE", help="Use this table."), "x --x: found no completion"),
+        (click.Argument(["backend"]), "x backend: found no completion"),
+    ],
+)
+def test_what_an_option_lacks_is_seen(option: click.Parameter, told: str) -> None:
+    command = click.Command("x", params=[option], help="Do it.", epilog="Example: assay x")
+    found = list(problems("x", command))
+    assert len(found) == 1 and told in found[0]
+
+
+def test_a_command_without_a_sentence_or_an_example_is_seen() -> None:
+    assert list(problems("x", click.Command("x", help="do it"))) == ["x: found no sentence", "x: found no example"]
+
+
 @pytest.mark.parametrize("line", ["assay certify neutron --levels tags", "assay certify", "assay nothing", "assay run"])
 def test_what_cannot_be_typed_is_seen(line: str) -> None:
     with pytest.raises(click.UsageError):
@@ -78,6 +130,12 @@ def test_what_cannot_be_typed_is_seen(line: str) -> None:
         (["table", "lint"], "onnx", ["onnxruntime_cpu@1.31"]),
         (["show", "neutron"], "aten.cumsu", ["aten.cumsum.default"]),
         (["show", "--table", "neutron@1.3", "neutron"], "aten.cumsu", []),
+        (["verify", "run", "--backend"], "xnn", ["xnnpack"]),
+        (["inspect", "m.pte", "--backend"], "xnn", ["xnnpack"]),
+        (["verify", "run", "--table"], "ethos_u8", ["ethos_u85@1.5"]),
+        (["offer", "neutron", "-k"], "cosh", ["cosh"]),
+        (["reduce", "m.pt2", "--op"], "aten.cosh", ["aten.cosh.default"]),
+        (["export", "neutron", "cases", "-k"], "aten.cumsu", ["aten.cumsum.default"]),
         (["show", "--table", "no such", "neutron"], "aten.abs", []),
     ],
 )

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from neutron_graphs import Builder
+from neutron_graphs import ACTIVATION, Builder
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR, target_name
 from npu_assay.partitioners.exir.run import run_program
 from npu_assay.partitioners.exir.transform import transform_program
-from npu_assay.partitioners.neutron.passes import PASSES, reciprocal_codes
+from npu_assay.partitioners.neutron.passes import PASSES, _has_plain_params, reciprocal_codes
 
 Write = Callable[[Builder], "fx.Node | Sequence[fx.Node]"]
 DEQUANTIZE = "quantized_decomposed.dequantize_per_tensor.default"
@@ -205,6 +205,15 @@ def test_an_auxiliary_with_other_users_stays() -> None:
 
     found = operators(transform_program(written(write), PASSES))
     assert found[found.index("convolution") + 1] == "relu"
+
+
+def test_parameters_by_name_or_per_channel_stay_where_they_are() -> None:
+    """An operator in front takes over those of one scale that stand by position alone."""
+    b = Builder()
+    names = ("scale", "zero_point", "quant_min", "quant_max", "dtype")
+    named = b.call(QUANTIZE_PER_TENSOR, b.raw_input(2, 3), **dict(zip(names, ACTIVATION, strict=True)))
+    assert _has_plain_params(b.input(2, 3))
+    assert not _has_plain_params(named) and not _has_plain_params(b.channel_weight(4, 3))
 
 
 def test_every_consumer_gets_its_own_dequantize() -> None:

@@ -157,6 +157,14 @@ def _bias(**changes: Any) -> Callable[..., tuple[Tensor, ...]]:
     return lambda x, w, b: (x, w, replace(b, **changes))
 
 
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0**40])
+def test_scales_at_the_ends_of_what_the_device_takes(scale: float) -> None:
+    sketch = Sketch(0)
+    codes = torch.tensor([-5, 7], dtype=torch.int8)
+    program = _load(sketch.model(sketch.op("RELU", [sketch.input((2,), (scale, 0))], (2,), (scale, 0))))
+    assert NeutronRuntime().execute(program, [codes])[0].tolist() == [0, 7]
+
+
 def _weights(**changes: Any) -> Callable[..., tuple[Tensor, ...]]:
     return lambda x, w, b: (x, replace(w, **changes), b)
 
@@ -259,6 +267,7 @@ WORK: dict[str, tuple[Model, int]] = {
     "max pool": (ACCEPTED["max pool"], (2 * 2 * 8) * (2 * 3)),
     "product": (_two("BATCH_MATMUL", (2, 3), (3, 5), (2, 5)), (2 * 5) * 3),
     "transposed": (_two("BATCH_MATMUL", (3, 2), (3, 5), (2, 5), adj_x=True), (2 * 5) * 3),
+    "products of a batch": (_two("BATCH_MATMUL", (2, 3, 4), (2, 4, 5), (2, 3, 5)), (2 * 3 * 5) * 4),
     "others": (_two("ADD", (2, 3), (2, 3), (2, 3)), 0),
 }
 """Models with their multiplications, or the numbers in the windows of pools."""

@@ -20,7 +20,7 @@ from npu_assay.partitioners.neutron.support.common import UNFUSABLE
 from npu_assay.partitioners.neutron.support.division import DIVISION_RULES
 from npu_assay.partitioners.neutron.support.rules import RULES_OF
 from npu_assay.partitioners.neutron.support.stage import DATA_ONLY, NEUTRAL
-from npu_assay.partitioners.neutron.support.weights import LINEAR
+from npu_assay.partitioners.neutron.support.weights import LINEAR, through_permute
 
 Write = Callable[[Builder], fx.Node]
 OTHER = (0.1, 0, -128, 127, torch.int8)
@@ -567,6 +567,17 @@ def test_arithmetic_with_a_neutral_constant_is_a_no_op(op: str, neutral: int) ->
 
     assert judge(lambda b: write(b, neutral)).codes(op) == ["not_alone"]
     assert judge(lambda b: write(b, 5)).tagged == (op,)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_transposed_weight_that_others_take_too_is_computed(shared: bool) -> None:
+    """The product alone has its weight transposed ahead of time."""
+    b = Builder()
+    x, transposed = b.input(2, 8), b.call("aten.permute_copy.default", b.weight(16, 8), [1, 0])
+    product = b.call("aten.mm.default", x, transposed)
+    others = [b.op("aten.abs.default", transposed)] if shared else []
+    b.program(b.quantised(product), *others)
+    assert (through_permute(product, transposed) is transposed) is shared
 
 
 def test_a_shared_dequantize_must_stay_in_one_partition() -> None:

@@ -359,6 +359,15 @@ def failed(verdict: str, expect: str, *checks: str, lsb: float | None = None, **
         (failed("partial", "accept", "tag"), "Tagged partial, expected accept"),
         (failed("accept", "accept", "crash", "gate1"), "An error, ValueError, in the stage 'run'"),
         (failed("accept", "accept", "crash", failures=(Failure("crash", "it died"),)), "The process died"),
+        *(
+            (failed("accept", "accept", "crash", failures=(Failure("crash", f"{message}: no such size"),)), what)
+            for message, what in (
+                ("compile: CompileError", "Delegated, but the compiler refuses it: CompileError"),
+                ("compile: TypeError", "An error, TypeError, in the stage 'compile'"),
+                ("compile: ContractError", "An error, ContractError, in the stage 'compile'"),
+                ("run: CompileError", "An error, CompileError, in the stage 'run'"),
+            )
+        ),
         (
             failed("accept", "accept", "crash", failures=(Failure("crash", "run: the process died (SIGSEGV)"),)),
             "The process died (SIGSEGV) in the stage 'run'",

@@ -215,7 +215,8 @@ def test_the_output_stage_is_the_scheme_saturated(shift: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "parameters", [[(HALF, -1), (3 * 2**29, -7)], [(HALF, 3), (HALF + 1, 0)], [(0, 0), (HALF, -20)]]
+    "parameters",
+    [[(HALF, -1), (3 * 2**29, -7)], [(HALF, 3), (HALF + 1, 0)], [(HALF, 3), (HALF, -1)], [(0, 0), (HALF, -20)]],
 )
 @pytest.mark.parametrize("pixels", [1, 3, 64, 72])
 def test_one_multiplier_per_channel(parameters: list[tuple[int, int]], pixels: int) -> None:

@@ -174,9 +174,33 @@ def test_more_shards_than_cases_are_refused(tmp_path: Path) -> None:
         run(tmp_path, Shard(3, 3), expression=NEG)
 
 
-def test_random_programs_have_no_shards(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="random programs: found --shard 1/2, expected none"):
-        run(tmp_path, Shard(1, 2), fuzz=3)
+def test_one_random_program_has_no_shards(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="fuzz/0/000001: found --shard 1/2, expected none"):
+        run(tmp_path, Shard(1, 2), expression="fuzz/0/000001")
+
+
+def fuzzed(folder: Path, name: str, programs: tuple[int, ...]) -> list[Path]:
+    """Shards with random programs, so many in the run that each is told of."""
+    paths = [folder / f"{number}" for number in range(1, len(programs) + 1)]
+    for number, (path, count) in enumerate(zip(paths, programs, strict=True), 1):
+        run(path, Shard(number, len(programs)), name, None, fuzz=count)
+    return paths
+
+
+@pytest.mark.parametrize(("name", "programs"), [("backend", 7), ("drifts", 30), ("backend", 2)])
+def test_random_programs_of_shards_have_the_bytes_of_one_run(name: str, programs: int, tmp_path: Path) -> None:
+    paths = fuzzed(tmp_path, name, (programs,) * OF)
+    for path in paths:
+        assert not verify(path, TODAY).problems
+    merge(paths[::-1], TODAY).write(tmp_path / "merged")
+    run(tmp_path / "whole", None, name, None, fuzz=programs)
+    assert files(tmp_path / "merged") == files(tmp_path / "whole")
+    assert not verify(tmp_path / "merged", TODAY).problems
+
+
+def test_shards_of_different_numbers_of_programs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="found 4 random programs, expected 3 of the 6 of all shards"):
+        merge(fuzzed(tmp_path, "backend", (8, 4)), TODAY)
 
 
 def test_shards_have_folders_of_their_own() -> None:

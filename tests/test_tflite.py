@@ -176,6 +176,14 @@ def test_an_operator_has_the_options_that_are_its_own(change: dict[str, Any]) ->
         read(flatbuffer.write(schema.MODEL, record, schema.IDENTIFIER))
 
 
+@pytest.mark.parametrize("change", [{"custom_code": "RELU"}, {"builtin_code": 1000}])
+def test_an_operator_is_one_of_the_builtin_ones(change: dict[str, Any]) -> None:
+    record = flatbuffer.read(schema.MODEL, write(_concatenation()), schema.IDENTIFIER)
+    record["operator_codes"][0] |= change
+    with pytest.raises(FormatError, match=r"builtin code is .*(RELU|1000).*, expected a supported builtin operator"):
+        read(flatbuffer.write(schema.MODEL, record, schema.IDENTIFIER))
+
+
 def _concatenation() -> Model:
     sketch = Sketch(0)
     return sketch.model(sketch.op("CONCATENATION", [sketch.input((2, 3)), sketch.input((2, 3))], (4, 3), axis=0))

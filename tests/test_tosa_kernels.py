@@ -258,6 +258,19 @@ def test_accumulators_that_leave_their_type_are_refused() -> None:
         wide.kernel(one.to(torch.int16))
 
 
+@pytest.mark.parametrize("x", [codes("INT8"), codes("INT16")], ids=["INT8", "INT16"])
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_a_bound_is_the_largest_accumulator(x: Codes, depthwise: bool) -> None:
+    """Of the output whose weights and bias can make most of it."""
+    weights = torch.tensor([[3, -4], [1, 1]], dtype=torch.int8)
+    bias = torch.tensor([-1000, 2000], dtype=torch.int32)
+    if depthwise:  # [KH, KW, C, M]
+        product = products.depthwise_conv2d(weights.T.reshape(1, 2, 2, 1), bias, x)
+    else:
+        product = products.conv2d(weights.reshape(2, 1, 1, 2), bias, x)
+    assert product.bound == max((3 + 4) * x.reach + 1000, (1 + 1) * x.reach + 2000)
+
+
 def test_48_bits_are_exact() -> None:
     """Sums of 2**44 with ones in the last place."""
     weights = torch.full((1, 1, 1, 3), -128, dtype=torch.int8)

@@ -48,6 +48,7 @@ from npu_assay.partitioners.xnnpack.xnn_model import (
     packed_int4,
     unpacked_int4,
 )
+from npu_assay.partitioners.xnnpack.xnn_shapes import output_shape
 
 NUMBERS = number("fp32", 2, 3)
 ABS = unary("Abs", NUMBERS, NUMBERS)
@@ -377,6 +378,12 @@ def test_headers_that_lie_are_refused(change: Callable[[bytes], bytes], message:
 def _tensor(record: dict[str, Any], index: int) -> dict[str, Any]:
     union: dict[str, Any] = record["xvalues"][index]["xvalue_union"]
     return union.get("tensor_value") or union
+
+
+@pytest.mark.parametrize(("op", "options"), [("Conv2d", CONVOLUTION), ("MaxPooling2d", POOL)])
+def test_images_have_four_dimensions(op: str, options: dict[str, Any]) -> None:
+    with pytest.raises(FormatError, match=r"rank is 3, expected 4 \(NHWC\)"):
+        output_shape(XNode(op, (0, 1), (2,), options), [(4, 5, 3), (4, 3, 3, 3)])
 
 
 @pytest.mark.parametrize("stated", [(1, 4, 3, 3), (9, 9, 9, 9), (7,)])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.partitioners.xnnpack.kernels import chain
+from npu_assay.partitioners.xnnpack.kernels import chain, rational
 from npu_assay.partitioners.xnnpack.kernels import float32 as reals
 from npu_assay.partitioners.xnnpack.kernels import fma as fused
 from npu_assay.partitioners.xnnpack.kernels.fma import SMALLEST, emulated_fma, flushed, fma
@@ -21,7 +22,9 @@ def _forgets() -> Iterator[None]:
     """What one test makes believe of a library is forgotten by the next."""
     yield
     chain._makes_chain.cache_clear()
+    chain._makes_chains.cache_clear()
     fused._fuses.cache_clear()
+    fused._fuses_all.cache_clear()
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -41,13 +44,17 @@ def same(found: Tensor, expected: Tensor) -> bool:
     return torch.equal(found.contiguous().view(torch.int32), expected.contiguous().view(torch.int32))
 
 
+def product(rows: Tensor, matrix: Tensor, start: Tensor | None) -> Tensor:
+    return reals._product(rows, reals._factor(matrix, start))
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("scale", [1.0, 1e-19, 1e18], ids=str)
 def test_a_product_is_a_chain(shape: tuple[int, int, int], scale: float) -> None:
     """Whichever way is taken; tiny numbers reach the subnormal ones, large ones overflow."""
     count, terms, width = shape
     rows, matrix, start = numbers(count, terms) * scale, numbers(terms, width, seed=1) * scale, numbers(width, seed=2)
-    found = reals._product(rows, matrix, start)
+    found = product(rows, matrix, start)
     assert same(found, flushed(reals.by_terms(rows, matrix, start)))
     if scale == 1.0:
         assert torch.equal(found, by_fma(rows, matrix, start))
@@ -59,7 +66,7 @@ def test_special_numbers(special: float, place: str) -> None:
     """They touch their own row and column only, also where a chain goes on from block to block."""
     given = {"rows": numbers(9, 400), "matrix": numbers(400, 20, seed=1), "start": numbers(20, seed=2)}
     given[place].view(-1)[3] = special
-    assert same(reals._product(**given), flushed(reals.by_terms(**given)))
+    assert same(product(**given), flushed(reals.by_terms(**given)))
 
 
 def test_a_sum_of_minus_zero_keeps_its_sign() -> None:
@@ -68,7 +75,7 @@ def test_a_sum_of_minus_zero_keeps_its_sign() -> None:
     rows[:, 142], matrix[142] = -1e-30, 1e-30
     rows[:, 143:], matrix[143:] = -0.0, 1.0
     start = torch.zeros(20)
-    assert same(reals._product(rows, matrix, start), reals.by_terms(rows, matrix, start))
+    assert same(product(rows, matrix, start), reals.by_terms(rows, matrix, start))
 
 
 def test_a_difference_below_the_smallest_number_keeps_its_sign() -> None:
@@ -77,7 +84,7 @@ def test_a_difference_below_the_smallest_number_keeps_its_sign() -> None:
     rows[:, -1], matrix[-1] = -(1 + 2.0**-23) * 2.0**-63, (1 - 2.0**-24) * 2.0**-63
     expected = reals.by_terms(rows, matrix, start)
     assert expected.eq(0).all() and expected.signbit().all()
-    assert same(reals._product(rows, matrix, start), expected)
+    assert same(product(rows, matrix, start), expected)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +124,9 @@ def test_a_library_with_another_order_is_not_asked(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch, "mm", halves)
     chain._makes_chain.cache_clear()
     rows, matrix, start = numbers(9, 40), numbers(40, 20, seed=1), numbers(20, seed=2)
-    assert chain.product(rows, matrix, start) is None
-    assert torch.equal(reals._product(rows, matrix, start), by_fma(rows, matrix, start))
+    factor = chain.factor(matrix, start)
+    assert factor is not None and chain.product(rows, factor) is None
+    assert torch.equal(product(rows, matrix, start), by_fma(rows, matrix, start))
 
 
 def test_one_wrong_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +140,47 @@ def test_one_wrong_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(torch, "mm", last)
     chain._makes_chain.cache_clear()
-    assert chain.product(numbers(33, 40), numbers(40, 20, seed=1)) is None
+    factor = chain.factor(numbers(40, 20, seed=1))
+    assert factor is not None and chain.product(numbers(33, 40), factor) is None
+
+
+@pytest.mark.parametrize(
+    "shape", [(4, 16, 16, 16), (3, 1, 64, 9), (2, 49, 144, 33), (2, 5, 145, 8), (1, 3, 1, 1)], ids=str
+)
+@pytest.mark.parametrize("special", [1.0, float("inf"), float("nan"), -0.0, 1e-42, 1e-20])
+@pytest.mark.parametrize("place", [0, 1])
+def test_products_in_one_call(shape: tuple[int, ...], special: float, place: int) -> None:
+    """Each is what it is alone, whichever way is taken."""
+    batch, count, terms, width = shape
+    given = [numbers(batch, count, terms), numbers(batch, terms, width, seed=1)]
+    given[place].view(-1)[-1] = special
+    given[place].view(-1)[0] = -special
+    a, b = map(flushed, given)
+    expected = torch.stack([flushed(reals.by_terms(x, y, None)) for x, y in zip(a, b, strict=True)])
+    assert same(reals.batch_matmul()(*given), expected)
+
+
+@pytest.mark.parametrize("terms", [1, 2, 17])
+def test_a_sum_of_nothing_but_minus_zero_is_zero(terms: int) -> None:
+    """Chains start from 0. A library's function for one term does not."""
+    rows, matrix = torch.zeros(5, terms), numbers(terms, 20).abs().neg()
+    for found in (product(rows, matrix, None), reals.batch_matmul()(rows[None], matrix[None])):
+        assert same(found, torch.zeros_like(found))
+
+
+def test_products_in_another_order_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One matrix of a batch that is added up in float64 is noticed."""
+    product = torch.bmm
+
+    def last(left: Tensor, right: Tensor) -> Tensor:
+        found = product(left, right)
+        found[-1] = (left[-1].double() @ right[-1].double()).float()
+        return found
+
+    assert chain.products(numbers(3, 9, 40), numbers(3, 40, 20, seed=1)) is not None
+    monkeypatch.setattr(torch, "bmm", last)
+    chain._makes_chains.cache_clear()
+    assert chain.products(numbers(3, 9, 40), numbers(3, 40, 20, seed=1)) is None
 
 
 def test_a_small_product_of_two_activations() -> None:
@@ -177,6 +225,35 @@ def test_two_roundings_are_noticed(shapes: tuple[tuple[int, ...], ...], monkeypa
     """A library whose sum of a product rounds the product is not asked, for operands of any shape."""
     monkeypatch.setattr(torch, "addcmul", lambda c, a, b: a * b + c)
     fused._fuses.cache_clear()
+    fused._fuses_all.cache_clear()
     assert not fused._fuses(*shapes, torch.get_num_threads())
     a, b, c = (numbers(*shape, seed=seed) for seed, shape in enumerate(shapes))
     assert same(fma(a, b, c), emulated_fma(a, b, c))
+
+
+def test_two_roundings_are_noticed_by_those_that_do_not_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "addcmul", lambda c, a, b: a * b + c)
+    fused._fuses.cache_clear()
+    fused._fuses_all.cache_clear()
+    assert fused.fused(numbers(5)) is emulated_fma
+
+
+@pytest.mark.parametrize("c", [2.0**-70, -0.3, 1.5 * 2.0**18])
+def test_next_to_such_a_number_nothing_is_to_be_flushed(c: float) -> None:
+    """Products that nearly cancel it leave 2**-48 of it or more."""
+    a = torch.cat([torch.tensor(SPECIAL), numbers(500), numbers(500, seed=1) * 1e-38])
+    b = torch.cat([torch.tensor(SPECIAL).flip(0), -c / numbers(500), numbers(500)])
+    found, expected = fused.fused(a)(a, b, torch.tensor(c)), emulated_fma(a, b, torch.tensor(c))
+    assert torch.equal(found.isnan(), expected.isnan())
+    assert same(found.nan_to_num(), expected.nan_to_num())
+
+
+def test_bits_of_a_shifted_number_are_an_index() -> None:
+    """Every 32nd from -200 to 0, far numbers, and infinity."""
+    n = torch.cat([torch.arange(-200 * 32, 1) / 32, torch.tensor([-131072.5, -4e5, -1e10, -3e38, -math.inf])])
+    fraction, power = rational._powers_of_32nds(n + rational._SHIFT)
+    near = n >= -160
+    whole = n[near].floor()
+    assert torch.equal(fraction[near], torch.exp2((n[near] - whole).double()).float())
+    assert torch.equal(power[near], torch.exp2(whole.double()).float())
+    assert power[~near].eq(0).all()

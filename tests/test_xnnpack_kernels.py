@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.partitioners.xnnpack.kernels import convert, dynamic, rational, static
+from npu_assay.partitioners.xnnpack.kernels import convert, dynamic, products, rational, static
 from npu_assay.partitioners.xnnpack.kernels import float32 as reals
-from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, flushed, fma
+from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, emulated_fma, flushed, fma
 from npu_assay.partitioners.xnnpack.kernels.output import code
 from npu_assay.reference.affine import Affine, float32
 from npu_assay.reference.arithmetic import xnnpack as specified
@@ -211,6 +211,15 @@ def test_fma_rounds_the_exact_sum_once() -> None:
         assert Fraction(found) == nearest_float32(Fraction(p) * Fraction(q) + Fraction(r))
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("summand", [2.0**-80, 0.0, -(2.0**-80)])
+def test_a_sum_next_to_a_tie_is_rounded_to_its_side(sign: float, summand: float) -> None:
+    """The float64 sum is the tie itself: (1 + 2**-12) ** 2 lies in the middle of two float32 numbers."""
+    operands = [torch.full((1,), number) for number in (sign * (1 + 2.0**-12), 1 + 2.0**-12, summand)]
+    above = sign * summand > 0
+    assert emulated_fma(*operands).tolist() == [sign * (1 + 2.0**-11 + above * 2.0**-23)]
+
+
 def test_accumulate_is_fma_on_wide_numbers() -> None:
     a, b, c = hard_triples()
     assert torch.equal(accumulate(c.double(), a.double(), b.double()).float(), fma(a, b, c))
@@ -330,6 +339,16 @@ def test_infinite_and_zero_operands() -> None:
     assert math.isnan(float(rational.log(ends)[1]))
 
 
+def test_a_bias_may_make_an_accumulator_too_wide_for_float32() -> None:
+    """The products alone would fit."""
+    x, weights = torch.full((1, 1024), 127), torch.full((2, 1024), 127)
+    bias = torch.tensor([2**20 + 1, -(2**20) - 2])
+    expected = 1024 * 127 * 127 + bias
+    assert products.linear(weights, bias, 127)(x).tolist() == [expected.tolist()]
+    image = products.conv2d(weights.reshape(2, 1, 1, 1024), bias, 127)(x.reshape(1, 1, 1, 1024))
+    assert image.flatten().tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("masked", [-math.inf, torch.finfo(torch.float32).min, -1e20])
 def test_masked_terms_of_a_softmax_are_zeros(masked: float) -> None:
     x = torch.linspace(-5, 5, 100).repeat(3, 1)
@@ -338,6 +357,23 @@ def test_masked_terms_of_a_softmax_are_zeros(masked: float) -> None:
     assert bool((found[x == masked] == 0).all())
     assert bool(((found.double() - real).abs() <= real * stated("aten._softmax.default").ulps * 2.0**-23).all())
     assert bool(rational.softmax(torch.full((1, 5), -math.inf)).isnan().all())  # as of torch: there is no largest one
+
+
+@pytest.mark.parametrize("size", [5, 16, 63, 64, 100, 128, 200, 250])
+def test_terms_of_a_softmax_are_added_in_the_order_of_the_kernel(size: int) -> None:
+    """Blocks of 64 into two sums of 16 lanes in turn, what is left into their sum, then halves into one another."""
+    terms = torch.logspace(0, 7, size)[torch.randperm(size, generator=torch.Generator().manual_seed(size))]
+    whole = size // 64 * 64
+    sums = [np.zeros(16, np.float32), np.zeros(16, np.float32)]
+    for start in range(0, whole, 16):
+        sums[start // 16 % 2] += terms[start : start + 16].numpy()
+    lanes = sums[0] + sums[1]
+    for start in range(whole, size, 16):
+        piece = terms[start : start + 16].numpy()
+        lanes[: len(piece)] += piece
+    for half in (8, 4, 2, 1):
+        lanes = lanes[:half] + lanes[half:]
+    assert rational._lane_sum(terms).tolist() == lanes.tolist()
 
 
 def test_numbers_at_the_ends_of_the_range() -> None:

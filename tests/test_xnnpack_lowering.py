@@ -340,6 +340,15 @@ def test_neighbours_stay_channels_last() -> None:
     assert ops(more) == ["StaticTranspose", "Conv2d", "Abs", "MaxPooling2d", "StaticTranspose"]
 
 
+@pytest.mark.parametrize(("shape", "last"), [((1,), "Add"), ((1, 1), "Add"), ((3, 1, 1), "StaticTranspose")])
+def test_what_has_one_element_fits_any_layout(shape: tuple[int, ...], last: str) -> None:
+    """The convolution's result that it is added to stays channels last."""
+    model = convolved((3, 3, 1, 1))
+    values = [*model.values, real("c", *shape, constant=True)]
+    found = ops(graph(values, [*model.steps, step("z", "add.Tensor", "y", "c")]))
+    assert found[:3] == ["StaticTranspose", "Conv2d", last] and sorted(found[2:]) == ["Add", "StaticTranspose"]
+
+
 @pytest.mark.parametrize(
     ("weight", "groups", "kind", "ends"),
     [
@@ -402,6 +411,18 @@ def test_max_pool_in_ceil_mode_pads_more_at_the_end() -> None:
     o = node(found, "MaxPooling2d").options
     assert [o[f"padding_{side}"] for side in ("top", "bottom", "left", "right")] == [0, 1, 0, 0]
     assert node(found, "MaxPooling2d").flags == KEEP_DIMS
+
+
+def test_a_last_window_that_begins_behind_the_image_is_none() -> None:
+    """Of 3 numbers and 1 on either side: windows at -1 and 1, and none at 3."""
+    found = one(unary("max_pool2d", [2, 2], [2, 2], [1, 1], [1, 1], True, shape=(1, 2, 3, 3)))
+    o = node(found, "MaxPooling2d").options
+    assert [o[f"padding_{side}"] for side in ("top", "bottom", "left", "right")] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((), -1), ((3,), 0), ((2, 3), 1), ((2, 3), -1)])
+def test_softmaxes_over_the_last_dimension(shape: tuple[int, ...], dim: int) -> None:
+    assert ops(unary("_softmax", dim, False, shape=shape)) == ["Softmax"]
 
 
 def test_windows_of_one_element_are_a_product_with_one() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from xnnpack_graphs import OTHER, PRESERVE, WEIGHT, Q, coded, graph, partitioned
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.make import SUBJECT
-from npu_assay.conformance.programs.graph import Case, Graph, Quant
+from npu_assay.conformance.programs.graph import Case, Graph, Quant, Step, Value
 from npu_assay.conformance.run.tagging import prepare, tag
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import to_edge_transform_and_lower
@@ -464,6 +465,34 @@ def test_a_batch_norm_whose_statistics_somebody_takes_is_refused(index: int) -> 
 def test_an_operator_that_no_config_has_is_told_from_a_conversion_without_a_product() -> None:
     found = partitioned(graph([real("x", 2, 3)], [step("y", "erf", "x")])).rejections
     assert [each.sentence for each in found] == ["the operator is not in the support table"]
+
+
+def test_a_padding_is_part_of_a_convolution_alone() -> None:
+    """A linear layer has no padding of its own."""
+    values = [coded("x", 2, 3, 4), coded("w", 3, 6, quant=WEIGHT, constant=True)]
+    steps = [step("padded", "constant_pad_nd", "x", [1, 1], 0.0), step("y", "linear", "padded", "w", quant=Q)]
+    assert partitioned(graph(values, steps)).steps["y"] is None
+    image = [coded("x", 1, 3, 4, 4), coded("w", 2, 3, 2, 2, quant=WEIGHT, constant=True)]
+    convolution = step("y", "convolution", "padded", "w", None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, quant=Q)
+    assert partitioned(graph(image, [steps[0], convolution])).steps["y"] is not None
+
+
+SMALLEST_SCALE = Quant(1e-50, 0)
+"""A scale that is 0 in float32."""
+
+
+@pytest.mark.parametrize(
+    ("values", "made"),
+    [
+        ([coded("x", 2, 3)], step("y", "add.Tensor", "x", "x", quant=SMALLEST_SCALE)),
+        ([coded("x", 2, 4), coded("w", 3, 4, quant=WEIGHT, constant=True)], step("y", "linear", "x", "w")),
+    ],
+    ids=["sum", "product"],
+)
+def test_a_scale_of_zero_has_one_reason(values: list[Value], made: Step) -> None:
+    """Ratios to it are not asked for, too."""
+    reasons = partitioned(graph(values, [replace(made, quant=SMALLEST_SCALE)])).rejections
+    assert [each.code for each in reasons if "linear" in each.node or "add" in each.node] == ["scalar_qparams"]
 
 
 def _exchanged(graph: fx.Graph, choose: fx.Node) -> None:

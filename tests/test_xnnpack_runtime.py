@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -159,6 +160,22 @@ def test_inputs_and_outputs_are_not_shared() -> None:
 def test_inputs_that_do_not_fit(inputs: tuple[torch.Tensor, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         run(unary("Abs", number("fp32", 2, 5), number("fp32", 2, 5)), *inputs)
+
+
+def test_a_number_without_dimensions_is_one_and_several_are_not() -> None:
+    scalar = replace(unary("Abs", number("fp32", 1), number("fp32", 1)), scalars=(0, 1))
+    assert torch.equal(run(scalar, torch.tensor(-2.0))[0], torch.tensor(2.0))
+    with pytest.raises(InputError, match=r"found torch.float32 \[1, 3\], expected torch.float32 of rank 1"):
+        run(scalar, torch.zeros(1, 3))
+
+
+def test_a_clamp_between_infinities_keeps_its_operand() -> None:
+    x = torch.tensor([[-1e30, 2.0, math.inf]])
+    clamp = XNode("Clamp", (0,), (1,), limits=(-math.inf, math.inf))
+    (found,) = run(model([number("fp32", 1, 3)] * 2, [clamp], (0,), (1,)), x)
+    assert torch.equal(found, x)
+    given = codes(1, 2, 5)
+    assert torch.equal(run(model([coded(X, 2, 5)] * 2, [clamp], (0,), (1,)), given)[0], given)
 
 
 def test_a_kernel_that_the_device_does_not_have_is_named() -> None:

@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from benchmarks.mutants.answers import program_of
+from benchmarks.mutants.headlines import Headlines, counted
 from benchmarks.mutants.lines import Executed, Lines, executed
 from benchmarks.mutants.pins import RECORDED, SNAPSHOT, Pins
 from benchmarks.mutants.sites import Site, changed, sites
@@ -99,6 +100,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="the beginnings of ids: FILE, FILE:LINE, or an id")
     parser.add_argument("--seconds", type=float, default=120.0, help="of processor time that a mutant may take")
     parser.add_argument("--out", type=Path, default=None, help="records, a line each; read again where they stand")
+    parser.add_argument("--headlines", action="store_true", help="record what a report says first of each mutant")
     parser.add_argument("-n", type=int, default=2, help="processes")
     options = parser.parse_args()
     out = options.out or Path(f"mutants-{options.vendor}.jsonl")
@@ -106,13 +108,20 @@ def main() -> None:
     table = load_table(VENDORS[options.vendor][0])
     cases = all_cases(table)
     found = _executed(options.vendor, table, cases, out.with_name(f"{options.vendor}.lines.pickle"))
-    tests = traced(
-        VENDORS[options.vendor][1], ROOT, files(options.vendor), out.with_name(f"{options.vendor}.tests.json")
+    tests = partial(
+        traced,
+        VENDORS[options.vendor][1],
+        ROOT,
+        files(options.vendor),
+        out.with_name(f"{options.vendor}.tests.json"),
     )
     _loaded(found.modules, options.vendor)
     judges = Judges(options.vendor, table, Pins.of(table, ROOT), ROOT, options.seconds)
     tried = [Tried(case, program_of(case, table), of) for case, of in zip(cases, found.answers, strict=True)]
-    work = Work(judges, tried, found, tests, out)
+    if options.headlines:
+        work: Work | Asking = Asking(Headlines(judges, tried, found.lines, found.stages, options.seed), out)
+    else:
+        work = Work(judges, tried, found, tests(), out)
     known = _known(out)
     gc.freeze()
     sites_of = drawn(found.lines, options.vendor, options.count, options.seed, tuple(options.only))
@@ -126,7 +135,8 @@ def main() -> None:
         children.append(child)
     for child in children:
         os.waitpid(child, 0)
-    print(summary(_known(out)))
+    known = _known(out)
+    print("\n".join(counted(list(known.values()))) if options.headlines else summary(known))
 
 
 def _executed(vendor: str, table: Table, cases: Sequence[Case], cache: Path) -> Executed:
@@ -192,6 +202,21 @@ class Work:
         return judged(tests, ROOT, site.file, tree, 2 * self.judges.seconds) if tests else Verdict(False, "-", 0)
 
 
+@dataclass(frozen=True)
+class Asking:
+    """What asks for headlines, and the file that records go to."""
+
+    headlines: Headlines
+    out: Path
+
+    def on(self, asked: Sequence[Site]) -> None:
+        """Ask for the headlines of mutants one after the other; guards have no cases that show them."""
+        for site in (each for each in asked if not each.guards):
+            record = {"id": site.id, "part": part(site.file), "text": site.text}
+            with self.out.open("a") as file:
+                file.write(json.dumps({**record, **self.headlines.of(site, changed(ROOT, site))}) + "\n")
+
+
 def _known(out: Path) -> dict[str, dict[str, object]]:
     if not out.exists():
         return {}
@@ -208,14 +233,15 @@ def _rates(records: dict[str, dict[str, object]]) -> Iterator[str]:
         mine = [record for record in records.values() if record["part"] == name]
         how = Counter(_judge(str(record["how"])) for record in mine if record["killed"])
         told = ", ".join(f"{count} by {judge}" for judge, count in how.most_common())
-        yield f"{name}: {how.total()} of {len(mine)} killed, {_rate(how.total(), len(mine))}: {told}"
+        yield f"{name}: {how.total()} of {len(mine)} killed, {rate(how.total(), len(mine))}: {told}"
         alone = sum(_by_cases(record) for record in mine)
-        yield f"{name}: {alone} by cases, or by unit tests where it guards, {_rate(alone, len(mine))}"
+        yield f"{name}: {alone} by cases, or by unit tests where it guards, {rate(alone, len(mine))}"
 
 
-def _rate(part: int, whole: int) -> str:
+def rate(part: int, whole: int) -> str:
+    """A share with its interval."""
     low, high = interval(part, whole)
-    return f"{part / whole:.1%} ({low:.1%} to {high:.1%})"
+    return f"{100 * part / whole:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def interval(part: int, whole: int) -> tuple[float, float]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from torch import Tensor
 from torch.export import ExportedProgram
@@ -60,26 +62,26 @@ class Known:
 
 @dataclass
 class _Asked(Partitioner):
-    """Passes on to a partitioner and keeps its answer."""
+    """Passes on to a partitioner, and adds the digest of its answer to `told`."""
 
     inner: Partitioner
     entered: Entered
-    answer: PartitionResult | None = None
+    told: list[str]
     handed: list[Handed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__(self.inner.spec)
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        self.answer = self.inner(exported_program)
+        answer = self.inner(exported_program)
+        self.told.append(self._tags(answer))
         self.entered(COMPILE)
-        return self.answer
+        return answer
 
-    def tags(self) -> str:
+    def _tags(self, answer: PartitionResult) -> str:
         """Nodes, tags, how tags are delegated, and reasons."""
-        assert self.answer is not None
-        graph = self.answer.tagged_exported_program.graph
-        told = (outline(graph), sorted(tags_of(graph).items()), self.answer.partition_tags)
+        graph = answer.tagged_exported_program.graph
+        told = (outline(graph), sorted(tags_of(graph).items()), answer.partition_tags)
         return _digest(repr((*told, getattr(self.inner, "rejections", None))).encode())
 
 
@@ -97,9 +99,10 @@ def program_of(case: Case, table: Table) -> ExportedProgram:
 
 def known(case: Case, table: Table, backend: Backend, entered: Entered) -> Known:
     """What a vendor answers to a case. entered: called with each stage. Raises whatever the vendor raises."""
-    digests, handed = _answered(case, table, backend, program_of(case, table), RUN, entered)
+    digests = list[str]()
+    handed = _answered(case, table, backend, program_of(case, table), RUN, entered, digests)
     given = (Given(each.blob, each.specs, each.inputs, digest(each.outputs)) for each in handed)
-    return Known(digests, tuple(given))
+    return Known(tuple(digests), tuple(given))
 
 
 def differs(
@@ -111,8 +114,18 @@ def differs(
     """
     if stages == {RUN}:
         return any(_runs(backend, each) != each.outputs for each in before.given)
-    found, _ = _answered(case, table, backend, program, max(stages), lambda stage: None)
-    return found != before.digests[: len(found)]
+    told = list[str]()
+    _answered(case, table, backend, program, max(stages), lambda stage: None, told)
+    return tuple(told) != before.digests[: len(told)]
+
+
+def first_difference(case: Case, table: Table, backend: Backend, program: ExportedProgram, before: Known) -> int | None:
+    """The first stage whose answer is another one than `before`, or an error; None where all are the same."""
+    told = list[str]()
+    with suppress(Exception):  # whatever a broken vendor raises: the stage that ends so has no answer
+        _answered(case, table, backend, program, RUN, lambda stage: None, told)
+    answers = enumerate(zip_longest(told, before.digests))
+    return next((stage for stage, (now, then) in answers if now != then), None)
 
 
 def _runs(backend: Backend, given: Given) -> str:
@@ -122,23 +135,24 @@ def _runs(backend: Backend, given: Given) -> str:
 
 
 def _answered(
-    case: Case, table: Table, backend: Backend, program: ExportedProgram, last: int, entered: Entered
-) -> tuple[tuple[str, ...], Sequence[Handed]]:
-    """The digests of the stages up to the last, and what was handed to delegates."""
+    case: Case, table: Table, backend: Backend, program: ExportedProgram, last: int, entered: Entered, told: list[str]
+) -> Sequence[Handed]:
+    """Adds the digests of the stages up to the last to `told`, and returns what was handed to delegates."""
     entered(PARTITION)
     program = apply_passes(program, backend.passes) if backend.passes else program
-    asked = _Asked(backend.partitioner(**dict(case.options)), entered)
+    asked = _Asked(backend.partitioner(**dict(case.options)), entered, told)
     if last == PARTITION:
         asked(program)
-        return (asked.tags(),), ()
+        return ()
     details = dict.fromkeys((backend.details.__name__, table.backend_id), backend.details)
     lowered = to_backend(program, asked, details=details)
-    found = (asked.tags(), _digest(*(bytes(each.processed_bytes) for each in delegates(lowered))))
+    told.append(_digest(*(bytes(each.processed_bytes) for each in delegates(lowered))))
     if last == COMPILE:
-        return found, ()
+        return ()
     entered(RUN)
     runtime = CheckedRuntime(backend.runtime, asked.handed.append)
     runtimes = {delegate.backend_id: runtime for delegate in delegates(lowered)}
     inputs = [model_inputs(redrawn(case.graph, number)) for number in range(3 if runtimes else 0)]
     outputs = [digest(run_program(lowered, each, runtimes)) for each in inputs]
-    return (*found, _digest(*(each.encode() for each in outputs))), asked.handed
+    told.append(_digest(*(each.encode() for each in outputs)))
+    return asked.handed

@@ -19,13 +19,13 @@ ATTESTED, REFUSED = 0, 1
     metavar="FILE",
     required=True,
     type=click.Path(path_type=Path),
-    help="Ed25519 private key, PEM without a password: openssl genpkey -algorithm ed25519",
+    help="Sign with this private key, Ed25519 in PEM without a password (openssl genpkey -algorithm ed25519).",
 )
 @click.option(
     "--out",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="The attestation; DIR/attestation.json if left out, which 'assay package' packs.",
+    help="Write the attestation here; to DIR/attestation.json if left out, which 'assay package' packs.",
 )
 def attest(folder: Path, key: Path, out: Path | None) -> None:
     """Sign the certificate of a results folder, or of an archive of one: an in-toto statement in a DSSE envelope.

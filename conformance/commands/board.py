@@ -11,8 +11,12 @@ from npu_assay.conformance.commands.shared import cores, plain, usage_errors
 
 @click.command()
 @click.argument("runs", metavar="[LABEL=]RUN...", nargs=-1, required=True)
-@click.option("--out", metavar="SITE", required=True, type=click.Path(path_type=Path), help="Folder of the site.")
-@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+@click.option(
+    "--out", metavar="SITE", required=True, type=click.Path(path_type=Path), help="Write the site to this folder."
+)
+@click.option(
+    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
+)
 def board(runs: tuple[str, ...], out: Path, workers: int | None) -> None:
     """Make a static site of many runs: backends, operators and releases, history, changes, findings, badges, search.
 

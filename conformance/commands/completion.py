@@ -35,6 +35,14 @@ def operators(context: click.Context, parameter: click.Parameter, incomplete: st
     return _names(sorted({row.name for table in found for row in table.rows}), incomplete)
 
 
+def every_operator(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Operators that the suite has cases for, by whole or short name."""
+    from npu_assay.conformance.cases import every_operator as known
+
+    names = known()
+    return _names(sorted({*names, *(name.split(".")[1] for name in names if name.count(".") > 1)}), incomplete)
+
+
 def _names(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 

@@ -19,9 +19,9 @@ SAME, DIFFERENT = 0, 1
 @click.command()
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
-@click.option("--json", "form", flag_value="json", help="As JSON, with every case.")
-@click.option("--markdown", "form", flag_value="markdown", help="As Markdown, for a comment on a change.")
-@click.option("--html", "form", flag_value="html", help="As one HTML page that loads nothing.")
+@click.option("--json", "form", flag_value="json", help="Print JSON, with every case.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print Markdown, for a comment on a change.")
+@click.option("--html", "form", flag_value="html", help="Print one HTML page that loads nothing.")
 def diff(a: Path, b: Path, form: str | None) -> None:
     """Show what changed from A to B, two results folders or archives: tags, reasons, numbers.
 

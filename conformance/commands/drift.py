@@ -13,9 +13,9 @@ AGREE, DRIFT = 0, 1
 
 @click.command()
 @click.argument("folder", metavar="DIR|ARCHIVE", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="All of it as JSON, as in drift.json.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="The tables as Markdown.")
-@click.option("--document", is_flag=True, help="Document against code, by operator and constraint.")
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON, as in drift.json.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print the tables as Markdown.")
+@click.option("--document", is_flag=True, help="Compare the document with the code, by operator and constraint.")
 @click.option("--repro", metavar="CASE", help="Print a script that shows one case with torch and ExecuTorch alone.")
 @click.option("--repros", is_flag=True, help="Write such a script for every case that drifts: DIR/repro/CASE.py.")
 def drift(folder: Path, as_json: bool, as_markdown: bool, document: bool, repro: str | None, repros: bool) -> None:

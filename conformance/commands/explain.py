@@ -30,25 +30,27 @@ JSON, PAGE = "explain.json", "explain.html"
     multiple=True,
     required=True,
     shell_complete=backends,
-    help="Can be given again.",
+    help="Ask this backend. Can be given again.",
 )
 @click.option(
     "--calibrate",
     metavar="FILE.npz|random",
-    help="Quantise MODEL for each backend first, calibrated with these inputs; else it is taken as it is.",
+    help="Quantize MODEL for each backend first, calibrated with these inputs; take it as it is if left out.",
 )
-@click.option("--inputs", metavar="FILE.npz|random", help="Run on these, not on those that calibrate.")
-@click.option("--dynamic", is_flag=True, help="Quantise activations at run time, where BACKEND has a quantizer for it.")
+@click.option("--inputs", metavar="FILE.npz|random", help="Run on these inputs, not on those that calibrate.")
+@click.option("--dynamic", is_flag=True, help="Quantize activations at run time, where BACKEND has a quantizer for it.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help=f"Write {PAGE} and {JSON} here.")
 @click.option("--pte", is_flag=True, help="Write the program of each backend there, too.")
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--fail-under",
     metavar="SHARE",
     type=click.FloatRange(0, 1),
     help="Exit with 1 if a backend takes less than this share of the multiply-accumulates (0 to 1).",
 )
-@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+@click.option(
+    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
+)
 @timeout_option
 @memory_option
 def explain(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from npu_assay.conformance.commands.completion import operators
 from npu_assay.conformance.commands.shared import backend_argument, plain, table_option, usage_errors
 
 FORMATS = ("onnx", "pt2", "tflite", "pte")
@@ -16,9 +17,20 @@ FORMATS = ("onnx", "pt2", "tflite", "pte")
 @backend_argument
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
-    "--format", "format_", type=click.Choice(FORMATS), default="onnx", show_default=True, help="Of the models."
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    default="onnx",
+    show_default=True,
+    help="Write the models in this format.",
 )
-@click.option("-k", "expression", metavar="EXPR", help="Only cases of an operator (cat), or whose id matches.")
+@click.option(
+    "-k",
+    "expression",
+    metavar="EXPR",
+    shell_complete=operators,
+    help="Export only cases of an operator (cat), or whose id matches.",
+)
 @table_option
 def export(backend: str, folder: Path, format_: str, expression: str | None, table: str | None) -> None:
     """Write the cases of BACKEND's table into the new folder DIR: models, inputs, expected outputs, a manifest.

@@ -15,11 +15,17 @@ SHOWN = 20
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--outputs", metavar="DIR2", required=True, type=click.Path(path_type=Path), help="DIR2/CASE/output_0.pb")
+@click.option(
+    "--outputs",
+    metavar="DIR2",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Read the outputs from this folder: DIR2/CASE/output_0.pb.",
+)
 @click.option(
     "--rescale",
     metavar="SCHEME",
-    help="How codes were computed: floats, or exactly as a scheme says; as the export says if left out.",
+    help="Expect codes computed by floats, or exactly as a scheme says; as the export says if left out.",
 )
 @click.option(
     "--out",

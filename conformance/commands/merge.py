@@ -12,7 +12,12 @@ from npu_assay.conformance.commands.shared import today, usage_errors
 
 @click.command()
 @click.argument("shards", metavar="SHARD...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder; else assay-BACKEND[-part].")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write the record to this folder; assay-BACKEND[-part] if left out.",
+)
 def merge(shards: tuple[Path, ...], out: Path | None) -> None:
     """Make one record of all shards of a run: folders of `assay certify --shard I/N`, or archives of them.
 

@@ -15,9 +15,18 @@ NOTICED, SURVIVED = 0, 1
 
 @click.command()
 @backend_argument
-@click.option("--faults", "catalogue", metavar="MODULE:ATTRIBUTE", help="The catalogue; the backend's own if left out.")
-@click.option("-k", "expression", metavar="EXPR", help="Only faults whose id (stage/kind/name) matches, as in pytest.")
-@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+@click.option(
+    "--faults",
+    "catalogue",
+    metavar="MODULE:ATTRIBUTE",
+    help="Inject the faults of this catalogue; of the backend's own if left out.",
+)
+@click.option(
+    "-k", "expression", metavar="EXPR", help="Inject only faults whose id (stage/kind/name) matches, as in pytest."
+)
+@click.option(
+    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
+)
 @table_option
 @click.option(
     "--cases",
@@ -26,7 +35,7 @@ NOTICED, SURVIVED = 0, 1
     type=click.IntRange(min=0),
     default=1000,
     show_default=True,
-    help="How many cases besides those that the catalogue names a fault survives at most.",
+    help="Try a fault on so many cases besides those that the catalogue names.",
 )
 @click.option(
     "--timeout",
@@ -34,9 +43,9 @@ NOTICED, SURVIVED = 0, 1
     type=Seconds(),
     default=600.0,
     show_default=True,
-    help="How long a fault may take; one that takes longer hangs, and is noticed.",
+    help="Seconds per fault; one that takes longer hangs, and is noticed.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON, with every fault.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every fault.")
 def mutate(
     backend: str,
     catalogue: str | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from npu_assay.conformance.commands.completion import every_operator
 from npu_assay.conformance.commands.shared import (
     MOST,
     Seconds,
@@ -29,12 +30,29 @@ SHOWN = 20  # wrong programs
 
 @click.command()
 @backend_argument
-@click.option("-k", "expression", metavar="EXPR", help="Only operators of a name (cat), or cases whose id matches.")
-@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+@click.option(
+    "-k",
+    "expression",
+    metavar="EXPR",
+    shell_complete=every_operator,
+    help="Offer only operators of a name (cat), or cases whose id matches.",
+)
+@click.option(
+    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
+)
 @table_option
-@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder; else assay-BACKEND-offers.")
-@click.option("--timeout", metavar="SECONDS", type=Seconds(), default=120.0, help="For a case; else 120.")
-@click.option("--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, help="For a case; else 4096.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write the record to this folder; assay-BACKEND-offers if left out.",
+)
+@click.option(
+    "--timeout", metavar="SECONDS", type=Seconds(), default=120.0, show_default=True, help="Seconds per case."
+)
+@click.option(
+    "--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, show_default=True, help="Mebibytes per case."
+)
 def offer(
     backend: str,
     expression: str | None,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.completion import backends
+from npu_assay.conformance.commands.completion import backends, every_operator
 from npu_assay.conformance.commands.shared import memory_option, plain, timeout_option, usage_errors
 
 FOUND, NOTHING = 0, 1
@@ -15,11 +15,17 @@ KINDS = ("undelegated", "wrong", "crash", "op")
 
 @click.command()
 @click.argument("model")
-@click.option("--backend", "spec", metavar="BACKEND", required=True, shell_complete=backends)
-@click.option("--of", "what", type=click.Choice(KINDS), required=True, help="What the part has to show.")
-@click.option("--op", "name", metavar="NAME", help="Only operators of this name (gelu); needed by --of op.")
-@click.option("--calibrate", metavar="FILE.npz|random", help="Quantise MODEL first, as assay explain does.")
-@click.option("--dynamic", is_flag=True, help="Quantise activations at run time.")
+@click.option("--backend", "spec", metavar="BACKEND", required=True, shell_complete=backends, help="Ask this backend.")
+@click.option("--of", "what", type=click.Choice(KINDS), required=True, help="Look for a part that shows this.")
+@click.option(
+    "--op",
+    "name",
+    metavar="NAME",
+    shell_complete=every_operator,
+    help="Look only at operators of this name (gelu); needed by --of op.",
+)
+@click.option("--calibrate", metavar="FILE.npz|random", help="Quantize MODEL first, as assay explain does.")
+@click.option("--dynamic", is_flag=True, help="Quantize activations at run time.")
 @click.option("--out", metavar="FILE.py", type=click.Path(path_type=Path), help="Write the script here.")
 @timeout_option
 @memory_option

@@ -12,8 +12,15 @@ from npu_assay.conformance.commands.shared import plain, usage_errors
 
 @click.command()
 @click.argument("folder", metavar="DIR|ARCHIVE", type=click.Path(path_type=Path))
-@click.option("--since", metavar="EARLIER", type=click.Path(path_type=Path), help="Folder or archive of another run.")
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="The page; DIR.html here if left out.")
+@click.option(
+    "--since",
+    metavar="EARLIER",
+    type=click.Path(path_type=Path),
+    help="Show what is new since this run, a folder or an archive.",
+)
+@click.option(
+    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Write this page; DIR.html here if left out."
+)
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def report(folder: Path, since: Path | None, out: Path | None, force: bool) -> None:
     """Write the page of a run again, with what is new since an EARLIER run: what fails now, what passes now.

@@ -45,13 +45,26 @@ class Seconds(click.FloatRange):
 
 backend_argument = click.argument("backend", shell_complete=backends)
 table_option = click.option(
-    "--table", metavar="TABLE", shell_complete=tables, help="A table's name or file; the backend's own if left out."
+    "--table",
+    metavar="TABLE",
+    shell_complete=tables,
+    help="Use the table of this name or file; the backend's own if left out.",
 )
 timeout_option = click.option(
-    "--timeout", metavar="SECONDS", type=Seconds(), default=120.0, show_default=True, help="For the model's process."
+    "--timeout",
+    metavar="SECONDS",
+    type=Seconds(),
+    default=120.0,
+    show_default=True,
+    help="Seconds for the model's process.",
 )
 memory_option = click.option(
-    "--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, show_default=True, help="The same in MiB."
+    "--memory",
+    metavar="MIB",
+    type=click.IntRange(1, MOST),
+    default=4096,
+    show_default=True,
+    help="Mebibytes for the model's process.",
 )
 
 

@@ -50,8 +50,8 @@ def lint(names: tuple[str, ...]) -> None:
 @table.command("diff")
 @click.argument("a", metavar="TABLE", shell_complete=tables)
 @click.argument("b", metavar="TABLE", shell_complete=tables)
-@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
-@click.option("--page", is_flag=True, help="For readers, in Markdown: what B takes and excludes of what A does.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--page", is_flag=True, help="Print Markdown for readers: what B takes and excludes of what A does.")
 def diff_(a: str, b: str, as_json: bool, page: bool) -> None:
     """Show what changed from one TABLE to another: rows, precisions, constraints, definitions.
 
@@ -107,10 +107,10 @@ def upgrade(files: tuple[Path, ...]) -> None:
 
 @table.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--name", required=True, help="What the table is called: my_npu.")
-@click.option("--version", "release", default="0.1", show_default=True, help="Its version.")
-@click.option("--backend-id", metavar="ID", help="The compiler's name; else NAME with Backend behind it.")
-@click.option("--out", metavar="TABLE", type=click.Path(path_type=Path), help="Write the table there.")
+@click.option("--name", required=True, help="Call the table so, like my_npu.")
+@click.option("--version", "release", default="0.1", show_default=True, help="Give the table this version.")
+@click.option("--backend-id", metavar="ID", help="Use this name of the compiler; NAME followed by Backend if left out.")
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the table there.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def import_(file: Path, name: str, release: str, backend_id: str | None, out: Path | None, force: bool) -> None:
     """Make a table of a published one: FILE is CSV or Markdown, with a line of headings.

@@ -14,7 +14,7 @@ from npu_assay.conformance.commands.shared import plain, usage_errors
 @click.argument("name", metavar="TABLE", shell_complete=tables)
 @click.option("--pairs", is_flag=True, help="List also the limits that no accepted case reaches together.")
 @click.option("--prove", is_flag=True, help="Search again for what shows the holes, and prove anew; takes minutes.")
-@click.option("--json", "as_json", is_flag=True, help="Everything as JSON, with the cases that show it.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, with the cases that show it.")
 def coverage(name: str, pairs: bool, prove: bool, as_json: bool) -> None:
     """Measure how well the suite's cases show the limits of a TABLE.
 

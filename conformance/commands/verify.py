@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from npu_assay.conformance.commands.asked import ALL, Asked
+from npu_assay.conformance.commands.completion import backends, tables
 from npu_assay.conformance.commands.shared import MOST, Seconds, plain, usage_errors
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, reaches, unjudged
 
@@ -45,7 +46,7 @@ class Cases(click.IntRange):
     "--attestation",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="The signature; attestation.json of the folder if left out.",
+    help="Read the signature from this file; from attestation.json of the folder if left out.",
 )
 @click.option(
     "--rerun",
@@ -60,24 +61,36 @@ class Cases(click.IntRange):
     "--seed",
     metavar="SEED",
     type=click.IntRange(min=0),
-    help="Of the random numbers; another than the certificate's compares by verdict, not to the byte.",
+    help="Draw random numbers from this seed; another than the certificate's compares verdicts, not bytes.",
 )
-@click.option("--draw", metavar="SEED", type=click.IntRange(min=0), help="Of which N cases; drawn if left out.")
 @click.option(
-    "--backend", metavar="BACKEND", help="The backend that is here; the one that the certificate names if left out."
+    "--draw",
+    metavar="SEED",
+    type=click.IntRange(min=0),
+    help="Choose the N cases by this seed; a random one if left out.",
 )
-@click.option("--table", metavar="TABLE", help="The certificate must be of this table.")
+@click.option(
+    "--backend",
+    metavar="BACKEND",
+    shell_complete=backends,
+    help="Run this backend; the one that the certificate names if left out.",
+)
+@click.option("--table", metavar="TABLE", shell_complete=tables, help="Expect a certificate of this table.")
 @click.option(
     "--level",
     metavar="LEVEL",
     type=click.Choice(LEVELS),
     default=NUMBERS,
     show_default=True,
-    help="The certificate must be of this level, or of a higher one: tags, compiles, runs, numbers.",
+    help="Expect a certificate of this level, or of a higher one: tags, compiles, runs, numbers.",
 )
-@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
-@click.option("--timeout", metavar="SECONDS", type=Seconds(), help="Per case; the certificate's if left out.")
-@click.option("--memory", metavar="MIB", type=click.IntRange(1, MOST), help="Per case; the certificate's if left out.")
+@click.option(
+    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
+)
+@click.option("--timeout", metavar="SECONDS", type=Seconds(), help="Seconds per case; the certificate's if left out.")
+@click.option(
+    "--memory", metavar="MIB", type=click.IntRange(1, MOST), help="Mebibytes per case; the certificate's if left out."
+)
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write a record of the run, as JSON.")
 def verify(
     folder: Path,

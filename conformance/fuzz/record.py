@@ -26,15 +26,16 @@ BLOCK = 512  # programs
 class Record:
     """The journal of a run's random programs. Raises PackageError for one of another run, or a damaged one."""
 
-    def __init__(self, folder: Path, identity: Mapping[str, str], programs: int, seed: int) -> None:
+    def __init__(self, folder: Path, identity: Mapping[str, str], numbers: range, seed: int) -> None:
+        """numbers: of the programs, those of a whole run or of a shard."""
         self._folder, self._path = folder, folder / FUZZ_JOURNAL
-        self._programs, self._seed = programs, seed
+        self._numbers, self._seed = numbers, seed
         self._header = json.dumps({"run": dict(identity)}, sort_keys=True)
         self.blocks, self.finished = self._left()
 
     def left(self) -> int:
         """How many programs are still to be run."""
-        return max(0, self._programs - self.blocks * BLOCK - len(self.finished))
+        return max(0, len(self._numbers) - self.blocks * BLOCK - len(self.finished))
 
     def _left(self) -> tuple[int, set[int]]:
         """How many blocks are whole, and which programs of the next one are there. Cuts off half a line."""
@@ -52,30 +53,32 @@ class Record:
                     break
                 numbers.add(self._number(line.decode("utf-8", "replace").rstrip("\n"), blocks, numbers))
                 end += len(line)
-                if len(numbers) == self._size(blocks):
+                if len(numbers) == len(self._block(blocks)):
                     blocks, numbers = blocks + 1, set()
             file.truncate(end)
         return blocks, numbers
 
-    def _size(self, block: int) -> int:
-        return min(BLOCK, self._programs - block * BLOCK)
+    def _block(self, block: int) -> range:
+        """The numbers of a block's programs."""
+        return self._numbers[block * BLOCK : (block + 1) * BLOCK]
 
     def _number(self, line: str, block: int, known: set[int]) -> int:
         try:
             name = parse(from_line(line).case)
         except (ResultError, ValueError) as error:
             raise PackageError(f"{self._path}: {error}; leave out --resume to run again") from error
-        first = block * BLOCK
-        inside = first <= name.number < first + self._size(block)
-        if name.seed != self._seed or name.trail or not inside or name.number in known:
+        if name.seed != self._seed or name.trail or name.number not in self._block(block) or name.number in known:
             raise PackageError(f"{self._path}: {name} stands in the wrong place; leave out --resume to run again")
         return name.number
 
     def todo(self) -> Iterator[list[str]]:
         """The programs of each block that are not there yet."""
-        for start in range(self.blocks * BLOCK, self._programs, BLOCK):
-            numbers = range(start, min(start + BLOCK, self._programs))
-            yield [str(Name(self._seed, number)) for number in numbers if number not in self.finished]
+        for block in range(self.blocks, self._count()):
+            yield [str(Name(self._seed, number)) for number in self._block(block) if number not in self.finished]
+
+    def _count(self) -> int:
+        """How many blocks there are."""
+        return -(-len(self._numbers) // BLOCK)
 
     def writer(self) -> Any:
         """The journal, open for further lines; each is written at once."""
@@ -85,9 +88,9 @@ class Record:
         """All results by number, a block at a time."""
         with self._path.open(encoding="utf-8") as file:
             file.readline()
-            for start in range(0, self._programs, BLOCK):
-                size = min(BLOCK, self._programs - start)
-                yield from sorted((from_line(file.readline().rstrip("\n")) for _ in range(size)), key=_by_number)
+            for block in range(self._count()):
+                lines = (from_line(file.readline().rstrip("\n")) for _ in self._block(block))
+                yield from sorted(lines, key=_by_number)
 
 
 def _by_number(result: CaseResult) -> int:

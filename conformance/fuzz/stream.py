@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,27 @@ def fuzz(
     small = {first.case: shrink(first, programs, run) for first, _ in failing.chosen()}
     digest = write_file(folder, _lines(record, [found for first, found in small.items() if found.case != first]))
     return Fuzzed(Fuzz(asked[0], asked[1], failing.count, digest, failing.undecided), _shown(failing, small, programs))
+
+
+def merged(texts: Sequence[str], programs: Programs, seed: int) -> tuple[list[CaseResult], Fuzzed]:
+    """The lines of a whole run's file, and its programs, from the files of its shards.
+
+    The first program that fails in some way in the whole run is the first to do so in its shard, which made it small.
+    """
+    drawn, small, failing = list[CaseResult](), dict[str, CaseResult](), _Failing()
+    for result in map(from_line, (line for text in texts for line in text.splitlines())):
+        name = parse(result.case)
+        if name.trail:
+            small[str(Name(name.seed, name.number))] = result
+        else:
+            drawn.append(result)
+    drawn.sort(key=lambda result: parse(result.case).number)
+    for result in drawn:
+        failing.see(result)
+    lines = drawn + [small[first.case] for first, _ in failing.chosen() if first.case in small]
+    digest = hashlib.sha256("".join(f"{to_line(line)}\n" for line in lines).encode()).hexdigest()
+    found = Fuzz(len(drawn), seed, failing.count, digest, failing.undecided)
+    return lines, Fuzzed(found, _shown(failing, small, programs))
 
 
 def recorded(text: str, programs: Programs) -> tuple[Small, ...]:

@@ -13,11 +13,15 @@ from npu_assay.conformance.record.names import FUZZ
 from npu_assay.conformance.record.results import CaseResult, ResultError, program_sha256, read_line, status_of
 
 
-def problems(text: str, fuzz: Fuzz, cases: Sequence[Case]) -> Iterator[str]:
-    """Where the file is not what a run writes, and where the certificate states something else."""
+def problems(text: str, fuzz: Fuzz, cases: Sequence[Case], stride: tuple[int, int] = (0, 1)) -> Iterator[str]:
+    """Where the file is not what a run writes, and where the certificate states something else.
+
+    stride: see `Selection.stride`.
+    """
     if sha256(text) != fuzz.sha256:
         yield f"{FUZZ} is not the file that the certificate was made of (sha256 differs)"
-    programs, failing, undecided, number = Programs(cases), 0, 0, 0
+    programs, failing, undecided, count = Programs(cases), 0, 0, 0
+    number, step = stride
     for place, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
         try:
             result, edited = read_line(line)
@@ -31,13 +35,13 @@ def problems(text: str, fuzz: Fuzz, cases: Sequence[Case]) -> Iterator[str]:
         if not name.trail:
             if name != Name(fuzz.seed, number):
                 yield f"{FUZZ} line {place}: found {name}, expected {Name(fuzz.seed, number)}"
-            number, failing = name.number + 1, failing + (result.status == "fail")
+            number, count, failing = name.number + step, count + 1, failing + (result.status == "fail")
             undecided += result.status == "undecided"
     if undecided != fuzz.undecided:
         yield f"the certificate states {fuzz.undecided} undecided random programs, {FUZZ} has {undecided}"
-    if (number, failing) != (fuzz.programs, fuzz.fail):
+    if (count, failing) != (fuzz.programs, fuzz.fail):
         stated = f"{fuzz.fail} failures of {fuzz.programs}"
-        yield f"the certificate states {stated} random programs, {FUZZ} has {failing} of {number}"
+        yield f"the certificate states {stated} random programs, {FUZZ} has {failing} of {count}"
 
 
 def _problem(result: CaseResult, programs: Programs) -> str:

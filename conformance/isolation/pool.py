@@ -29,7 +29,7 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CaseResult, Failure, ResultError, from_line
 from npu_assay.conformance.run.one_case import failed, partners
-from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.run.selection import cases_of_run
 from npu_assay.conformance.table import load_table
 
 CHUNK = 16  # cases that a runner has waiting, so that it never waits itself
@@ -182,7 +182,7 @@ class ProcessPool:
     ) -> Iterator[CaseResult]:
         """The same of cases by name; `case` makes those that are needed here. agreed, level: see `Bench`."""
         table = load_table(self._named or self.about.table)
-        self._bench = Bench(table, case, self._subject.tools, partners(all_cases(table)), agreed, level)
+        self._bench = Bench(table, case, self._subject.tools, partners(cases_of_run(table)), agreed, level)
         yield from _Run(self, names, case, workers).results()
 
     # -------------------------------------------------------------------------------- for _Run

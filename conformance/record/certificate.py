@@ -109,6 +109,11 @@ class Selection:
         return self.expression is None and not self.smoke and self.shard is None
 
     @property
+    def stride(self) -> tuple[int, int]:
+        """The number of the first random program that belongs to this, and how far the next ones are apart."""
+        return (0, 1) if self.shard is None else (self.shard.number - 1, self.shard.of)
+
+    @property
     def whole(self) -> Selection:
         """What this is a shard of."""
         return replace(self, shard=None)
@@ -140,7 +145,7 @@ class Verdict:
 class Fuzz:
     """The random programs of a run: how many, of which seed, how many fail, and the digest of the file with them.
 
-    undecided: on how many the goldens disagree.
+    undecided: on how many the goldens disagree. A shard states its own programs, every `of`-th of the run's.
     """
 
     programs: int

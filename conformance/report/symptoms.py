@@ -6,6 +6,7 @@ sees few faults and not many failures.
 
 from __future__ import annotations
 
+import builtins
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,6 +47,9 @@ def symptom(result: CaseResult, rescale: str) -> Symptom:
     return _numbers(result, checks, rescale)
 
 
+REFUSED = "Delegated, but the compiler refuses it"
+
+
 def _crash(message: str) -> Symptom:
     """`message` is "stage: error: ..."; a process that died has neither stage nor error."""
     stage, _, error = message.partition(": ")
@@ -53,7 +57,12 @@ def _crash(message: str) -> Symptom:
         how = error.partition("(")[2].partition(")")[0]
         what = f"The process died{how and f' ({how})'}{error and f' in the stage {stage!r}'}"
         return Symptom(what, "native code that the backend calls", traits=True)
-    what = f"An error, {error.partition(':')[0]}, in the stage {stage!r}"
+    name = error.partition(":")[0]
+    if stage == "compile" and name != "ContractError" and not hasattr(builtins, name):  # one that somebody meant
+        return Symptom(
+            f"{REFUSED}: {name}", "the message; what the partitioner tags and what it leaves out", traits=True
+        )
+    what = f"An error, {name}, in the stage {stage!r}"
     return Symptom(what, "the message, and the function that it names", traits=True)
 
 

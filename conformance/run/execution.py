@@ -27,7 +27,7 @@ from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CaseResult, from_line
 from npu_assay.conformance.run.cluster_worker import WorkerProcessError, as_data, run_lines
 from npu_assay.conformance.run.one_case import failed, run_case
-from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.run.selection import cases_of_run
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.partitioners.exir import Backend
 
@@ -76,7 +76,7 @@ def run_chunk(job: Job, ids: Chunk) -> list[CaseResult]:
 @lru_cache(maxsize=1)
 def known_cases(table: str, seed: int = 0) -> Known:
     """The cases of a table, their random numbers of some seed, and its random programs. Loads no backend."""
-    return Known(all_cases(load_table(table)), seed)
+    return Known(cases_of_run(load_table(table)), seed)
 
 
 # ------------------------------------------------------------------------------------ where cases run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from npu_assay.conformance.cases import cases_for, every_operator, operators
 from npu_assay.conformance.common.errors import UsageError
@@ -41,6 +42,12 @@ def all_cases(table: Table) -> tuple[Case, ...]:
         ) from error
     _check_spellings(table, cases)
     return cases
+
+
+@lru_cache(maxsize=1)
+def cases_of_run(table: Table) -> tuple[Case, ...]:
+    """As `all_cases`, and kept for the last table: one run asks for its cases several times."""
+    return all_cases(table)
 
 
 def cases_of(table: Table, row: str) -> tuple[Case, ...]:

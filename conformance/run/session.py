@@ -38,7 +38,7 @@ from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
 from npu_assay.conformance.run.execution import Job, Pool, known_cases, run_on
 from npu_assay.conformance.run.offering import offers
-from npu_assay.conformance.run.selection import SelectionError, all_cases
+from npu_assay.conformance.run.selection import SelectionError, cases_of_run
 from npu_assay.conformance.table import Table, held, load_table
 from npu_assay.conformance.table.preserved import check_preserved
 
@@ -78,6 +78,12 @@ class Request:
     level: str = NUMBERS
     junit: Path | None = None
 
+    @property
+    def numbers(self) -> range:
+        """The random programs that run here: all that were asked for, or the shard's."""
+        start, step = self.selection.stride
+        return range(start, self.fuzz, step)
+
 
 def assay(request: Request, progress: Progress, today: Callable[[], datetime.date]) -> Report:
     """Run the cases and write the folder; returns what the reports show.
@@ -107,7 +113,9 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume, request.level))
         results = list(written.finished)
         rest = _without(cases, results)
-        record = Record(request.folder, made.identity, request.fuzz, request.selection.seed) if request.fuzz else None
+        record = (
+            Record(request.folder, made.identity, request.numbers, request.selection.seed) if request.fuzz else None
+        )
         progress.started(len(rest) + (record.left() if record else 0))
         for result in run([case.id for case in rest]):
             written.add(result)
@@ -116,7 +124,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         agreements.add(results)
         fuzzed = None
         if record is not None:
-            asked = request.fuzz, request.selection.seed
+            asked = len(request.numbers), request.selection.seed
             fuzzed = fuzz(record, asked, request.folder, _known(request, path).programs, run, progress.finished)
     results.sort(key=lambda result: result.case)
     certificate = made.certificate(cases, results, today(), fuzzed.fuzz if fuzzed else None)
@@ -132,11 +140,8 @@ def _check_asked(request: Request) -> None:
     """Raise UsageError for what the level or the shard leaves nothing to judge of, and for files in the way."""
     if request.junit is not None:
         check_target(request.folder, request.junit)
-    if request.selection.shard is not None and (request.fuzz or request.selection.is_program):
-        raise UsageError(
-            f"random programs: found --shard {request.selection.shard}, expected none: a shard is a part of the "
-            "table's cases; run random programs beside them"
-        )
+    if request.selection.shard is not None and request.selection.is_program:
+        raise UsageError(f"{request.selection.expression}: found --shard {request.selection.shard}, expected none")
     if request.tools and not reaches(request.level, COMPILES):
         tools = ", ".join(f"--with-{tool}" for tool in request.tools)
         raise UsageError(
@@ -179,7 +184,7 @@ def _known(request: Request, table: str) -> Known:
 
 def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
     """The selected cases. Raises SelectionError when there is none."""
-    known = all_cases(table)
+    known = cases_of_run(table)
     cases = selection.of(known)
     if not cases and selection.shard is not None and (whole := selection.whole.of(known)):
         raise SelectionError(
@@ -237,7 +242,7 @@ class _Made:
     ) -> Certificate:
         """The certificate of the finished run."""
         request, table = self.request, self.table
-        known = {case.id for case in all_cases(table)} if request.waivers else ()
+        known = {case.id for case in cases_of_run(table)} if request.waivers else ()
         verdict = conclude(results, cases, request.selection, request.waivers, today, fuzz, known)
         return Certificate(
             schema=SCHEMA,

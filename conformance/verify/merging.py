@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.fuzz.programs import Programs
+from npu_assay.conformance.fuzz.record import write_file
+from npu_assay.conformance.fuzz.stream import Fuzzed, merged
+from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import (
     Certificate,
     CertificateError,
@@ -18,9 +22,9 @@ from npu_assay.conformance.record.certificate import (
 )
 from npu_assay.conformance.record.folder import results_text, sha256, write_package
 from npu_assay.conformance.record.journal import journal
-from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, TABLE, Contents
+from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, RESULTS, TABLE, Contents
 from npu_assay.conformance.record.read import read_contents
-from npu_assay.conformance.record.results import read_results
+from npu_assay.conformance.record.results import CaseResult, read_results
 from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
 from npu_assay.conformance.run.selection import all_cases
@@ -52,6 +56,7 @@ class Merged:
     report: Report
     texts: Mapping[str, str]
     parts: tuple[Part, ...]
+    programs: Sequence[CaseResult] = ()
 
     def write(self, folder: Path) -> None:
         """Write the record as a run does: drafts that take their places, the certificate last.
@@ -62,6 +67,8 @@ class Merged:
             if part.path.resolve() == folder.resolve():
                 raise UsageError(f"--out {folder}: found one of the shards, expected another folder")
         with journal(folder, {"merged": ", ".join(str(part.path) for part in self.parts)}, ()):
+            if self.report.certificate.fuzz is not None:
+                write_file(folder, iter(self.programs))
             write_package(folder, self.texts, self.report.certificate)
 
 
@@ -76,6 +83,7 @@ def merge(paths: Sequence[Path], today: datetime.date) -> Merged:
         _check_same(part, parts[0])
     _check_whole(parts)
     _check_suite(parts[0])
+    _check_programs(parts)
     for part in parts:
         for problem in verify_contents(part.contents, today).problems:
             raise UsageError(f"{part.path}: {problem} (see 'assay verify')")
@@ -105,6 +113,7 @@ def _stated(certificate: Certificate) -> Iterator[tuple[str, str]]:
     yield "level", certificate.level
     yield "selection", str(certificate.selection.whole) or "all cases"
     yield "seed", str(certificate.selection.seed)
+    yield "random programs", "none" if certificate.fuzz is None else f"some of seed {certificate.fuzz.seed}"
     yield "number of shards", "none" if shard is None else str(shard.of)
     yield from _leaves("suite", certificate.suite)
     yield from _leaves("backend", certificate.backend)
@@ -146,6 +155,19 @@ def _check_whole(parts: Sequence[Part]) -> None:
         )
 
 
+def _check_programs(parts: Sequence[Part]) -> None:
+    """As many random programs in each shard as it has of their sum."""
+    counts = [0 if part.certificate.fuzz is None else part.certificate.fuzz.programs for part in parts]
+    for part, count in zip(parts, counts, strict=True):
+        start, step = part.certificate.selection.stride
+        expected = len(range(start, sum(counts), step))
+        if count != expected:
+            raise UsageError(
+                f"{part.path}: found {count} random programs, expected {expected} of the {sum(counts)} of all shards "
+                "(--fuzz is the same for each)"
+            )
+
+
 def _check_suite(part: Part) -> None:
     """The reports of the whole are made here, so the suite here must be that of the shards."""
     if changed := changed_sources(part.certificate):
@@ -170,7 +192,9 @@ def _merged(parts: tuple[Part, ...]) -> Merged:
     results.sort(key=lambda result: result.case)
     made = max(datetime.date.fromisoformat(part.certificate.made) for part in parts)
     known = {case.id for case in every} if first.waivers else ()
-    verdict = conclude(results, cases, selection, first.waivers, made, None, known)
+    lines, programs = _programs(parts, every)
+    fuzz = programs.fuzz if programs else None
+    verdict = conclude(results, cases, selection, first.waivers, made, fuzz, known)
     certificate = replace(
         first,
         selection=selection,
@@ -180,6 +204,15 @@ def _merged(parts: tuple[Part, ...]) -> Merged:
         counts=verdict.counts,
         objections=verdict.objections,
         reports={},
+        fuzz=fuzz,
     )
-    report = make_report(certificate, table, results, cases)
-    return Merged(report, {RESULTS: results_text(results), TABLE: table_text, **reports(report)}, parts)
+    report = make_report(certificate, table, results, cases, programs.failures if programs else ())
+    return Merged(report, {RESULTS: results_text(results), TABLE: table_text, **reports(report)}, parts, lines)
+
+
+def _programs(parts: tuple[Part, ...], every: Sequence[Case]) -> tuple[list[CaseResult], Fuzzed | None]:
+    """The random programs of all shards, if the run had any: the lines of their file, and what is concluded."""
+    fuzz = parts[0].certificate.fuzz
+    if fuzz is None:
+        return [], None
+    return merged([part.contents.text(FUZZ) for part in parts], Programs(every), fuzz.seed)

@@ -175,7 +175,7 @@ def _programs(contents: Contents, certificate: Certificate, table: Table) -> lis
         return [f"{FUZZ}: the certificate states no random programs"] if FUZZ in contents.files else []
     from npu_assay.conformance.fuzz.verify import problems
 
-    return list(problems(contents.text(FUZZ), fuzz, all_cases(table)))
+    return list(problems(contents.text(FUZZ), fuzz, all_cases(table), certificate.selection.stride))
 
 
 # ------------------------------------------------------------------------------------ certificate

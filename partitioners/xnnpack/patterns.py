@@ -45,7 +45,7 @@ PERMUTE = "aten.permute_copy.default"
 
 def is_named(node: object, names: frozenset[str]) -> bool:
     """Whether the node applies one of the named operators."""
-    return isinstance(node, fx.Node) and node.op == "call_function" and target_name(node.target) in names
+    return isinstance(node, fx.Node) and target_name(node.target) in names
 
 
 def is_dequantize(node: object) -> bool:
@@ -241,7 +241,7 @@ class QuantisedWeight:
 
 def quantised_weight(node: object) -> QuantisedWeight | None:
     """The stored weights behind a dequantize with constant parameters; None for any other node."""
-    if not isinstance(node, fx.Node) or not is_dequantize(node) or is_chosen_at_run_time(node):
+    if not isinstance(node, fx.Node) or is_chosen_at_run_time(node):
         return None
     codes = operand(node)
     if codes is None:

@@ -18,6 +18,7 @@ from npu_assay.partitioners.common.machine import DeviceError, InputError, Value
 from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.exir.flatbuffer import FormatError
 from npu_assay.partitioners.xnnpack import xnn_format
+from npu_assay.partitioners.xnnpack.device.elementwise import without_subnormals
 from npu_assay.partitioners.xnnpack.device.operators import RULES
 from npu_assay.partitioners.xnnpack.device.site import NUMBERS, Site, check_windows, tensor_of
 from npu_assay.partitioners.xnnpack.device.work import check_work, work
@@ -128,7 +129,9 @@ def prepared(model: XModel) -> Program:
     _check_memory(value.shape for value in model.values)
     found = _work(model.nodes, model.values, [value.shape for value in model.values])
     check_work(found, _stored(model.values), "model")
-    calls = _on_steps(model, [_call(model, position, node) for position, node in enumerate(model.nodes)])
+    normal = {node.outputs[0] for node in model.nodes if without_subnormals(node)}
+    normal &= {index for index, value in enumerate(model.values) if value.dtype == "fp32"}
+    calls = _on_steps(model, [_call(model, normal, position, node) for position, node in enumerate(model.nodes)])
     inputs, outputs = (
         tuple(_port(model, position, index) for position, index in enumerate(indices))
         for indices in (model.inputs, model.outputs)
@@ -178,12 +181,13 @@ def _check_shapes(program: Program, values: Values) -> None:
         raise InputError(f"device input shapes {given}: {error}") from error
 
 
-def _call(model: XModel, position: int, node: XNode) -> Call:
+def _call(model: XModel, normal: Set[int], position: int, node: XNode) -> Call:
     site = Site(
         node,
         tuple(None if index == ABSENT else model.values[index] for index in node.inputs),
         model.values[node.outputs[0]],
         f"node {position} {node.op}",
+        tuple(index in normal for index in node.inputs),
     )
     step = machine.prepare(RULES, node.op, site)
     operands = tuple(index for index in node.inputs if index != ABSENT)

@@ -87,10 +87,7 @@ def _framed(codes: Tensor, padding: Padding, code: int, dtype: torch.dtype) -> T
 @lru_cache(maxsize=1024)
 def output_size(size: Pair, kernel: Pair, stride: Pair, dilation: Pair = (1, 1)) -> Pair:
     """Height and width of a VALID window operation. Raises ValueError when the window does not fit."""
-    h, w = (
-        (n - (k - 1) * d - 1) // s + 1 if n >= (k - 1) * d + 1 else 0
-        for n, k, s, d in zip(size, kernel, stride, dilation, strict=True)
-    )
+    h, w = ((n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
     if h < 1 or w < 1:
         raise ValueError(f"window {kernel} with dilation {dilation}: found input {size}, expected at least the window")
     return h, w

@@ -44,12 +44,12 @@ REFUSED_DTYPES = (
 
 def is_quantize(node: fx.Node) -> bool:
     """Whether the node quantises, with parameters that are constant or computed."""
-    return node.op == "call_function" and target_name(node.target) in ANY_QUANTIZE
+    return target_name(node.target) in ANY_QUANTIZE
 
 
 def is_dequantize(node: fx.Node) -> bool:
     """Whether the node dequantises, with parameters that are constant or computed."""
-    return node.op == "call_function" and target_name(node.target) in ANY_DEQUANTIZE
+    return target_name(node.target) in ANY_DEQUANTIZE
 
 
 def is_qdq(node: fx.Node) -> bool:
@@ -59,7 +59,7 @@ def is_qdq(node: fx.Node) -> bool:
 
 def is_named(node: fx.Node, *names: str) -> bool:
     """Whether the node applies one of these operators."""
-    return node.op == "call_function" and target_name(node.target) in names
+    return target_name(node.target) in names
 
 
 def dtype_of(node: fx.Node) -> torch.dtype | None:

@@ -32,7 +32,7 @@ class Context:
 
     def traits(self, node: fx.Node) -> Traits:
         """What holds for the node's operator; nothing for an unknown one."""
-        return self.operators.get(target_name(node.target), UNKNOWN) if node.op == "call_function" else UNKNOWN
+        return self.operators.get(target_name(node.target), UNKNOWN)
 
     def is_computed_ahead(self, node: fx.Node) -> bool:
         """Whether the node is a constant that the program computes of numbers alone."""

@@ -14,6 +14,7 @@ from npu_assay.partitioners.xnnpack.kernels import convert as conversions
 from npu_assay.partitioners.xnnpack.kernels import rational, static
 from npu_assay.partitioners.xnnpack.kernels.fma import flushed
 from npu_assay.partitioners.xnnpack.kernels.output import Bounds, Kernel2
+from npu_assay.partitioners.xnnpack.xnn_model import XNode
 from npu_assay.reference.affine import Affine
 
 UNARY: Final[Mapping[str, Kernel]] = {
@@ -45,6 +46,25 @@ BINARY: Final[Mapping[str, Kernel]] = {
     "PReLU": lambda x, slope: torch.where(x < 0, x * slope, x),
     "Subtract": torch.sub,
 }
+_FLUSHING: Final = frozenset(
+    [
+        "Add",
+        "BatchMatrixMultiply",
+        "Div",
+        "Exp",
+        "FullyConnected",
+        "Gelu",
+        "Hardswish",
+        "Maximum",
+        "Minimum",
+        "Multiply",
+        "Sigmoid",
+        "Softmax",
+        "Square",
+        "Subtract",
+        "Tanh",
+    ]
+)
 _ON_CODES: Final[Mapping[str, Callable[[Affine, Affine, Affine, Bounds | None], Kernel2]]] = {
     "Add": static.add,
     "Multiply": static.mul,
@@ -65,8 +85,18 @@ def binary(site: Site) -> Step:
         kernel = _ON_CODES[site.node.op](site.affine(a), site.affine(b), affine, site.codes(affine))
         return Step(kernel, (0, 1))
     compute = BINARY[site.node.op]
-    reals = limited(lambda p, q: flushed(compute(flushed(p), flushed(q))), site.limits())
+    first, second = (_as_it_is if normal else flushed for normal in site.normal)
+    reals = limited(lambda p, q: flushed(compute(first(p), second(q))), site.limits())
     return Step(in_float32(reals, y.dtype), (0, 1))
+
+
+def _as_it_is(x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
+def without_subnormals(node: XNode) -> bool:
+    """Whether no result of a float32 operator is subnormal, whatever it gets: its kernel ends by flushing."""
+    return node.op in _FLUSHING and node.limits == (-math.inf, math.inf)
 
 
 def clamp(site: Site) -> Step:

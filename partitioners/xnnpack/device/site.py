@@ -31,12 +31,16 @@ NUMBERS: Final = {**FLOATS, "qint8": torch.int8}
 
 @dataclass(frozen=True)
 class Site:
-    """An operator and its values; an absent input is None. `where` names it in errors."""
+    """An operator and its values; an absent input is None. `where` names it in errors.
+
+    normal: of each input, whether it is known to hold no subnormal number.
+    """
 
     node: XNode
     inputs: tuple[XValue | None, ...]
     y: XValue
     where: str
+    normal: tuple[bool, ...]
 
     def require(self, holds: bool, what: str, found: object, expected: str) -> None:
         """Raise DeviceError unless the rule holds."""

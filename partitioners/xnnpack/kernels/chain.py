@@ -11,21 +11,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import Padding, Pair
-from npu_assay.partitioners.xnnpack.kernels.fma import accumulate
+from npu_assay.partitioners.xnnpack.kernels.fma import LARGEST_SUBNORMAL, accumulate
 
 _TERMS: Final = 144
 _ROWS: Final = 48
 """Terms of a block, and rows that go on from the block before: together what a library keeps in registers."""
 _WHOLE: Final = 2.0**-102
 """Products of 48 bits that are at least as large are multiples of 2**-149, as all float32 numbers are."""
+_LARGEST: Final = torch.finfo(torch.float32).max
+_ROOT: Final = 2.0**-51
 _FEWEST: Final = (4, 16)
 """Rows and columns below which libraries have other kernels: zeros fill up."""
 _PERIOD: Final = 16
@@ -34,25 +38,62 @@ _PERIOD: Final = 16
 Tried = Callable[[Tensor, Tensor], Tensor]
 
 
-def product(rows: Tensor, matrix: Tensor, start: Tensor | None = None) -> Tensor | None:
+@dataclass(frozen=True)
+class Factor:
+    """A matrix [K, N] and what its sums start from, as a library gets them: zeros fill up, the start is a row.
+
+    Sums with numbers of this magnitude or less, 0 apart, may round to -0.
+    """
+
+    matrix: Tensor
+    width: int
+    started: bool
+    vanishing: float
+
+
+def factor(matrix: Tensor, start: Tensor | None = None) -> Factor | None:
+    """Prepare matrix [K, N] and start [N]. None where nothing is shown.
+
+    Libraries make 0 of a sum of -0, so all that may have one is left to the caller.
+    """
+    if start is not None and _has_minus_zero(start):
+        return None
+    vanishing = _vanishing(matrix)
+    width = matrix.shape[1]
+    fill = max(_FEWEST[1] - width, 0)
+    if start is not None:
+        matrix = torch.cat([start[None], matrix])
+    return Factor((F.pad(matrix, (0, fill)) if fill else matrix).contiguous(), width, start is not None, vanishing)
+
+
+def product(rows: Tensor, by: Factor) -> Tensor | None:
     """start [N] + rows [M, K] @ matrix [K, N], in float32, k ascending, not flushed; None where it is not shown.
 
     A block of terms goes on from the sum of the block before by a product with ones: sum * 1 is exact, and so is
-    the 0 that every other row adds. Libraries make 0 of a sum of -0, so all that may have one is left to the caller.
+    the 0 that every other row adds. Rows that fill up are ones as well, and are left out of the result.
     """
-    if _may_vanish(rows, matrix):
+    if not _all_above(rows, by.vanishing):
         return None
-    count, width = rows.shape[0], matrix.shape[1]
+    count = rows.shape[0]
+    fill = max(_FEWEST[0] - count, 0)
+    if fill or by.started:
+        rows = F.pad(rows, (int(by.started), 0, 0, fill), value=1.0)
+    found = _blocks(rows.contiguous(), by.matrix)
+    return None if found is None or not _finite(found) else found[:count, : by.width]
+
+
+def products(left: Tensor, right: Tensor) -> Tensor | None:
+    """left [B, M, K] @ right [B, K, N] as `product` without a start, all in one call; None where it is not shown."""
+    (batch, count, terms), width = left.shape, right.shape[2]
+    if terms > _TERMS or not (_all_above(left, _ROOT) and _all_above(right, _ROOT)):
+        return None
     fill = max(_FEWEST[0] - count, 0), max(_FEWEST[1] - width, 0)
     if any(fill):
-        rows, matrix = F.pad(rows, (0, 0, 0, fill[0])), F.pad(matrix, (0, fill[1]))
-        start = None if start is None else F.pad(start, (0, fill[1]))
-    if start is not None:
-        if _has_minus_zero(start):
-            return None
-        rows, matrix = F.pad(rows, (1, 0), value=1.0), torch.cat([start[None], matrix])
-    found = _blocks(rows.contiguous(), matrix.contiguous())
-    return None if found is None or not _finite(found) else found[:count, :width]
+        left, right = F.pad(left, (0, 0, 0, fill[0])), F.pad(right, (0, fill[1]))
+    if not _makes_chains(batch, left.shape[1], terms, right.shape[2], *_settings()):
+        return None
+    found = torch.bmm(left.contiguous(), right.contiguous())
+    return found[:, :count, :width] if _finite(found) else None
 
 
 def _blocks(rows: Tensor, matrix: Tensor) -> Tensor | None:
@@ -85,12 +126,29 @@ def _shown(left: Tensor, right: Tensor) -> Tensor | None:
 
 
 @lru_cache(maxsize=4096)
+def _makes_chains(batch: int, count: int, terms: int, width: int, threads: int, precision: str) -> bool:
+    """`_makes_chain` of a product of batches; every one of them has other numbers than its neighbors."""
+    left, right = _trial(terms)
+    first = torch.arange(batch)[:, None]
+    rows, columns = (torch.arange(count) + first) % _PERIOD, (torch.arange(width) + 3 * first) % _PERIOD
+    lefts, rights = left[rows], right.t()[columns].transpose(1, 2).contiguous()
+    zeros = torch.bmm(torch.zeros_like(lefts), -rights.abs())
+    found = torch.bmm(lefts, rights)
+    return torch.equal(found, _chain(terms)[rows[:, :, None], columns[:, None]]) and not _has_minus_zero(zeros)
+
+
+@lru_cache(maxsize=4096)
 def _makes_chain(count: int, terms: int, width: int, threads: int, precision: str) -> bool:
-    """Try a shape. Every place of the result has one of 256 chains, so that every tile of the library has many."""
+    """Try a shape. Every place of the result has one of 256 chains, so that every tile of the library has many.
+
+    A sum of -0 alone is 0, as it starts from 0; libraries may have a function of their own for one term.
+    """
     left, right = _trial(terms)
     rows, columns = torch.arange(count) % _PERIOD, torch.arange(width) % _PERIOD
-    found = torch.mm(left[rows], right[:, columns].contiguous())
-    return torch.equal(found, _chain(terms)[rows][:, columns])
+    lefts, rights = left[rows], right[:, columns].contiguous()
+    zeros = torch.mm(torch.zeros_like(lefts), -rights.abs())
+    found = torch.mm(lefts, rights)
+    return torch.equal(found, _chain(terms)[rows][:, columns]) and not _has_minus_zero(zeros)
 
 
 @lru_cache(maxsize=4096)
@@ -125,6 +183,7 @@ def depthwise(
     """
     turned = weights.permute(0, 3, 2, 1).contiguous()
     (top, bottom), (left, right) = padding
+    minus_zero, vanishing = bias is not None and _has_minus_zero(bias), _vanishing(weights)
 
     def compute(x: Tensor, kernel: Tensor, offset: Tensor | None) -> Tensor:
         image = F.pad(x.permute(0, 3, 2, 1), (top, bottom, left, right)).contiguous()
@@ -140,7 +199,7 @@ def depthwise(
         return torch.equal(found, by_terms(x, other, offset))
 
     def apply(x: Tensor) -> Tensor | None:
-        if (bias is not None and _has_minus_zero(bias)) or _may_vanish(x, weights):
+        if minus_zero or not _all_above(x, vanishing):
             return None
         if not makes_chain(tuple(x.shape), *_settings()):
             return None
@@ -152,13 +211,22 @@ def depthwise(
 
 def _finite(x: Tensor) -> bool:
     """A sum is finite only if all numbers are, or so large that the caller may as well look."""
-    return bool(torch.isfinite(x.sum()))
+    return math.isfinite(x.sum().item())
 
 
-def _may_vanish(a: Tensor, b: Tensor) -> bool:
-    """Whether a sum may round to -0: where some product, and so a sum, is no multiple of the smallest number."""
-    least = (x.abs().masked_fill_(x == 0, torch.inf).min().item() for x in (a, b) if x.numel())
-    return math.prod(least) < _WHOLE
+def _vanishing(x: Tensor) -> float:
+    """The largest float32 number whose product with one of `x` may be no multiple of the smallest number.
+
+    Only where a product is none may a sum round to -0. It is never below the largest subnormal number.
+    """
+    least = x.abs().masked_fill_(x == 0, torch.inf).min().item() if x.numel() else math.inf
+    limit = np.float32(min(_WHOLE / least, _LARGEST)) if least else np.float32(_LARGEST)
+    return float(max(np.nextafter(limit, np.float32(_LARGEST)), np.float32(LARGEST_SUBNORMAL)))
+
+
+def _all_above(x: Tensor, limit: float) -> bool:
+    """Whether all numbers but 0 are larger in magnitude, and none is NaN."""
+    return torch.equal(F.hardshrink(x, limit), x)
 
 
 def _has_minus_zero(x: Tensor) -> bool:

@@ -9,6 +9,7 @@ square, clamp, leaky_relu, prelu) are torch's own, with subnormal numbers flushe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -29,11 +30,12 @@ _CHUNK = 9
 
 def linear(weights: Tensor, bias: Tensor | None, activation: Reals | None = None) -> Kernel:
     """weights [O, I], bias [O]; returns x [..., I] -> y [..., O]: from the bias on, one term after the other."""
-    matrix, start = _prepared(weights.t(), bias, len(weights))
+    outputs, inputs = weights.shape
+    by = _prepared(weights.t(), bias, outputs)
 
     def apply(x: Tensor) -> Tensor:
-        y = _product(flushed(x).reshape(-1, matrix.shape[0]), matrix, start)
-        return _limited(y.view(*x.shape[:-1], matrix.shape[1]), activation)
+        y = _product(x.reshape(-1, inputs), by)
+        return _limited(y.view(*x.shape[:-1], outputs), activation)
 
     return apply
 
@@ -43,12 +45,18 @@ def batch_matmul() -> Kernel2:
 
     def apply(a: Tensor, b: Tensor) -> Tensor:
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        left = flushed(a).expand(*lead, *a.shape[-2:]).reshape(-1, *a.shape[-2:])
-        right = flushed(b).expand(*lead, *b.shape[-2:]).reshape(-1, *b.shape[-2:])
-        parts = [_product(rows, matrix, None) for rows, matrix in zip(left, right, strict=True)]
-        return torch.stack(parts).view(*lead, a.shape[-2], b.shape[-1])
+        left = a.expand(*lead, *a.shape[-2:]).reshape(-1, *a.shape[-2:])
+        right = b.expand(*lead, *b.shape[-2:]).reshape(-1, *b.shape[-2:])
+        found = chain.products(left, right)
+        return (_one_by_one(left, right) if found is None else flushed(found)).reshape(*lead, a.shape[-2], b.shape[-1])
 
     return apply
+
+
+def _one_by_one(left: Tensor, right: Tensor) -> Tensor:
+    return torch.stack(
+        [_product(rows, _factor(matrix, None)) for rows, matrix in zip(left, flushed(right), strict=True)]
+    )
 
 
 def conv2d(
@@ -77,10 +85,9 @@ def conv2d(
     ]
 
     def apply(x: Tensor) -> Tensor:
-        taps = windows(pad_hw(flushed(x), padding), (kh, kw), stride, dilation)
+        taps = windows(pad_hw(x, padding), (kh, kw), stride, dilation)
         pieces = [
-            _product(taps[..., g * each :][..., :each].reshape(-1, matrix.shape[0]), matrix, start)
-            for g, (matrix, start) in enumerate(parts)
+            _product(taps[..., g * each :][..., :each].reshape(-1, len(by.matrix)), by) for g, by in enumerate(parts)
         ]
         return _limited(torch.cat(pieces, 1).view(*taps.shape[:3], outputs), activation)
 
@@ -153,11 +160,10 @@ def transpose_conv2d(
     ]
 
     def apply(x: Tensor) -> Tensor:
-        wide = spread(flushed(x), stride, (around[0], around[1]), 0.0)
+        wide = spread(x, stride, (around[0], around[1]), 0.0)
         taps = windows(wide, (kh, kw), (1, 1), dilation).flip(3, 4)
         pieces = [
-            _product(taps[..., g * each :][..., :each].reshape(-1, matrix.shape[0]), matrix, start)
-            for g, (matrix, start) in enumerate(parts)
+            _product(taps[..., g * each :][..., :each].reshape(-1, len(by.matrix)), by) for g, by in enumerate(parts)
         ]
         return _limited(torch.cat(pieces, 1).view(*taps.shape[:3], outputs), activation)
 
@@ -234,20 +240,36 @@ def _positions(given: int, wanted: int, align_corners: bool) -> tuple[Tensor, Te
     return low.long(), (low.long() + 1).clamp_max(given - 1), place - low
 
 
-def _prepared(matrix: Tensor, bias: Tensor | None, outputs: int) -> tuple[Tensor, Tensor]:
-    """Weights [K, O] and start [O] as float32, subnormal numbers flushed."""
-    start = torch.zeros(outputs) if bias is None else flushed(bias.float())
-    return flushed(matrix.float()).contiguous(), start
+@dataclass(frozen=True)
+class _Factor:
+    """Weights [K, O] and start [O] as float32, subnormal numbers flushed; the same for a library."""
+
+    matrix: Tensor
+    start: Tensor | None
+    in_one: chain.Factor | None
+
+
+def _prepared(matrix: Tensor, bias: Tensor | None, outputs: int) -> _Factor:
+    return _factor(
+        flushed(matrix.float()).contiguous(), torch.zeros(outputs) if bias is None else flushed(bias.float())
+    )
+
+
+def _factor(matrix: Tensor, start: Tensor | None) -> _Factor:
+    return _Factor(matrix, start, chain.factor(matrix, start))
 
 
 def _chunks(bias: Tensor | None, groups: int) -> Sequence[Tensor | None]:
     return [None] * groups if bias is None else bias.chunk(groups)
 
 
-def _product(rows: Tensor, matrix: Tensor, start: Tensor | None) -> Tensor:
-    """start + rows [M, K] @ matrix [K, O], k ascending, one rounding to float32 per term."""
-    found = chain.product(rows, matrix, start)
-    return flushed(by_terms(rows, matrix, start) if found is None else found)
+def _product(rows: Tensor, by: _Factor) -> Tensor:
+    """start + rows [M, K] @ matrix [K, O], k ascending, one rounding to float32 per term. Rows need not be flushed.
+
+    No subnormal number is in rows that a library takes.
+    """
+    found = None if by.in_one is None else chain.product(rows, by.in_one)
+    return flushed(by_terms(flushed(rows), by.matrix, by.start) if found is None else found)
 
 
 def by_terms(rows: Tensor, matrix: Tensor, start: Tensor | None) -> Tensor:

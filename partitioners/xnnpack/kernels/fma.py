@@ -10,6 +10,7 @@ shape are tried once against the emulation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -23,7 +24,7 @@ _BELOW_FLOAT32 = (1 << 29) - 1
 
 SMALLEST = 2.0**-126
 """The smallest normal float32 number: XNNPACK's kernels run with smaller ones flushed to zero."""
-_LARGEST_SUBNORMAL = SMALLEST - 2.0**-149
+LARGEST_SUBNORMAL = SMALLEST - 2.0**-149
 
 Shape = tuple[int, ...]
 
@@ -34,6 +35,24 @@ def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     if dense and _fuses(tuple(a.shape), tuple(b.shape), tuple(c.shape), torch.get_num_threads()):
         return flushed(torch.addcmul(c, a, b))
     return emulated_fma(a, b, c)
+
+
+def fused(x: Tensor) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """`fma` for dense operands of the shape of `x`, and one number in place of b, of c, or of both; not flushed.
+
+    A sum is 0, or at least 2**-48 of the larger of a * b and c, of which neither has more than 48 bits: where one of
+    them is 2**-70 or more, or a * b is 0 and c is flushed, there is nothing to flush.
+    """
+    return _addcmul if _fuses_all(tuple(x.shape), torch.get_num_threads()) else emulated_fma
+
+
+def _addcmul(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    return torch.addcmul(c, a, b)
+
+
+@lru_cache(maxsize=4096)
+def _fuses_all(shape: Shape, threads: int) -> bool:
+    return all(_fuses(shape, b, c, threads) for b in (shape, ()) for c in (shape, ()))
 
 
 @lru_cache(maxsize=4096)
@@ -73,7 +92,7 @@ def flushed(x: Tensor) -> Tensor:
     """`x` with subnormal numbers replaced by zeros of their sign; half precision keeps its own."""
     if x.dtype != torch.float32:
         return x
-    return torch.copysign(F.hardshrink(x, _LARGEST_SUBNORMAL), x)
+    return torch.copysign(F.hardshrink(x, LARGEST_SUBNORMAL), x)
 
 
 def accumulate(acc: Tensor, a: Tensor, b: Tensor) -> Tensor:

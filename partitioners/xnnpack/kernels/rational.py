@@ -1,7 +1,8 @@
 """XNNPACK's float32 approximations: exp, tanh, gelu, log, sigmoid, hardswish, elu, softmax.
 
 Polynomials by Horner's scheme with fused multiply-adds, rational ones with a true division. Subnormal operands and
-results count as zero. All functions take float32 tensors and return fresh ones.
+results count as zero; where a comment or `fma.fused` says that there are none, nothing is flushed. All functions take
+float32 tensors and return fresh ones.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from npu_assay.partitioners.xnnpack.kernels.fma import flushed, fma
+from npu_assay.partitioners.xnnpack.kernels.fma import flushed, fma, fused
 
 _EXP_P = (1.0, 0.41594290733, 0.072068706155, 0.0055380910635)
 _EXP_Q = (1.0, -0.27720427513, 0.023986088112)
@@ -30,6 +31,9 @@ _ELU = tuple(
     float.fromhex(c) for c in ("0x1.FFFFFEp-2", "0x1.5554B0p-3", "0x1.555716p-5", "0x1.12278Ep-7", "0x1.6B7338p-10")
 )
 _ELU_CUTOFF = float.fromhex("-0x1.154246p+4")
+_SHIFT = 1.5 * 2**18
+_ZERO = 0x48C00000
+"""What is added so that the sum's last place is one 32nd, and the bits of 0 moved so."""
 _SIGMOID = float.fromhex("0x1.0000F6p-0")
 _SOFTMAX = tuple(
     float.fromhex(c) for c in ("1", "0x1.FFFFF6p-1", "0x1.FFFDC6p-2", "0x1.555A80p-3", "0x1.573A1Ap-5", "0x1.0F9F9Cp-7")
@@ -41,31 +45,31 @@ _LN2_LOW = float.fromhex("-0x1.05C610p-29")
 
 def exp(x: Tensor) -> Tensor:
     """2**n * P(r) / Q(r) with x * log2(e) = n + r; NaN stays NaN."""
-    z = (flushed(x) * number(_LOG2E)).clamp_(-127.0, 128.0)
+    z = (_dense(x) * number(_LOG2E)).clamp_(-127.0, 128.0)
     n = torch.round(z)
     r = z - n
-    return flushed(torch.ldexp(_horner(r, _EXP_P) / _horner(r, _EXP_Q), n))
+    return flushed((_horner(r, _EXP_P) / _horner(r, _EXP_Q)).mul_(_power(n)))
 
 
 def tanh(x: Tensor) -> Tensor:
     """x * P(x**2) / Q(x**2) within +-7.98, beyond which it is the value there."""
-    capped = flushed(x).clamp(-7.9807181358, 7.9807181358)
+    capped = _dense(x).clamp_(-7.9807181358, 7.9807181358)
     square = capped * capped
     return flushed(capped * _horner(square, _TANH_P) / _horner(square, _TANH_Q))
 
 
 def gelu(x: Tensor) -> Tensor:
     """x / 2 * (1 + erf(x / sqrt(2))), the erf by a rational function of x."""
-    x = flushed(x)
+    x = _dense(x)
     capped = x.clamp(-5.1638283730, 5.1638283730)
     square = flushed(capped * capped)
     erf = capped * _horner(square, _GELU_P) / _horner(square, _GELU_Q)
-    return flushed((x * 0.5) * (erf + 1))
+    return flushed((x * number(0.5)) * (erf + number(1.0)))
 
 
 def log(x: Tensor) -> Tensor:
     """e * ln(2) + log(m) with x * sqrt(2) = 2**e * m."""
-    x = flushed(x)
+    x = _dense(x)
     most = (x > 2.0**126).float()  # whose product would be infinite
     mantissa, exponent = torch.frexp(x * (1 - most / 2) * 1.4142134190)
     exponent = exponent + most.int()
@@ -77,25 +81,24 @@ def log(x: Tensor) -> Tensor:
 
 def hardswish(x: Tensor) -> Tensor:
     """x * min(max(x / 6 + 1 / 2, 0), 1)."""
-    x = flushed(x)
-    slope = number(1 / 6)
-    return flushed(x * fma(x, slope, number(0.5)).clamp_(0.0, 1.0))
+    x = _dense(x)
+    return flushed(x * fused(x)(x, number(1 / 6), number(0.5)).clamp_(0.0, 1.0))
 
 
 def sin(x: Tensor) -> Tensor:
     """x folded into +-pi/2 by a two-part 2 * pi, then a rational function of x**2 times x."""
-    x = flushed(x)
-    return _sine(_less_turns(x))
+    return _sine(_less_turns(_dense(x)))
 
 
 def cos(x: Tensor) -> Tensor:
     """The sine of pi/2 - x, taken after whole turns."""
-    return _sine(number(math.pi / 2) - _less_turns(flushed(x)))
+    return _sine(number(math.pi / 2) - _less_turns(_dense(x)))
 
 
 def _less_turns(x: Tensor) -> Tensor:
     turns = torch.round(x * number(0.5 / math.pi))
-    return fma(turns, number(-_TWO_PI_LOW), fma(turns, number(-_TWO_PI_HIGH), x))
+    add = fused(x)
+    return add(turns, number(-_TWO_PI_LOW), add(turns, number(-_TWO_PI_HIGH), x))
 
 
 def _sine(x: Tensor) -> Tensor:
@@ -109,7 +112,7 @@ def _sine(x: Tensor) -> Tensor:
 
 def elu(x: Tensor, alpha: float) -> Tensor:
     """x for x >= 0, else alpha * (exp(x) - 1): 2**n times a polynomial of degree 6."""
-    x, slope = flushed(x), number(alpha)
+    x, slope = _dense(x), number(alpha)
     z = x.clamp_min(_ELU_CUTOFF).clamp_max(0.0)
     n = _to_fraction(z, 1)
     t = fma(n, number(-_LN2), z)
@@ -122,17 +125,36 @@ def elu(x: Tensor, alpha: float) -> Tensor:
 
 def sigmoid(x: Tensor) -> Tensor:
     """e / (e + 1) with e = exp(-|x|), by a table of 2**(k / 32) and a quadratic polynomial; mirrored for x > 0."""
-    x = flushed(x)
-    z = -x.abs()
-    n = _to_fraction(z, 32)
-    t = fma(n, number(-_LN2_LOW), fma(n, number(-_LN2), z))
-    whole = torch.floor(n)
-    table = torch.exp2((n - whole).double()).float()
-    p = fma(t, number(0.5), number(_SIGMOID))
-    e = fma(t * table, p, table)
-    e = flushed(torch.ldexp(e, whole)).masked_fill_(n == -math.inf, 0.0)  # as the processor scales by 2**-inf
-    y = flushed(e / (e + 1))
-    return torch.where(x > 0, 1 - y, y)
+    x = _dense(x)
+    add, z = fused(x), x.abs().neg_()
+    shifted = add(z, number(_LOG2E), number(_SHIFT))
+    n = shifted - number(_SHIFT)
+    t = add(n, number(-_LN2_LOW), add(n, number(-_LN2), z))
+    fraction, power = (each.view(x.shape) for each in _powers_of_32nds(shifted))
+    p = add(t, number(0.5), number(_SIGMOID))
+    e = flushed(add(t * fraction, p, fraction).mul_(power))
+    e = e.masked_fill_(n == number(-math.inf), 0.0)  # as the processor scales by 2**-inf
+    one = number(1.0)
+    y = e / (e + one)  # not below e / 2, and e itself where e is small
+    return torch.where(x > number(0.0), one - y, y)
+
+
+def _powers_of_32nds(shifted: Tensor) -> tuple[Tensor, Tensor]:
+    """2**(n % 1) and 2**floor(n), 0 from n = -160 on, for n = shifted - _SHIFT of 0 or less, n * 32 an integer.
+
+    One more in the last place of `shifted` is one 32nd more, down to -2**17: its bits are a table's index. Lower down
+    the second is 0, and n is whole where the first may still matter, where results overflow.
+    """
+    fraction, power = _tables_of_32nds()
+    place = shifted.view(torch.int32).clamp(_ZERO - 32 * 160, _ZERO).sub_(_ZERO - 32 * 160).reshape(-1)
+    return fraction.index_select(0, place), power.index_select(0, place)
+
+
+@lru_cache(maxsize=1)
+def _tables_of_32nds() -> tuple[Tensor, Tensor]:
+    n = torch.arange(-32 * 160, 1, dtype=torch.float64) / 32
+    whole = n.floor()
+    return torch.exp2(n - whole).float(), torch.ldexp(torch.ones(1), whole.float())
 
 
 def softmax(x: Tensor) -> Tensor:
@@ -140,17 +162,17 @@ def softmax(x: Tensor) -> Tensor:
 
     The terms are added up as in the kernel for 16 lanes: blocks of 64 into two lane sums in turn, then the rest.
     """
-    x = flushed(x)
+    x = _dense(x)
     terms = _exp_negative(x - x.amax(-1, keepdim=True))
     return flushed(terms * torch.reciprocal(_lane_sum(terms)))
 
 
 def _exp_negative(d: Tensor) -> Tensor:
-    n = torch.round(d * number(_LOG2E))
-    r = fma(n, number(-_LN2_LOW), fma(n, number(-_LN2), d))
-    power = flushed(torch.ldexp(_horner(r, _SOFTMAX), n.clamp_min(-200.0)))
+    n, add = torch.round(d * number(_LOG2E)), fused(d)
+    r = add(n, number(-_LN2_LOW), flushed(add(n, number(-_LN2), d)))
+    power = flushed(_horner(r, _SOFTMAX).mul_(_power(n.clamp(-200.0, 128.0))))
     # So far down, r and its polynomial may be anything, NaN too; scaled by 2**n, all of that is 0 in the kernel.
-    return power.masked_fill_(n < -200.0, 0.0)
+    return power.masked_fill_(n < number(-200.0), 0.0)
 
 
 def _lane_sum(terms: Tensor) -> Tensor:
@@ -159,15 +181,14 @@ def _lane_sum(terms: Tensor) -> Tensor:
     padded = torch.nn.functional.pad(terms, (0, -size % 16))
     vectors = list(padded.reshape(*terms.shape[:-1], -1, 16).unbind(-2))
     blocks = size // 64 * 4
-    sums = [torch.zeros_like(vectors[0]), torch.zeros_like(vectors[0])]
-    for index, vector in enumerate(vectors[:blocks]):
+    sums = list(vectors[:2] if blocks else vectors[:1])
+    for index, vector in enumerate(vectors[2:blocks]):
         sums[index % 2] = sums[index % 2] + vector
-    lanes = sums[0] + sums[1]
-    for vector in vectors[blocks:]:
+    lanes = sums[0] + sums[1] if blocks else sums[0]
+    for vector in vectors[max(blocks, 1) :]:
         lanes = lanes + vector
-    while lanes.shape[-1] > 1:
-        half = lanes.shape[-1] // 2
-        lanes = lanes[..., :half] + lanes[..., half:]
+    for half in (8, 4, 2, 1):
+        lanes = lanes.narrow(-1, 0, half) + lanes.narrow(-1, half, half)
     return lanes
 
 
@@ -178,11 +199,27 @@ def _to_fraction(z: Tensor, parts: int) -> Tensor:
 
 
 def _horner(x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """c0 + x * (c1 + x * (...)): one fused multiply-add for each degree."""
-    result = number(coefficients[-1])
+    """c0 + x * (c1 + x * (...)): one fused multiply-add for each degree. x is dense, and no coefficient small."""
+    add, result = fused(x), number(coefficients[-1])
     for c in reversed(coefficients[:-1]):
-        result = fma(result, x, number(c))
+        result = add(x, result, number(c))
     return result
+
+
+def _dense(x: Tensor) -> Tensor:
+    """A fresh tensor, flushed."""
+    return flushed(x).contiguous()
+
+
+def _power(n: Tensor) -> Tensor:
+    """2**n for whole n from -200 to 128, which is infinite; for NaN any."""
+    place = (n + number(200.0)).nan_to_num_().int().reshape(-1)
+    return _powers().index_select(0, place).view(n.shape)
+
+
+@lru_cache(maxsize=1)
+def _powers() -> Tensor:
+    return torch.ldexp(torch.ones(1), torch.arange(-200.0, 129.0))
 
 
 @lru_cache(maxsize=256)

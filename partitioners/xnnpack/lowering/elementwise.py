@@ -97,7 +97,7 @@ def square(operation: Operation) -> Value:
 def softmax(operation: Operation) -> Value:
     """aten._softmax over the last dimension -> Softmax."""
     x, dim = operation.operand(operation.node.args[0]), operation.arguments["dim"]
-    require(dim in (-1, max(x.rank, 1) - 1), operation.node, "dim", dim, "the last one")
+    require(dim in (-1, x.rank - 1), operation.node, "dim", dim, "the last one")
     return operation.result(operation.emit("Softmax", [operation.id_of(x)]))
 
 

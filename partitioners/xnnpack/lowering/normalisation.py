@@ -93,8 +93,7 @@ def _affine(operation: Operation) -> tuple[torch.Tensor, torch.Tensor]:
     """Factor and summand per channel, computed in float64 and rounded to the statistics' type."""
     arguments, ctx = operation.arguments, operation.ctx
     mean, variance = (ctx.constant(arguments[name]) for name in ("running_mean", "running_var"))
-    if mean is None or variance is None:
-        require(False, operation.node, "statistics", "computed", "constants")
+    require(mean is not None and variance is not None, operation.node, "statistics", "computed", "constants")
     assert mean is not None and variance is not None
     gamma, beta = (ctx.constant(arguments[name]) for name in ("weight", "bias"))
     scale = torch.ones_like(mean).double() if gamma is None else gamma.double()
