@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 import re
 import subprocess
@@ -12,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from npu_assay.conformance.findings import findings
-from npu_assay.conformance.findings.triage import KINDS, TriageError, causes, main, read, triage
+from npu_assay.conformance.findings.triage import KINDS, TriageError, causes, fails_from_modules, main, read, triage
 
 ROOT = Path(__file__).parent.parent
 REPORTS = ROOT / "docs" / "reports"
 RAW = REPORTS / "raw" / "executorch-xnnpack-1.5.1.jsonl.xz"
+MODULES = RAW.with_name("executorch-xnnpack-1.5.1-modules.jsonl.xz")
 RUN = RAW, "executorch:xnnpack", "xnnpack@1.5"
 PAGE = (REPORTS / "executorch-xnnpack-1.5.1-triage.md").read_text(encoding="utf-8")
 
@@ -35,7 +37,11 @@ def test_the_table_adds_up_to_the_run() -> None:
     rows = [line.split(" | ") for line in PAGE.splitlines() if re.match(r"\| (?!cause|\*\*|--)", line)]
     columns = [sum(int(row[at].strip() or 0) for row in rows) for at in range(1, len(KINDS) + 1)]
     assert sum(columns) == statuses["fail"] and f"{statuses['fail']} cases fail" in PAGE
-    assert f"| **all {statuses['fail']}** | " + " | ".join(map(str, columns)) + " | | |" in PAGE
+    met = [json.loads(line)["end"] for line in lzma.decompress(MODULES.read_bytes()).decode().splitlines()]
+    fail = sum(end in ("error", "wrong numbers") for end in met)
+    assert len(met) == statuses["fail"] and fail == sum(int(row[len(KINDS) + 1].strip() or 0) for row in rows)
+    assert f"| **all {statuses['fail']}** | " + " | ".join(map(str, (*columns, fail))) + " | | |" in PAGE
+    assert f"{fail} of them fail there, too" in PAGE
     assert f"{sum(statuses.values())} cases, " in PAGE
 
 
@@ -80,3 +86,15 @@ def test_bad_results_are_one_error(content: bytes, tmp_path: Path, capsys: pytes
     assert capsys.readouterr().err.count("\n") == 1
     assert main([str(tmp_path / "none"), "executorch:xnnpack", "xnnpack@1.5"]) == 2
     assert main([]) == 2
+
+
+def test_a_case_that_was_not_asked_from_a_module_is_found(tmp_path: Path) -> None:
+    lines = lzma.decompress(MODULES.read_bytes()).splitlines(keepends=True)
+    (tmp_path / "met.xz").write_bytes(lzma.compress(b"".join(lines[1:])))
+    cases = [json.loads(line)["case"] for line in lines]
+    with pytest.raises(TriageError, match=re.escape(cases[0])):
+        fails_from_modules(tmp_path / "met.xz", cases)
+    for content in (b"", b"no archive", lzma.compress(b"[1]\n"), lzma.compress(b"not json\n")):
+        (tmp_path / "met.xz").write_bytes(content)
+        with pytest.raises(TriageError):
+            fails_from_modules(tmp_path / "met.xz", cases)

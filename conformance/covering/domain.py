@@ -320,7 +320,8 @@ def _hashable(options: object) -> bool:
 
 def _starts(held: Sequence[Defined], looks: Sequence[Look]) -> tuple[Look, ...]:
     """Different accepted programs: the plain one, those with the first of each class, those of each constraint."""
-    good = [look for look in looks if look.good and not look.case.options]
+    # What stands at the limit of a rescale leaves it with every size that is summed.
+    good = [look for look in looks if look.good and not look.case.options and look.case.constraint != "rescale"]
     classed, first = dict[object, Look](), dict[object, Look]()
     for look in good:
         for found in classes(held, look).items():

@@ -1,14 +1,16 @@
 """The triage of one release: every case that drifts has one cause, and the causes add up to the run's totals.
 
-`python -m npu_assay.conformance.findings.triage RESULTS.jsonl.xz BACKEND TABLE` prints it as Markdown.
+`python -m npu_assay.conformance.findings.triage RESULTS.jsonl.xz BACKEND TABLE [MET.jsonl.xz]` prints it as Markdown.
+MET is what `assay reach` found of the same cases: how many of them fail from an nn.Module, too.
 """
 
 from __future__ import annotations
 
+import json
 import lzma
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,17 +18,23 @@ from pathlib import Path
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.compare.drift import Drift, Entry, drift
 from npu_assay.conformance.findings import Finding, findings
+from npu_assay.conformance.reach.walk import FAULTS
 from npu_assay.conformance.record.results import ResultError, read_results
 from npu_assay.conformance.table import TableError, load_table
 
 FILE = Path(__file__).with_name("triage.toml")
 KINDS: Mapping[str, str] = {
     "reached": "reached by a user",
-    "edge": "edge program only, or not tried",
+    "edge": "edge program only",
     "impossible": "impossible parameters",
     "table": "table and code differ, no fault",
 }
 """The columns of the table: how far a user can meet a cause."""
+
+
+FROM_MODULES = "of these, fail from an `nn.Module`, too"
+Met = Mapping[str, bool]
+"""Whether a case fails from an nn.Module, by its id."""
 
 
 class TriageError(UsageError):
@@ -60,11 +68,12 @@ class Cause:
     def told(self) -> Finding | None:
         return findings()[self.finding] if self.finding else None
 
-    def line(self, cases: int) -> str:
-        """The row of the table."""
+    def line(self, cases: Sequence[str], met: Met | None = None) -> str:
+        """The row of the table. met: whether a case fails from an nn.Module, where that was asked."""
         told = self.told
         title = self.title or (f"[{self.finding}]({told.page}.md)" if told else "")
-        counts = [str(cases) if kind == self.kind else "" for kind in KINDS]
+        counts = [str(len(cases)) if kind == self.kind else "" for kind in KINDS]
+        counts += [] if met is None else [str(sum(met[case] for case in cases) or "")]
         severity, upstream = (told.severity, told.upstream) if told else (self.severity, self.upstream)
         return "| " + " | ".join([title, *counts, severity, upstream]) + " |"
 
@@ -97,24 +106,43 @@ def read(path: Path, backend: str, table: str) -> Drift:
     return drift(backend, load_table(table), read_results(text, path.name).values())
 
 
-def markdown(sorted_out: Sorted, total: int) -> Iterator[str]:
+def fails_from_modules(path: Path, cases: Iterable[str]) -> Met:
+    """Which of the cases fail from an nn.Module. Raises TriageError where one of them was not asked."""
+    try:
+        lines = lzma.decompress(path.read_bytes()).decode().splitlines()
+        found = {line["case"]: line["end"] in FAULTS for line in map(json.loads, lines)}
+    except (OSError, lzma.LZMAError, ValueError, TypeError, KeyError) as error:
+        raise TriageError(f"{path}: {error}, expected what assay reach writes, compressed with xz") from error
+    missing = sorted(set(cases) - set(found))
+    if missing:
+        raise TriageError(
+            f"{path}: {missing[0]} is not in it, and {len(missing) - 1} more; expected every case that fails"
+        )
+    return found
+
+
+def markdown(sorted_out: Sorted, total: int, met: Met | None = None) -> Iterator[str]:
     """The table with a last row of sums."""
-    yield "| cause | " + " | ".join(KINDS.values()) + " | severity | upstream |"
-    yield "|---" * (len(KINDS) + 3) + "|"
+    columns = [*KINDS.values(), *([] if met is None else [FROM_MODULES])]
+    yield "| cause | " + " | ".join(columns) + " | severity | upstream |"
+    yield "|---" * (len(columns) + 3) + "|"
     for cause, cases in sorted_out:
-        yield cause.line(len(cases))
+        yield cause.line(cases, met)
     sums = [sum(len(cases) for cause, cases in sorted_out if cause.kind == kind) for kind in KINDS]
+    sums += [] if met is None else [sum(met[case] for _, cases in sorted_out for case in cases)]
     yield "| **all " + str(total) + "** | " + " | ".join(str(one) for one in sums) + " | | |"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code 2 for results that are not explained or cannot be read."""
-    if len(arguments) != 3:
-        print("usage: triage RESULTS.jsonl.xz BACKEND TABLE", file=sys.stderr)
+    if len(arguments) not in (3, 4):
+        print("usage: triage RESULTS.jsonl.xz BACKEND TABLE [MET.jsonl.xz]", file=sys.stderr)
         return 2
     try:
         found = read(Path(arguments[0]), arguments[1], arguments[2])
-        print("\n".join(markdown(triage(found, causes()), len(found.found))))
+        cases = [entry.result.case for entry in found.found]
+        met = fails_from_modules(Path(arguments[3]), cases) if len(arguments) == 4 else None
+        print("\n".join(markdown(triage(found, causes()), len(cases), met)))
     except (UsageError, ResultError, TableError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -10,9 +10,9 @@
   of a view are those of a tensor whose numbers lie next to each other.
 - `planes_read`, `rows_read`, `columns_read`: of a convolution's input, how many its windows reach.
 - `image_sizes`: of the first input and the result of a convolution or pool, all sizes but the batch's and, of several
-  images, the pixels of one.
-- `piece_size`: of a dilated pool, whose every so many-th row and pixel become images of their own, the most rows of all
-  images, numbers in a row, and pixels; 0 without dilation.
+  images, the largest product of two of their sizes.
+- `piece_size`: of a pool with a dilation of rows, the numbers in a row of the input; of one with a dilation of columns,
+  the pixels of all images of every so many-th column; 0 without dilation.
 - `bias_error`: the largest part by which a bias's scales miss input scale * weight scale.
 """
 
@@ -127,8 +127,8 @@ def _image_sizes(use: Applied) -> tuple[int, ...]:
     dims = weight.rank - 1 if isinstance(weight, Operand) else 3
     found: list[int] = []
     for shape in (use.operands[0].shape, use.results[0].shape):
-        found += shape[-dims:]
-        found += [math.prod(shape[1 - dims :])] if math.prod(shape[:-dims]) > 1 else []
+        sizes, images = shape[-dims:], math.prod(shape[:-dims])
+        found += [*sizes, math.prod(sorted((images, *sizes))[-2:])] if images > 1 else sizes
     return tuple(found)
 
 
@@ -141,9 +141,7 @@ def _piece_size(use: Applied) -> int | None:
     tall, down, gap, wide, along, step = found
     high, broad = use.results[0].shape[-2:]
     rows, columns = (high - 1) * down // gap + tall, (broad - 1) * along // step + wide
-    of_rows = (batch * rows, columns * step * channels) if gap > 1 else ()
-    of_pixels = (batch * rows * gap * columns,) if step > 1 else ()
-    return max((*of_rows, *of_pixels), default=0)
+    return max(columns * step * channels if gap > 1 else 0, batch * rows * gap * columns if step > 1 else 0)
 
 
 def _bias_error(use: Applied) -> float | None:

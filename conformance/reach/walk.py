@@ -19,6 +19,7 @@ from npu_assay.conformance.run.outline import COPIES, NO_WORK
 
 DELEGATED, PARTLY, LEFT, ERROR, WRONG, NO_WAY = "delegated", "partly", "left", "error", "wrong numbers", "no way"
 """Where a case can end. The first three are no fault."""
+FAULTS = (ERROR, WRONG)
 BOUNDS = {"float16": 2e-2, "bfloat16": 5e-2}
 REAL_BOUND, STEPS, CODES = 1e-3, 4, 255
 """Real numbers may differ by this part of the largest one; quantised ones by so many of 255 steps to it."""
@@ -42,7 +43,7 @@ class Met:
 
     @property
     def is_fault(self) -> bool:
-        return self.end in (ERROR, WRONG)
+        return self.end in FAULTS
 
     def as_data(self) -> dict[str, Any]:
         """What `from_data` reads: plain data, with lists for tuples once it was JSON."""

@@ -143,6 +143,8 @@ def _fits(sizes: tuple[int, ...], order: list[int], wide: bool) -> bool:
 
     wide: int32, of which a quarter fits.
     """
+    if len(sizes) == 4 and order[0] == 0 and sizes[0] > 1:
+        return math.prod(sorted(sizes)[2:]) <= (MAX_SIZE // 4 if wide else MAX_SIZE)
     found, moved = _merged(sizes, order)
     if len(found) == 4 and moved[0] == 0 and not (wide and moved == [0, 3, 2, 1]):
         most = MAX_SIZE // 4 if wide and moved[3] == 3 else MAX_SIZE

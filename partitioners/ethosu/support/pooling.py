@@ -105,15 +105,14 @@ def _is_side_by_side(node: fx.Node) -> bool:
 @on_u55
 @rule("dilated_size", MAX_SIZE)
 def dilated_size(node: fx.Node, context: Context) -> str | None:
-    """with dilation, the pieces must have at most {value} rows and pixels, and rows of at most {value} numbers"""
+    """with dilation, a row may have at most {value} numbers, every so many-th column of all images as many pixels"""
     # Every so many-th row or pixel becomes an image of its own by a transposition, which Vela limits.
     gaps, (batch, channels) = dilation(node), (1, *shape(operand(node))[:-2])[-2:]
     windows = zip(pool_kernel(node), pool_stride(node), gaps, shape(node)[-2:], strict=True)
     rows, columns = ((count - 1) * step // gap + window for window, step, gap, count in windows)
     pixels = batch * rows * gaps[0] * columns
-    of_rows = (batch * rows, columns * gaps[1] * channels) if gaps[0] > 1 else ()
-    of_columns = (pixels,) if gaps[1] > 1 else ()
-    largest = max((*of_rows, *of_columns), default=0)
+    row = columns * gaps[1] * channels
+    largest = max(row if gaps[0] > 1 else 0, pixels if gaps[1] > 1 else 0)
     return None if largest <= MAX_SIZE else f"{largest} in pieces of {rows}x{columns}"
 
 

@@ -23,6 +23,7 @@ from npu_assay.partitioners.exir.rules import rule
 CONVOLUTION = "aten.convolution.default"
 MAX_KERNEL_HEIGHT = 64
 MAX_KERNEL_AREA = 4096
+MAX_STRIDE = 8192
 MAX_WEIGHT_SUM = 127 * 65536
 MAX_WEIGHT = 128
 
@@ -253,13 +254,13 @@ def on_u55(rule: Rule) -> Rule:
 @on_u55
 @rule("max_size", MAX_SIZE)
 def image_size(node: fx.Node, context: Context) -> str | None:
-    """height, width, channels and, of several images, the pixels of one must be at most {value}"""
+    """height, width, channels and, of several images, the product of any two must be at most {value}"""
     # As channels are moved to the end and back, which Vela limits; the batch has no limit, and pools may have none.
     dims = len(shape(operand(node, 1))) - 1 if is_named(node, CONVOLUTION) else 3
     for member in (operand(node), node):
-        several = math.prod(shape(member)[:-dims]) > 1
-        pixels = math.prod(shape(member)[1 - dims :]) if several else 1
-        if any(not 1 <= size <= MAX_SIZE for size in (*shape(member)[-dims:], pixels)):
+        sizes, images = shape(member)[-dims:], math.prod(shape(member)[:-dims])
+        two = math.prod(sorted((images, *sizes))[-2:]) if images > 1 else 1
+        if any(not 1 <= size <= MAX_SIZE for size in (*sizes, two)):
             return f"shape {size_text(shape(member))}"
     return None
 
@@ -267,9 +268,12 @@ def image_size(node: fx.Node, context: Context) -> str | None:
 @on_u55
 @rule("kernel_depth")
 def kernel_depth(node: fx.Node, context: Context) -> str | None:
-    """the kernel depth must be 1"""
-    sizes = shape(operand(node, 1))
-    return f"kernel {size_text(sizes[2:])}" if len(sizes) == 5 and sizes[2] != 1 else None
+    """the kernel depth must be 1, without padding"""
+    # Of int16, Vela 5.1.0 leaves out what reads padding alone.
+    sizes, pads = shape(operand(node, 1)), per_axis(node, 4, "padding")
+    if len(sizes) != 5 or (sizes[2] == 1 and pads[0] == 0):
+        return None
+    return f"kernel {size_text(sizes[2:])}, padding {pads}"
 
 
 @on_u55
@@ -290,16 +294,16 @@ def kernel_area(node: fx.Node, context: Context) -> str | None:
 
 
 @on_u55
-@rule("stride_or_whole")
+@rule("stride_or_whole", MAX_STRIDE)
 def stride(node: fx.Node, context: Context) -> str | None:
-    """the stride must be 1 to 3 or, without padding and dilation, anything"""
-    # Larger strides are possible where windows are apart from each other and from the border.
+    """the stride must be 1 to 3 or, without padding and dilation, at most {value}"""
+    # Larger strides are possible where windows are apart from each other and from the border, up to TOSA's level 8K.
     if is_transposed(node):
         return None
     steps, dilations = per_axis(node, 3, "stride")[-2:], per_axis(node, 5, "dilation")[-2:]
     padded = any(pad > 0 for pad in per_axis(node, 4, "padding"))
-    for step, dilation in zip(steps, dilations, strict=True):
-        if not 1 <= step <= 3 and (padded or dilation != 1):
+    for step in steps:
+        if step > MAX_STRIDE or (not 1 <= step <= 3 and (padded or any(dilation != 1 for dilation in dilations))):
             return f"stride {steps}, dilation {dilations}{', padded' if padded else ''}"
     return None
 
@@ -341,7 +345,7 @@ def transposed_rank(node: fx.Node, context: Context) -> str | None:
 @on_u55
 @rule("max_size", MAX_SIZE)
 def matrix_size(node: fx.Node, context: Context) -> str | None:
-    """height, width, channels and, of several images, the pixels of one must be at most {value}"""
+    """height, width, channels and, of several images, the product of any two must be at most {value}"""
     # Columns of either matrix and of the result.
     for member in (operand(node), operand(node, 1), node):
         if any(not 1 <= size <= MAX_SIZE for size in shape(member)[-2:]):

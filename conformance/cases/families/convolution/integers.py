@@ -239,6 +239,8 @@ def kernel_limits(precision: str, limits: Limits) -> Iterator[CaseDraft]:
     for depth, side in ((1, limit), (2, outside)):
         image, kernel3 = (1, 3, 4, 6, 7), (depth, 3, 2)
         yield side("kernel_depth", str(depth), conv(precision, shape=image, kernel=kernel3, **deep))
+    padded = conv(precision, shape=(1, 3, 4, 6, 7), kernel=(1, 3, 2), **{**deep, "padding": (1, 0, 0)})
+    yield outside("kernel_depth", "1_padded", padded)
     most = limits.number("max_size", 65536, 1024, 65536)
     for name, shape in (("width", (1, 1, 1, most)), ("height", (1, 1, most, 1))):
         longer = tuple(size + 1 if size == most else size for size in shape)
@@ -250,6 +252,10 @@ def kernel_limits(precision: str, limits: Limits) -> Iterator[CaseDraft]:
     for high, side in ((wide, limit), (wide + 1, outside)):
         two = conv(precision, shape=(2, 1, high, wide), kernel=(1, 1), outputs=1, scale=0.01)
         yield side("max_size", f"two_of_{high}x{wide}", two)
+    far = limits.number("stride_or_whole", 8192, 4, 8192)
+    for step, side in ((far, limit), (far + 1, outside)):
+        apart = conv(precision, shape=(1, 1, step + 1, 2), kernel=(1, 1), outputs=1, stride=(step, 1), padding=(0, 0))
+        yield side("stride_or_whole", f"stride_{step}", apart)
     strided: dict[str, Any] = {"shape": (1, 3, 9, 11), "kernel": (2, 2)}
     kept = (("3x3", (3, 3), (0, 0)), ("3x3_padded", (3, 3), (1, 1)), ("4x5_unpadded", (4, 5), (0, 0)))
     for name, stride, padding in kept:
