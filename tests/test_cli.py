@@ -178,7 +178,7 @@ def test_a_failure_says_what_is_wrong_and_how_to_see_it_again(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("certify", "neutrn"), "no backend 'neutrn'"),
+        (("certify", "neutrn"), "no backend 'neutrn', did you mean 'neutron'? (install its package, or give module:"),
         (("certify", "nowhere:backend"), "cannot import nowhere"),
         (("certify", "fake_backend:backnd"), "did you mean 'backend'?"),
         (("certify", "fake_backend:"), "expected module:attribute"),

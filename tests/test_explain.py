@@ -389,6 +389,10 @@ def test_a_module_that_exits(processes: str, tmp_path: Path, monkeypatch: pytest
             {"x": np.zeros((2, 1, 3, 12, 11))},
             "found sizes [2, 1, 3, 12, 11], expected [samples, 1, 3, 12, 12]",
         ),
+        (
+            {"x": np.zeros((8, 3, 12, 12))},
+            "found sizes [8, 3, 12, 12], expected [samples, 1, 3, 12, 12]: array[:, None] has an axis for them",
+        ),
         ({"x": np.zeros((0, 1, 3, 12, 12))}, "array 0: found sizes [0, 1, 3, 12, 12]"),
         ({"x": np.zeros((1, 1, 3, 12, 12)), "y": np.zeros(1)}, "found 2 arrays, expected 1"),
         ({"x": np.zeros((1,), dtype=object)}, "Python objects"),

@@ -118,5 +118,7 @@ def test_from_a_shell_too() -> None:
 
 
 def test_what_cannot_be_asked() -> None:
+    output = run("--backend", "neutron", "--of", "op", "--op", "gelo", code=2).output
+    assert "--op: found 'gelo', expected an operator of the lowered model: " in output and " gelu," in output
     assert "--of op: expected --op NAME beside it" in run("--backend", "neutron", "--of", "op", code=2).output
     assert "no backend 'neutrons'" in run("--backend", "neutrons", "--of", "crash", code=2).output

@@ -148,7 +148,8 @@ def target(spec: str) -> str:
         return adapted(spec) or spec
     known = registered()
     if spec not in known:
-        raise BackendSpecError(f"no backend {spec!r}{nearest(spec, known)} (or give module:attribute)")
+        hint = "install its package, or give module:attribute, such as my_npu:backend"
+        raise BackendSpecError(f"no backend {spec!r}{nearest(spec, known)} ({hint})")
     return known[spec].value
 
 

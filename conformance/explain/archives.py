@@ -40,7 +40,8 @@ def read_program(path: Path) -> ExportedProgram:
 def _harmless(path: Path) -> io.BytesIO:
     """The archive without its sample inputs, which are pickled. Raises UsageError."""
     if not zipfile.is_zipfile(path):
-        raise UsageError(f"{path}: not a .pt2 file: found no zip archive, expected what torch.export.save writes")
+        hint = "what torch.export.save writes, or module:factory of Python code"
+        raise UsageError(f"{path}: not a .pt2 file: found no zip archive, expected {hint}")
     made = io.BytesIO()
     with zipfile.ZipFile(path) as given, zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as taken:
         for name in given.namelist():

@@ -146,7 +146,9 @@ def _samples(source: str, number: int, array: Tensor, x: Tensor) -> list[Tensor]
     """The samples in an array, in the type of the input."""
     if array.shape[1:] != x.shape or not len(array):
         found, expected = list(array.shape), ["samples", *x.shape]
-        raise UsageError(f"{source}: array {number}: found sizes {found}, expected {expected}".replace("'", ""))
+        hint = ": array[:, None] has an axis for them" if array.shape[1:] == x.shape[1:] and x.shape[:1] == (1,) else ""
+        text = f"{source}: array {number}: found sizes {found}, expected {expected}{hint}"
+        raise UsageError(text.replace("'", ""))
     return [each.to(x.dtype) for each in array]
 
 

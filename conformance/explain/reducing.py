@@ -15,6 +15,7 @@ import torch
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.lowered import Watched, computing, lower, operators_of
@@ -71,17 +72,32 @@ def edge_of(exported: ExportedProgram, backend: Backend) -> ExportedProgram:
 def reduce(exported: ExportedProgram, backend: Backend, spec: str, what: str, name: str | None) -> Reduced | None:
     """The first operator that shows it alone; None where none does.
 
-    what: a key of SHOWS. name: of an operator ("gelu", "aten.gelu.default"), None for any.
+    what: a key of SHOWS. name: of an operator ("gelu", "aten.gelu.default"), None for any. Raises UsageError for a name
+    that no operator has.
     """
+    if name is not None:
+        _check_name(exported, backend, name)
     asking = Asking(backend, load_table(backend.table))
     parts = _left_out(exported, asking) if what == "undelegated" else _parts(exported, backend)
     for operator, graph in parts:
-        if name is not None and name not in (operator.operator, short(operator.operator)):
+        if name is not None and name not in _names(operator):
             continue
         for simpler in _simpler(graph):
             if SHOWS[what](simpler, asking):
                 return Reduced(operator, script(simpler, operator, spec, what))
     return None
+
+
+def _names(operator: Operator) -> tuple[str, str]:
+    return operator.operator, short(operator.operator)
+
+
+def _check_name(exported: ExportedProgram, backend: Backend, name: str) -> None:
+    program = edge_of(exported, backend)
+    operators = operators_of(program, {}, program)
+    if not any(name in _names(operator) for operator in operators):
+        known = ", ".join(sorted({short(operator.operator) for operator in operators}))
+        raise UsageError(f"--op: found {name!r}, expected an operator of the lowered model: {known}")
 
 
 def _parts(exported: ExportedProgram, backend: Backend) -> Iterator[tuple[Operator, Graph]]:
