@@ -104,7 +104,8 @@ def sum_windows(
 def max_pool2d(operation: Operation) -> Value:
     """aten.max_pool2d(_with_indices) -> MAX_POOL2D; no indices."""
     kernel, stride, padding = _window(operation)
-    gaps, outputs, image = dilation(operation.node), _sizes(operation), as_image(operation.first)
+    outputs, image = _sizes(operation), as_image(operation.first)
+    gaps = tuple(gap if size > 1 else 1 for gap, size in zip(dilation(operation.node), kernel, strict=True))
     tensor = operation.tensor(image, NHWC)
     if gaps != (1, 1):
         made = _max_dilated(operation, tensor, kernel, stride, padding, gaps)

@@ -55,8 +55,17 @@ GROUPS = [group for backend in (ethos_u55, ethos_u85) for group in groups(backen
 
 
 LONG = "aten.linear.default/int8/operator/accept/sums_of_65537"
-KNOWN = {LONG: ["Vela: RuntimeError: Non-passthrough operation (Conv2D) could not run on NPU"]}
-"""What Vela 5.1.0 refuses although the tables promise it: more than 65,536 input features."""
+DEEP = [
+    f"aten.convolution.default/{kind}/operator/accept/1_turned_stride_8192_and_stride_{axis}_3"
+    for kind in ("int16", "int16_per_channel")
+    for axis in (1, 2)
+]
+KNOWN = {
+    LONG: ["Vela: RuntimeError: Non-passthrough operation (Conv2D) could not run on NPU"],
+    **{name: ["Vela: RuntimeError: Non-passthrough operation (Conv2D) could not run on NPU"] for name in DEEP},
+}
+"""What Vela 5.1.0 refuses although the tables promise it: more than 65,536 input features, and of int16 a stride of
+8,192 along the depth beside a stride of 3."""
 ENDING = frozenset(f"aten.amin.default/int8/operator/accept/dim_minus_{dim}_of_5" for dim in (1, 2, 3, 5))
 """What ends the process when Vela 5.1.0 compiles it for Ethos-U55: the smallest number along one axis of five."""
 
