@@ -141,6 +141,7 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
     "a long window": (U85, lambda b: b.op("aten.avg_pool2d.default", b.input(1, 1, 1, 8193), [1, 8193], [1, 1])),
     "a wide kernel": (U55, conv((1, 65), (4, 80))),
     "a transposed row": (U85, conv((3, 3), (1, 4), stride=[3, 3], padding=[1, 0], transposed=True)),
+    "a far stride": (U55, conv((1, 1), (2, 8194), stride=[1, 8193])),
     "padding alone": (U85, conv((1, 1), (1, 1), stride=[4, 4], padding=[1, 1])),
     "computed weights": (U55, lambda b: b.conv(b.input(1, 4, 4, 4), b.input(4, 4, 1, 1))),
     "zero points per channel": (
@@ -342,6 +343,12 @@ LISTED: tuple[Difference, ...] = (
         "transposition",
         "1.5.1 takes long transpositions apart by asking Vela; here they are refused.",
         "a long transposition",
+    ),
+    Difference(
+        "stride_or_whole",
+        "TOSA's level 8K has strides up to 8192, and Vela takes none above 3 beside a dilation of the other direction.",
+        "a far stride",
+        named(CONVOLUTION),
     ),
     Difference(
         "dilated_size",
