@@ -187,7 +187,7 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
     ),
     "a large dilated pool": (
         U55,
-        lambda b: b.op("aten.max_pool2d.default", b.input(1, 1, 300, 300), [2, 2], [1, 1], [0, 0], [1, 2]),
+        lambda b: b.op("aten.max_pool2d.default", b.input(1, 1, 300, 600), [2, 2], [1, 1], [0, 0], [1, 2]),
     ),
     "a wide pool": (U55, lambda b: b.op("aten.max_pool2d.default", b.input(1, 2, 2, 300), [1, 257], [1, 1])),
 }
