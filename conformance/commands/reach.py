@@ -44,7 +44,7 @@ def reach(
 ) -> None:
     """Take cases from an nn.Module to a running program, with BACKEND's own quantizer and lowering.
 
-    The model of each case is written in real numbers, exported, quantised, lowered and run, as the vendor documents it.
+    The model of each case is written in real numbers, exported, quantized, lowered and run, as the vendor documents it.
     What fails here, a user can meet; what fails in assay certify alone needs an edge program that this way does not
     write. Outputs are compared with those of torch, within wide bounds. Exit codes: 0 nothing is wrong, 1 an error or
     wrong numbers, 2 usage or data error.
