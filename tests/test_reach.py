@@ -111,30 +111,32 @@ NAN, INF = float("nan"), float("inf")
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted", "quantised", "agree"),
+    ("given", "wanted", "step", "agree"),
     [
-        ([1.0, 2.0], [1.0, 2.0], False, True),
-        ([1.0, 2.01], [1.0, 2.0], False, False),
-        ([1.0, 2.01], [1.0, 2.0], True, True),
-        ([1.0, 2.1], [1.0, 2.0], True, False),
-        ([NAN, 2.0], [NAN, 2.0], False, True),
-        ([0.0, 2.0], [NAN, 2.0], False, False),
-        ([-INF, 2.0], [INF, 2.0], False, False),
-        ([NAN, 2.0], [1.0, 2.0], False, False),
+        ([1.0, 2.0], [1.0, 2.0], None, True),
+        ([1.0, 2.01], [1.0, 2.0], None, False),
+        ([1.0, 2.01], [1.0, 2.0], 0.0, True),
+        ([1.0, 2.1], [1.0, 2.0], 0.0, False),
+        ([1.0, 2.1], [1.0, 2.0], 0.03, True),
+        ([1.0, 2.2], [1.0, 2.0], 0.03, False),
+        ([NAN, 2.0], [NAN, 2.0], None, True),
+        ([0.0, 2.0], [NAN, 2.0], None, False),
+        ([-INF, 2.0], [INF, 2.0], None, False),
+        ([NAN, 2.0], [1.0, 2.0], None, False),
     ],
 )
-def test_numbers_agree_within_bounds(given: list[float], wanted: list[float], quantised: bool, agree: bool) -> None:
-    found = differing([torch.tensor(given)], [torch.tensor(wanted)], quantised)
+def test_numbers_agree_within_bounds(given: list[float], wanted: list[float], step: float | None, agree: bool) -> None:
+    found = differing([torch.tensor(given)], [torch.tensor(wanted)], step)
     assert (found is None) == agree
 
 
 def test_other_shapes_types_and_counts_differ() -> None:
     one = torch.tensor([1, 2])
-    assert differing([one], [one], False) is None
-    assert differing([one], [one + 1], False)
-    assert differing([one.float()], [one], False)
-    assert differing([one.reshape(2, 1)], [one], False)
-    assert differing([], [one], False)
+    assert differing([one], [one], None) is None
+    assert differing([one], [one + 1], None)
+    assert differing([one.float()], [one], None)
+    assert differing([one.reshape(2, 1)], [one], None)
+    assert differing([], [one], None)
 
 
 BROKEN = """

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from npu_assay.conformance.commands.completion import operators
 from npu_assay.conformance.commands.shared import (
     backend_argument,
     cores,
@@ -21,7 +22,13 @@ RIGHT, WRONG = 0, 1
 
 @click.command()
 @backend_argument
-@click.option("-k", "expression", metavar="EXPR", help="Only operators of a name (cat), or cases whose id matches.")
+@click.option(
+    "-k",
+    "expression",
+    metavar="EXPR",
+    shell_complete=operators,
+    help="Ask only about operators of a name (cat), or cases whose id matches.",
+)
 @click.option(
     "--of",
     "run",
@@ -29,7 +36,9 @@ RIGHT, WRONG = 0, 1
     type=click.Path(path_type=Path),
     help="Only cases that failed in this run.",
 )
-@click.option("-n", "workers", metavar="N", type=click.IntRange(min=1), help="Processes; one per core if left out.")
+@click.option(
+    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
+)
 @table_option
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write what every case met: JSON lines.")
 @timeout_option

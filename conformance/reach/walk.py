@@ -22,7 +22,8 @@ DELEGATED, PARTLY, LEFT, ERROR, WRONG, NO_WAY = "delegated", "partly", "left", "
 FAULTS = (ERROR, WRONG)
 BOUNDS = {"float16": 2e-2, "bfloat16": 5e-2}
 REAL_BOUND, STEPS, CODES = 1e-3, 4, 255
-"""Real numbers may differ by this part of the largest one; quantised ones by so many of 255 steps to it."""
+"""Real numbers may differ by this part of the largest one; quantised ones by so many steps of their scale, or of 255 to
+the largest."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ def walk(case: Case, flow: Flow) -> Met:
     left = tuple(sorted({name for name in lowered.targets if name not in NO_WORK | COPIES and "getitem" not in name}))
     end = LEFT if not lowered.delegates else PARTLY if left else DELEGATED
     met = Met(case.id, end, stage, "", left, lowered.delegates)
-    wrong = None if given is None else differing(given, wanted, quantizer is not None)
+    step = None if quantizer is None else largest_step(program)
+    wrong = None if given is None else differing(given, wanted, step)
     return met if wrong is None else replace(met, end=WRONG, stage="numbers", said=wrong)
 
 
@@ -101,19 +103,29 @@ def _listed(outputs: Any) -> list[Tensor]:
     return [outputs] if isinstance(outputs, Tensor) else list(outputs)
 
 
-def differing(given: Sequence[Tensor], wanted: Sequence[Tensor], quantised: bool) -> str | None:
-    """How the outputs differ from those of torch; None where they agree within the bounds above."""
+def largest_step(program: ExportedProgram) -> float:
+    """The largest scale that an output is dequantized with; 0 where none is."""
+    (output,) = (node for node in program.graph.nodes if node.op == "output")
+    last = [node for node in output.all_input_nodes if "dequantize_per_tensor" in str(node.target)]
+    return max((float(node.args[1]) for node in last if isinstance(node.args[1], float)), default=0.0)
+
+
+def differing(given: Sequence[Tensor], wanted: Sequence[Tensor], step: float | None) -> str | None:
+    """How the outputs differ from those of torch; None where they agree within the bounds above.
+
+    step: the largest scale of an output, where there are codes on the way; None where there are none.
+    """
     if len(given) != len(wanted):
         return f"{len(given)} outputs, expected {len(wanted)}"
     for place, (mine, right) in enumerate(zip(given, wanted, strict=True)):
         if (mine.dtype, mine.shape) != (right.dtype, right.shape):
             return f"output {place}: {mine.dtype} {tuple(mine.shape)}, expected {right.dtype} {tuple(right.shape)}"
-        if found := _apart(mine, right, quantised):
+        if found := _apart(mine, right, step):
             return f"output {place}: {found}"
     return None
 
 
-def _apart(given: Tensor, wanted: Tensor, quantised: bool) -> str | None:
+def _apart(given: Tensor, wanted: Tensor, step: float | None) -> str | None:
     kind = str(wanted.dtype).removeprefix("torch.")
     if not wanted.is_floating_point():
         count = int((given != wanted).sum())
@@ -123,6 +135,6 @@ def _apart(given: Tensor, wanted: Tensor, quantised: bool) -> str | None:
     if not torch.equal(given[~finite].nan_to_num(nan=math.pi), wanted[~finite].nan_to_num(nan=math.pi)):
         return "other numbers where torch gives NaN or infinity"
     most = float(wanted[finite].abs().max()) if finite.any() else 0.0
-    bound = most * (STEPS / CODES if quantised else BOUNDS.get(kind, REAL_BOUND)) + 1e-6
+    bound = 1e-6 + (most * BOUNDS.get(kind, REAL_BOUND) if step is None else STEPS * max(step, most / CODES))
     largest = float((given - wanted)[finite].abs().max()) if finite.any() else 0.0
     return None if largest <= bound else f"up to {largest:.4g} from torch's, expected at most {bound:.4g}"
