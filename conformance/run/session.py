@@ -184,6 +184,7 @@ def _known(request: Request, table: str) -> Known:
 
 def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
     """The selected cases. Raises SelectionError when there is none."""
+    cases_of_run.cache_clear()  # what is installed beside the suite may be another than in the run before
     known = cases_of_run(table)
     cases = selection.of(known)
     if not cases and selection.shard is not None and (whole := selection.whole.of(known)):
