@@ -34,6 +34,7 @@ from npu_assay.conformance.commands.shared import (
     timeout_option,
     today,
     usage_errors,
+    workers_option,
 )
 from npu_assay.conformance.commands.table import table as table_group
 from npu_assay.conformance.commands.told import Commands
@@ -103,9 +104,7 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     shell_complete=operators,
     help="Run only cases of an operator (cat), or whose id matches. Never certifies.",
 )
-@click.option(
-    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
-)
+@workers_option
 @table_option
 @click.option(
     "--out",

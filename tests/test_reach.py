@@ -68,6 +68,11 @@ def test_a_model_in_real_numbers_is_quantised_and_delegated(name: str) -> None:
     assert met.delegates == 1
 
 
+def test_a_step_is_that_of_the_output() -> None:
+    """A mean on Neutron has the scale of its input, which is large beside what it gives."""
+    assert walk(named("aten.mean.dim/operator/context/before_abs"), OwnFlow(neutron)).end == DELEGATED
+
+
 @pytest.mark.parametrize("name", [LINEAR, HALF])
 def test_number_types_of_xnnpack(name: str) -> None:
     assert walk(named(name), OwnFlow(xnnpack)).end == DELEGATED

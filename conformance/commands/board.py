@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.shared import cores, plain, usage_errors
+from npu_assay.conformance.commands.shared import cores, plain, usage_errors, workers_option
 
 
 @click.command()
@@ -14,9 +14,7 @@ from npu_assay.conformance.commands.shared import cores, plain, usage_errors
 @click.option(
     "--out", metavar="SITE", required=True, type=click.Path(path_type=Path), help="Write the site to this folder."
 )
-@click.option(
-    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
-)
+@workers_option
 def board(runs: tuple[str, ...], out: Path, workers: int | None) -> None:
     """Make a static site of many runs: backends, operators and releases, history, changes, findings, badges, search.
 

@@ -15,6 +15,7 @@ from npu_assay.conformance.commands.shared import (
     memory_option,
     timeout_option,
     usage_errors,
+    workers_option,
 )
 
 DONE, BELOW = 0, 1
@@ -48,9 +49,7 @@ JSON, PAGE = "explain.json", "explain.html"
     type=click.FloatRange(0, 1),
     help="Exit with 1 if a backend takes less than this share of the multiply-accumulates (0 to 1).",
 )
-@click.option(
-    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
-)
+@workers_option
 @timeout_option
 @memory_option
 def explain(

@@ -8,7 +8,14 @@ import time
 
 import click
 
-from npu_assay.conformance.commands.shared import Seconds, backend_argument, cores, table_option, usage_errors
+from npu_assay.conformance.commands.shared import (
+    Seconds,
+    backend_argument,
+    cores,
+    table_option,
+    usage_errors,
+    workers_option,
+)
 
 NOTICED, SURVIVED = 0, 1
 
@@ -24,9 +31,7 @@ NOTICED, SURVIVED = 0, 1
 @click.option(
     "-k", "expression", metavar="EXPR", help="Inject only faults whose id (stage/kind/name) matches, as in pytest."
 )
-@click.option(
-    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
-)
+@workers_option
 @table_option
 @click.option(
     "--cases",

@@ -19,6 +19,7 @@ from npu_assay.conformance.commands.shared import (
     table_option,
     today,
     usage_errors,
+    workers_option,
 )
 
 if TYPE_CHECKING:
@@ -37,9 +38,7 @@ SHOWN = 20  # wrong programs
     shell_complete=every_operator,
     help="Offer only operators of a name (cat), or cases whose id matches.",
 )
-@click.option(
-    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
-)
+@workers_option
 @table_option
 @click.option(
     "--out",

@@ -15,6 +15,8 @@ from npu_assay.conformance.commands.shared import (
     table_option,
     timeout_option,
     usage_errors,
+    workers_option,
+    write_file,
 )
 
 RIGHT, WRONG = 0, 1
@@ -34,11 +36,9 @@ RIGHT, WRONG = 0, 1
     "run",
     metavar="DIR|ARCHIVE|FILE.xz",
     type=click.Path(path_type=Path),
-    help="Only cases that failed in this run.",
+    help="Ask only about cases that failed in this run.",
 )
-@click.option(
-    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
-)
+@workers_option
 @table_option
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write what every case met: JSON lines.")
 @timeout_option
@@ -65,7 +65,6 @@ def reach(
         from npu_assay.conformance.reach.told import as_lines, lines
         from npu_assay.conformance.run.selection import all_cases, select
         from npu_assay.conformance.table import load_table
-        from npu_assay.files import write_whole
 
         name = table or load_backend(backend).table
         cases = all_cases(load_table(name))
@@ -78,10 +77,7 @@ def reach(
             raise UsageError("no case is left to ask about; expected -k and --of to name some")
         found = list(ask(backend, name, cases, workers or cores(), timeout))
         if out is not None:
-            try:
-                write_whole(out, as_lines(found).encode())
-            except OSError as error:
-                raise UsageError(f"{out}: cannot be written: {error.strerror or error}") from error
+            write_file(out, as_lines(found).encode())
     for line in lines(found):
         click.echo(plain(line))
     raise SystemExit(WRONG if any(met.is_fault for met in found) else RIGHT)

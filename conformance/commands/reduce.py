@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.completion import backends, every_operator
-from npu_assay.conformance.commands.shared import memory_option, plain, timeout_option, usage_errors
+from npu_assay.conformance.commands.shared import memory_option, plain, timeout_option, usage_errors, write_file
 
 FOUND, NOTHING = 0, 1
 KINDS = ("undelegated", "wrong", "crash", "op")
@@ -48,17 +48,13 @@ def reduce(
         from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.explain.confining import Request, reduced
         from npu_assay.conformance.isolation.limits import Limits
-        from npu_assay.files import write_whole
 
         if what == "op" and name is None:
             raise UsageError("--of op: expected --op NAME beside it")
         request = Request(model, (spec,), calibrate, Limits(timeout, memory), dynamic=dynamic)
         found = reduced(request, what, name)
         if found is not None and out is not None:
-            try:
-                write_whole(out, found.encode())
-            except OSError as error:
-                raise UsageError(f"{out}: cannot be written: {error.strerror or error}") from error
+            write_file(out, found.encode())
     if found is None:
         click.echo(plain(f"no operator of {model} shows it alone on {spec}"))
         raise SystemExit(NOTHING)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.shared import plain, usage_errors
+from npu_assay.conformance.commands.shared import plain, usage_errors, write_file
 
 
 @click.command()
@@ -30,15 +30,11 @@ def report(folder: Path, since: Path | None, out: Path | None, force: bool) -> N
     with usage_errors():
         from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.report.recorded import page_of
-        from npu_assay.files import write_whole
 
         name = folder.resolve().name.removesuffix(".zip")
         target = out if out is not None else Path(f"{name}.html")
         if os.path.lexists(target) and not force:
             raise UsageError(f"{target}: it exists already, expected a new file (--force writes over it)")
         text = page_of(folder, since)
-        try:
-            write_whole(target, text.encode())
-        except OSError as error:
-            raise UsageError(f"{target}: cannot be written: {error.strerror}") from error
+        write_file(target, text.encode())
     click.echo(plain(f"report: {target}"))

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -50,6 +51,9 @@ table_option = click.option(
     shell_complete=tables,
     help="Use the table of this name or file; the backend's own if left out.",
 )
+workers_option = click.option(
+    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
+)
 timeout_option = click.option(
     "--timeout",
     metavar="SECONDS",
@@ -80,3 +84,14 @@ def usage_errors() -> Iterator[None]:
     except (UsageError, TableError, OutsideError) as error:
         click.echo(f"assay: {plain(str(error))}", err=True)
         raise SystemExit(UNUSABLE) from None
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all. Raises UsageError where it cannot be written."""
+    from npu_assay.conformance.common.errors import UsageError
+    from npu_assay.files import write_whole
+
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error

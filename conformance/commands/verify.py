@@ -10,7 +10,7 @@ import click
 
 from npu_assay.conformance.commands.asked import ALL, Asked
 from npu_assay.conformance.commands.completion import backends, tables
-from npu_assay.conformance.commands.shared import MOST, Seconds, plain, usage_errors
+from npu_assay.conformance.commands.shared import MOST, Seconds, plain, usage_errors, workers_option
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, reaches, unjudged
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ class Cases(click.IntRange):
     show_default=True,
     help="Expect a certificate of this level, or of a higher one: tags, compiles, runs, numbers.",
 )
-@click.option(
-    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
-)
+@workers_option
 @click.option("--timeout", metavar="SECONDS", type=Seconds(), help="Seconds per case; the certificate's if left out.")
 @click.option(
     "--memory", metavar="MIB", type=click.IntRange(1, MOST), help="Mebibytes per case; the certificate's if left out."

@@ -33,7 +33,7 @@ KINDS: Mapping[str, str] = {
 
 
 FROM_MODULES = "of these, fail from an `nn.Module`, too"
-Met = Mapping[str, bool]
+Failing = Mapping[str, bool]
 """Whether a case fails from an nn.Module, by its id."""
 
 
@@ -68,7 +68,7 @@ class Cause:
     def told(self) -> Finding | None:
         return findings()[self.finding] if self.finding else None
 
-    def line(self, cases: Sequence[str], met: Met | None = None) -> str:
+    def line(self, cases: Sequence[str], met: Failing | None = None) -> str:
         """The row of the table. met: whether a case fails from an nn.Module, where that was asked."""
         told = self.told
         title = self.title or (f"[{self.finding}]({told.page}.md)" if told else "")
@@ -106,7 +106,7 @@ def read(path: Path, backend: str, table: str) -> Drift:
     return drift(backend, load_table(table), read_results(text, path.name).values())
 
 
-def fails_from_modules(path: Path, cases: Iterable[str]) -> Met:
+def fails_from_modules(path: Path, cases: Iterable[str]) -> Failing:
     """Which of the cases fail from an nn.Module. Raises TriageError where one of them was not asked."""
     try:
         lines = lzma.decompress(path.read_bytes()).decode().splitlines()
@@ -121,7 +121,7 @@ def fails_from_modules(path: Path, cases: Iterable[str]) -> Met:
     return found
 
 
-def markdown(sorted_out: Sorted, total: int, met: Met | None = None) -> Iterator[str]:
+def markdown(sorted_out: Sorted, total: int, met: Failing | None = None) -> Iterator[str]:
     """The table with a last row of sums."""
     columns = [*KINDS.values(), *([] if met is None else [FROM_MODULES])]
     yield "| cause | " + " | ".join(columns) + " | severity | upstream |"

@@ -1,6 +1,6 @@
 """A case's model in real numbers, as its author would write it: what a vendor's quantizer gets to see.
 
-Quantize and dequantize nodes are left out, quantised constants are buffers of the real numbers that they stand for.
+Quantize and dequantize nodes are left out, quantized constants are buffers of the real numbers that they stand for.
 """
 
 from __future__ import annotations

@@ -36,6 +36,13 @@ class Lowered:
     handle: Any
 
 
+def setting(kind: str, settings: Mapping[str, Any], lacking: str) -> Any:
+    """What a quantizer has for a number type; None for one that needs none. Raises NoWay where it has nothing."""
+    if kind not in (*PLAIN, *settings):
+        raise NoWay(f"{lacking} for {kind}")
+    return settings.get(kind)
+
+
 class Flow(Protocol):
     """A vendor's steps. What they raise is the finding."""
 
@@ -56,13 +63,10 @@ class OwnFlow:
     backend: Backend
 
     def quantizer(self, kind: str) -> Any:
-        if kind in PLAIN:
-            return None
         makers = {**dict.fromkeys(STATIC, self.backend.quantizer), DYNAMIC: self.backend.dynamic_quantizer}
-        make = makers.get(kind)
-        if make is None:
-            raise NoWay(f"{self.backend.name} has no quantizer for {kind}")
-        return make()
+        known = {name: make for name, make in makers.items() if make is not None}
+        make = setting(kind, known, f"{self.backend.name} has no quantizer")
+        return None if make is None else make()
 
     def lower(self, program: ExportedProgram, options: Mapping[str, Any]) -> Lowered:
         backend, name = self.backend, self.backend.details.__name__

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.arm import SPECIFICATION
 from npu_assay.conformance.adapters.executorch.quiet import quiet
-from npu_assay.conformance.reach.flow import PLAIN, Lowered, NoWay, operators_of
+from npu_assay.conformance.reach.flow import Lowered, operators_of, setting
 from npu_assay.partitioners.exir import Backend
 
 with quiet():
@@ -48,11 +48,10 @@ class ArmFlow:
         return TosaCompileSpec(SPECIFICATIONS.get(self.backend.name, SPECIFICATION))
 
     def quantizer(self, kind: str) -> Any:
-        if kind in PLAIN:
+        found = setting(kind, SETTINGS, "TOSAQuantizer has no configuration")
+        if found is None:
             return None
-        if kind not in SETTINGS:
-            raise NoWay(f"TOSAQuantizer has no configuration for {kind}")
-        settings, per_channel = SETTINGS[kind]
+        settings, per_channel = found
         return TOSAQuantizer(self._specification()).set_global(settings(is_per_channel=per_channel))
 
     def lower(self, program: ExportedProgram, options: Mapping[str, Any]) -> Lowered:

@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.quiet import quiet
 from npu_assay.conformance.adapters.executorch.xnn import execute, partitioner
-from npu_assay.conformance.reach.flow import PLAIN, Lowered, NoWay, operators_of
+from npu_assay.conformance.reach.flow import Lowered, operators_of, setting
 from npu_assay.partitioners.exir import Backend
 
 with quiet():
@@ -36,11 +36,8 @@ class XnnpackFlow:
     backend: Backend
 
     def quantizer(self, kind: str) -> Any:
-        if kind in PLAIN:
-            return None
-        if kind not in SETTINGS:
-            raise NoWay(f"XNNPACKQuantizer has no configuration for {kind}")
-        return XNNPACKQuantizer().set_global(get_symmetric_quantization_config(**SETTINGS[kind]))
+        found = setting(kind, SETTINGS, "XNNPACKQuantizer has no configuration")
+        return None if found is None else XNNPACKQuantizer().set_global(get_symmetric_quantization_config(**found))
 
     def lower(self, program: ExportedProgram, options: Mapping[str, Any]) -> Lowered:
         with quiet():
