@@ -49,7 +49,7 @@ REFUSED: tuple[Difference, ...] = (
     ),
     Difference(
         "dtype",
-        "1.5.1 quantises activations of any type at run time; XNNPACK has kernels for float32 only.",
+        "1.5.1 quantizes activations of any type at run time; XNNPACK has kernels for float32 only.",
         "aten.linear.default/dynamic_int4/dtype/outside/bfloat16",
         quantises_other_reals,
     ),
@@ -80,7 +80,7 @@ REFUSED: tuple[Difference, ...] = (
     ),
     Difference(
         "group_codes",
-        "XNNPACK has no kernel for groupwise weights with activations that are quantised ahead of time.",
+        "XNNPACK has no kernel for groupwise weights with activations that are quantized ahead of time.",
         81,
     ),
     Difference(
@@ -115,7 +115,7 @@ REFUSED: tuple[Difference, ...] = (
     ),
     Difference(
         "private_operands",
-        "1.5.1 can tag a run-time quantisation that an operator outside uses; the rest of it then has no kernel.",
+        "1.5.1 can tag a run-time quantization that an operator outside uses; the rest of it then has no kernel.",
         841,
     ),
     Difference(
@@ -146,13 +146,13 @@ ACCEPTED: tuple[Difference, ...] = (
         named("aten.avg_pool2d.default"),
     ),
     Difference(
-        "conv1d with run-time quantisation",
+        "conv1d with run-time quantization",
         "In the document; 1.5.1 wants two spatial dimensions, and a window of height 1 is one of these.",
         "aten.conv1d.default/dynamic_int8/operator/accept/baseline",
         all_of(named(CONVOLUTION), has_weight_of_rank(3), is_dynamic),
     ),
     Difference(
-        "per-tensor weights with run-time quantisation",
+        "per-tensor weights with run-time quantization",
         "In the document; 1.5.1 wants per-channel weights, and these are per-channel weights with equal scales.",
         "aten.linear.default/dynamic_int8/operator/accept/per_tensor_weights",
         all_of(PRODUCT, has_per_tensor_weight, is_dynamic),
