@@ -22,7 +22,8 @@ from npu_assay.conformance.reach.walk import FAULTS
 from npu_assay.conformance.record.results import ResultError, read_results
 from npu_assay.conformance.table import TableError, load_table
 
-FILE = Path(__file__).with_name("triage.toml")
+CAUSES = Path(__file__).with_name("causes")
+"""A file for each family of backends: the causes in the order in which they are asked, and whose they are."""
 KINDS: Mapping[str, str] = {
     "reached": "reached by a user",
     "edge": "edge program only",
@@ -78,9 +79,13 @@ class Cause:
         return "| " + " | ".join([title, *counts, severity, upstream]) + " |"
 
 
-def causes(file: Path = FILE) -> tuple[Cause, ...]:
-    """The causes in the order in which they are asked."""
-    return tuple(Cause(**entry) for entry in tomllib.loads(file.read_text(encoding="utf-8"))["cause"])
+def causes(backend: str) -> tuple[Cause, ...]:
+    """The causes of a backend, in the order in which they are asked. Raises TriageError where none are written."""
+    for file in sorted(CAUSES.glob("*.toml")):
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        if backend in data["backends"]:
+            return tuple(Cause(**entry) for entry in data["cause"])
+    raise TriageError(f"{backend}: found no causes of its cases, expected a file of {CAUSES.name} that names it")
 
 
 Sorted = Sequence[tuple[Cause, list[str]]]
@@ -126,8 +131,7 @@ def markdown(sorted_out: Sorted, total: int, met: Failing | None = None) -> Iter
     columns = [*KINDS.values(), *([] if met is None else [FROM_MODULES])]
     yield "| cause | " + " | ".join(columns) + " | severity | upstream |"
     yield "|---" * (len(columns) + 3) + "|"
-    for cause, cases in sorted_out:
-        yield cause.line(cases, met)
+    yield from (cause.line(cases, met) for cause, cases in sorted_out if cases)
     sums = [sum(len(cases) for cause, cases in sorted_out if cause.kind == kind) for kind in KINDS]
     sums += [] if met is None else [sum(met[case] for _, cases in sorted_out for case in cases)]
     yield "| **all " + str(total) + "** | " + " | ".join(str(one) for one in sums) + " | | |"
@@ -142,7 +146,7 @@ def main(arguments: Sequence[str]) -> int:
         found = read(Path(arguments[0]), arguments[1], arguments[2])
         cases = [entry.result.case for entry in found.found]
         met = fails_from_modules(Path(arguments[3]), cases) if len(arguments) == 4 else None
-        print("\n".join(markdown(triage(found, causes()), len(cases), met)))
+        print("\n".join(markdown(triage(found, causes(arguments[1])), len(cases), met)))
     except (UsageError, ResultError, TableError) as error:
         print(error, file=sys.stderr)
         return 2
