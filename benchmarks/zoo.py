@@ -3,7 +3,8 @@
     pip install -e ".[quantize]" torchvision timm transformers
     python -m benchmarks.zoo --out zoo.json [--backend neutron] [-k resnet] [--seconds 300]
 
-A line for each model and backend; an error, or a delegate without operators, makes the exit code 1. With `--table` the
+A line for each model and backend; an error, a delegate without operators, or an operator that no program of its own
+says, makes the exit code 1. With `--table` the
 file that is there is printed as the rows of docs/zoo.md.
 """
 
@@ -26,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.explain.asking import NO_PROGRAM
 from npu_assay.conformance.explain.confining import Request, found
 from npu_assay.conformance.explain.record import nothing
 from npu_assay.conformance.isolation.limits import Limits
@@ -263,6 +265,7 @@ def line(model: str, backend: str, seconds: float) -> Line:
     sqnr = next((each.sqnr for each in one.numbers if (each.given, each.wanted) == ("device", "quantised")), None)
     delegates = len({each.delegate for each in one.taken})
     error = one.error or ("" if delegates == len(one.delegates) else "delegates without operators")
+    error = error or "; ".join(cause.sentence for cause in one.causes if cause.code == NO_PROGRAM)
     return Line(
         model,
         backend,

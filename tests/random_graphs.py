@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from npu_assay.conformance.cases.make import bias_quant, fitting_weight_scale, quant, spread, weight_quant
-from npu_assay.conformance.programs.edge_form import memory_formats
+from npu_assay.conformance.programs.edge_form import typed
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.exir.ops import edge_op
 
@@ -151,7 +151,9 @@ class Draw:
 
     def _results(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Shape]:
         known = {node.ref: node.shape for node in self.nodes}
-        result = edge_op(op)(*(self._meta(a, known) for a in args), **memory_formats(kwargs))
+        result = edge_op(op)(
+            *(self._meta(a, known) for a in args), **{key: typed(item) for key, item in kwargs.items()}
+        )
         return [tuple(t.shape) for t in ([result] if isinstance(result, torch.Tensor) else result)]
 
     def _meta(self, argument: Any, known: dict[Ref, Shape]) -> Any:

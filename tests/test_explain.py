@@ -208,6 +208,23 @@ class Products(nn.Module):
         return z @ z.transpose(0, 1)
 
 
+class Likenesses(nn.Module):
+    """Operators whose arguments are number types and memory formats."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = torch.zeros_like(x, dtype=torch.bool)
+        filled = torch.full_like(x, 2.0, memory_format=torch.contiguous_format)
+        return torch.where(mask | (x > 0), x, filled).to(torch.float16, memory_format=torch.preserve_format)
+
+
+@pytest.mark.parametrize("backend", ["neutron", "xnnpack", "ethos-u85"])
+def test_types_and_memory_formats_are_asked_alone(backend: str) -> None:
+    """Once, what torch says about the name of a format was told as the cause."""
+    found = npu_assay.explain(torch.export.export(Likenesses(), (torch.ones(2, 3),)), [backend]).backends[0]
+    assert {"error", "no_program"}.isdisjoint(cause.code for cause in found.causes)
+    assert len(found.taken) < len(found.operators) and found.causes
+
+
 def test_multiply_accumulates_are_half_of_what_torch_counts_as_operations() -> None:
     module, x = Products().eval(), torch.randn(2, 4, 43, 43)
     with FlopCounterMode(display=False) as counted:

@@ -12,7 +12,7 @@ import torch
 
 from npu_assay.conformance.fuzz.answering import REFUSED
 from npu_assay.conformance.programs.build import MAX_POOL_WITH_INDICES, REALS
-from npu_assay.conformance.programs.edge_form import memory_formats
+from npu_assay.conformance.programs.edge_form import typed
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.exir.ops import edge_op
 
@@ -68,7 +68,7 @@ def further(values: Sequence[Value], steps: Sequence[Step], known: Mapping[Ref, 
 def _results(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> list[tuple[Shape, str]] | None:
     """Shapes and types of what an operator gives. What is equal and not the same (1, True) has the same shapes."""
     try:
-        result = edge_op(op)(*map(_meta, args), **memory_formats(dict(kwargs)))
+        result = edge_op(op)(*map(_meta, args), **{key: typed(item) for key, item in kwargs})
     except REFUSED:
         return None
     tensors = [result] if isinstance(result, torch.Tensor) else list(result)

@@ -29,7 +29,7 @@ from npu_assay.conformance.judge.integer_golden import (
     with_moved_quants,
 )
 from npu_assay.conformance.programs.build import materialise
-from npu_assay.conformance.programs.edge_form import NUMBER_TYPES
+from npu_assay.conformance.programs.edge_form import typed
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, references
 from npu_assay.conformance.record.results import NOISE
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE
@@ -138,7 +138,8 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
     if kind != "reals":
         return torch.bool if kind == "truths" else torch.int64
     if named is not None:
-        return NUMBER_TYPES[named] if isinstance(named, str) else named
+        found: torch.dtype = typed(named)
+        return found
     if step.op in DEQUANTIZE or step.dynamic is not None or not given:
         return torch.float32
     rule = golden.dtype_rule(step.op)

@@ -16,7 +16,7 @@ from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.predicates.operands import Numbers, Operand
 from npu_assay.conformance.predicates.surroundings import Surroundings
 from npu_assay.conformance.programs.build import REALS, materialise
-from npu_assay.conformance.programs.edge_form import NUMBER_TYPES, memory_formats
+from npu_assay.conformance.programs.edge_form import typed
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value, references
 from npu_assay.reference.golden.aten import COPY, aten, bound, canonical
 
@@ -168,7 +168,7 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
         raise NoProgram(f"{step.op}: more than {PIECES} pieces")
     if step.op == "aten.convolution.default" and args[6] and args[0].shape[1] != args[1].shape[0]:
         raise NoProgram(f"{step.op}: transposed, and weights of other channels")  # torch asks only with numbers
-    kwargs = memory_formats({name: _handed(item, known) for name, item in step.kwargs})
+    kwargs = {name: _handed(item, known) for name, item in step.kwargs}
     try:
         made = aten(canonical(step.op))(*args, **kwargs)
     except NotImplementedError:
@@ -190,4 +190,4 @@ def _handed(argument: Any, known: Mapping[Ref, Tensor]) -> Any:
         return known[argument]
     if isinstance(argument, tuple):
         return [_handed(item, known) for item in argument]
-    return NUMBER_TYPES.get(argument, argument) if isinstance(argument, str) else argument
+    return typed(argument)

@@ -185,21 +185,11 @@ def _dim_order_copy(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwa
     return _single(emit(op, args, {key: value for key, value in kwargs.items() if value is not None}))
 
 
-def _clone(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
-    return _as_is(emit, scalar, op, args, memory_formats(kwargs))
-
-
-def memory_formats(kwargs: Kwargs) -> dict[str, Any]:
-    """Keyword arguments with torch's memory formats for their names (plain data has names only)."""
-    return {key: getattr(torch, item) if key == "memory_format" else item for key, item in kwargs.items()}
-
-
 FORMS: Mapping[str, Form] = {
     "aten.add.Tensor": _arithmetic,
     "aten.sub.Tensor": _arithmetic,
     "aten.mul.Tensor": _arithmetic,
     "aten.div.Tensor": _arithmetic,
-    "aten.clone.default": _clone,
     "aten.squeeze.default": _squeeze,
     "aten.squeeze.dim": _squeeze,
     "aten.squeeze.dims": _squeeze,
@@ -218,17 +208,18 @@ FORMS: Mapping[str, Form] = {
 def edge_form(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs, *, whole: bool = False) -> Output:
     """Write `op` as `to_edge` would, or as it is when told to keep it whole; returns output index -> node."""
     form = _as_is if whole else FORMS.get(op, _as_is)
-    return form(emit, scalar, op, [_typed(item) for item in args], {key: _typed(item) for key, item in kwargs.items()})
+    return form(emit, scalar, op, [typed(item) for item in args], {key: typed(item) for key, item in kwargs.items()})
 
 
 _REALS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
-NUMBER_TYPES: Mapping[str, torch.dtype] = {str(dtype).removeprefix("torch."): dtype for dtype in (*_REALS, *_INTEGERS)}
+_INTEGERS = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
+TYPES: Mapping[str, Any] = {str(each).removeprefix("torch."): each for each in (*_REALS, *_INTEGERS, *_FORMATS)}
 
 
-def _typed(argument: Any) -> Any:
-    """torch's number type for its name (plain data has names only); everything else stays."""
-    return NUMBER_TYPES.get(argument, argument) if isinstance(argument, str) else argument
+def typed(argument: Any) -> Any:
+    """torch's number type or memory format for its name (plain data has names only); everything else stays."""
+    return TYPES.get(argument, argument) if isinstance(argument, str) else argument
 
 
 # ------------------------------------------------------------------------------------ ATen form
@@ -244,9 +235,9 @@ def returns_many(op: str) -> bool:
 
 def aten_form(graph: fx.Graph, op: str, args: Args, kwargs: Kwargs) -> fx.Node:
     """The operator as a torch module calls it; a copy with a dim order is one with a memory format."""
-    args, kwargs = [_typed(item) for item in args], {key: _typed(item) for key, item in kwargs.items()}
+    args, kwargs = [typed(item) for item in args], {key: typed(item) for key, item in kwargs.items()}
     if op not in DIM_ORDER_COPIES:
-        return graph.call_function(edge_op(op)._op, tuple(args), memory_formats(kwargs))
+        return graph.call_function(edge_op(op)._op, tuple(args), kwargs)
     order = kwargs.get("dim_order")
     layout = dim_order_format(order, 0 if order is None else len(order))
     rest = {key: item for key, item in kwargs.items() if key != "dim_order"}
