@@ -33,6 +33,7 @@ from npu_assay.conformance.explain.lowered import calls, lower, module_called
 from npu_assay.conformance.explain.models import model_of, quantise
 from npu_assay.conformance.explain.origins import frames_of
 from npu_assay.conformance.explain.record import Explained, Explanation
+from npu_assay.conformance.explain.single import linear_layer
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.ops import target_name
@@ -189,6 +190,29 @@ class Positions(nn.Module):
 def test_whole_numbers_stay_whole(backend: str) -> None:
     one = of(Positions(), (torch.tensor([[3, 1, 4, 1]]),), backend)
     assert one.error == "" and one.macs[0] == one.macs[1] > 0
+
+
+@pytest.mark.parametrize("backend", ["neutron", "ethos-u55", "ethos-u85"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_linear_layer_of_a_model_that_is_not_quantised_is_that_and_nothing_else(backend: str, bias: bool) -> None:
+    """`to_edge` makes a transposed constant and a product of it, which no quantised model has in that form."""
+    one = of(nn.Sequential(nn.Linear(8, 16, bias), nn.ReLU()), (torch.ones(2, 8),), backend, quantised=False)
+    assert [cause.code for cause in one.causes] == ["not_quantised"]
+    assert {one.operators[index].operator for index in (0, 1)} == {
+        "aten.permute_copy.default",
+        f"aten.{'addmm' if bias else 'mm'}.default",
+    }
+
+
+def test_a_product_by_an_input_is_no_linear_layer() -> None:
+    class Inputs(nn.Module):
+        def forward(self, x: Tensor, weight: Tensor) -> Tensor:
+            return x @ weight.t()
+
+    exported = torch.export.export(Inputs(), (torch.ones(2, 8), torch.ones(16, 8)))
+    program = lower(exported, load_backend("neutron")).program
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    assert len(nodes) == 2 and not any(linear_layer(program, node) for node in nodes)
 
 
 # ------------------------------------------------------------------------------------ counts

@@ -18,7 +18,7 @@ from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.costs import nbytes, values
 from npu_assay.conformance.explain.lowered import Lowered, computing, source_behind
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
-from npu_assay.conformance.explain.single import Unspoken, alone, quantised
+from npu_assay.conformance.explain.single import Unspoken, alone, linear_layer, quantised, split
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, references, renamed
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
@@ -78,10 +78,14 @@ class Causes:
 
     def _own_reasons(self, one: Operator) -> tuple[Reason, ...] | None:
         """Why it is left out wherever it stands; None where it is taken in better company."""
+        program, node = self.lowered.program, self.nodes[one.name]
         try:
-            graph = alone(self.lowered.program, self.nodes[one.name])
+            layer = linear_layer(program, node) if self._is_real() else None
+            graph = alone(program, node)
         except Unspoken:
             return one.reasons
+        if layer is not None and any(map(self.asking.takes, _as_layers(layer))):
+            return None
         company = list(_in_company(graph))
         answers = list(map(self.asking.reasons, company))
         if any(answer is None for answer in answers):
@@ -181,6 +185,12 @@ def _in_company(graph: Graph) -> Iterator[Graph]:
         graph = weighted(quantised(graph), bias=True)
         yield graph
     yield _behind_abs(graph)
+
+
+def _as_layers(layer: Graph) -> Iterator[Graph]:
+    """A linear layer quantised, whole and split."""
+    whole = weighted(quantised(layer), bias=True)
+    yield from (whole, split(whole))
 
 
 def weighted(graph: Graph, bias: bool) -> Graph:

@@ -85,6 +85,9 @@ class Cause:
     hint: str = ""
     change: Change | None = None
 
+    def __str__(self) -> str:
+        return f"{self.code}: {self.sentence} (found {self.found})"
+
     @property
     def operators(self) -> tuple[str, ...]:
         """All that are left out for it."""
@@ -116,6 +119,11 @@ class Comparison:
     cosine: float | None
     largest: float
     argmax: float | None
+
+    def __str__(self) -> str:
+        ratio = "" if self.sqnr is None else f"{self.sqnr:.1f} dB, "
+        found = f"{ratio}largest difference {self.largest:g}" if self.largest else "equal"
+        return f"{self.given} against {self.wanted}: {found}"
 
 
 @dataclass(frozen=True)

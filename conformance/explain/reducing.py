@@ -199,7 +199,7 @@ def script(graph: Graph, operator: Operator, spec: str, what: str) -> str:
         *_shortened(model_source(graph)),
         f"program = torch.export.export(Model(), ({inputs}))",
         f"one = npu_assay.explain(program, [{spec!r}]).backends[0]",
-        'print(one.error, *one.causes, *one.numbers, sep="\\n")',
+        'print(*filter(None, [one.error]), *one.causes, *one.numbers, sep="\\n")',
     ]
     return "\n".join(lines) + "\n"
 

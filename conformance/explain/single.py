@@ -30,6 +30,8 @@ from npu_assay.partitioners.exir.ops import (
     target_name,
 )
 
+TRANSPOSITIONS = {"aten.permute_copy.default", "aten.t_copy.default"}
+PRODUCTS = {"aten.addmm.default", "aten.mm.default"}
 LISTED = 4096
 """Elements of a constant that keeps its numbers; a larger one gets random ones."""
 NAMES = {dtype: name for name, dtype in REALS.items()}
@@ -49,6 +51,37 @@ def alone(program: ExportedProgram, node: fx.Node) -> Graph:
     step = Step(SUBJECT, target_name(node.target), args, kwargs, _result(node), max(outputs, 1), made.dynamic)
     used = sorted({_index(user) for user in node.users}) if outputs > 1 else [0]
     return Graph(tuple(made.values.values()), (step,), tuple(Ref(SUBJECT, index) for index in used))
+
+
+def linear_layer(program: ExportedProgram, node: fx.Node) -> Graph | None:
+    """The linear layer that a product by a transposed constant, or this transposition, was written from; else None.
+
+    `to_edge` splits it (`split`), unless the backend has it kept, as quantizers' patterns are.
+    """
+    made = _Maker(constants_of(program))
+    name = target_name(node.target)
+    if name in TRANSPOSITIONS and len(node.users) == 1:
+        node = next(iter(node.users))
+        name = target_name(node.target) if node.op == "call_function" else ""
+    if name not in PRODUCTS or node.kwargs:
+        return None
+    *bias, x, transposed = node.args
+    if not isinstance(transposed, fx.Node) or target_name(transposed.target) not in TRANSPOSITIONS:
+        return None
+    weight = transposed.args[0]
+    if not isinstance(weight, fx.Node) or weight.name not in made.constants:
+        return None
+    step = Step(SUBJECT, "aten.linear.default", tuple(map(made.argument, (x, weight, *bias))), (), None)
+    return Graph(tuple(made.values.values()), (step,), (Ref(SUBJECT),))
+
+
+def split(layer: Graph) -> Graph:
+    """A linear layer as the product that `to_edge` makes of it, by a weight that it transposes."""
+    (step,) = layer.steps
+    x, weight, *bias = step.args
+    turned = Step("turned", "aten.permute_copy.default", (weight, (1, 0)), (), None)
+    product = "aten.addmm.default" if bias else "aten.mm.default"
+    return replace(layer, steps=(turned, replace(step, op=product, args=(*bias, x, Ref("turned")))))
 
 
 def quantised(graph: Graph) -> Graph:

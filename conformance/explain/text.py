@@ -59,7 +59,7 @@ def _print_causes(console: Console, one: Explained) -> None:
 
 def cause_lines(number: int, cause: Cause, known: dict[str, Operator]) -> Iterator[str]:
     """A cause: what it is, what it costs, whom it is about, what follows, what would help."""
-    yield f"{number}. {cause.code}: {cause.sentence} (found {cause.found})"
+    yield f"{number}. {cause}"
     cost = f"{counted(len(cause.operators), 'operator')}, {cause.macs:,} multiply-accumulates"
     yield f"   costs {cost}, {cause.bytes:,} bytes over borders"
     for name in cause.roots[:SHOWN]:
