@@ -3,7 +3,8 @@
 Making a fake tensor asks for two settings of it and the name of a source, and so loads all of it: a quarter of the time
 of one case from the shell. Until something needs the rest, nothing is compiled, and what it computes stays the same.
 
-Only where one case runs in this process: elsewhere what a case loads would hide what it changes (`isolation.state`).
+Only where one case runs in this process, or none: elsewhere what a case loads would hide what it changes
+(`isolation.state`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,9 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
-
-import torch
 
 NAME = "torch._dynamo"
 ALONE = (
@@ -57,6 +56,23 @@ def load() -> None:
         module.__spec__.loader.exec_module(module)
 
 
+class _Postponed:
+    """Makes a module that stands for the package, whose own loader is kept for `load`."""
+
+    def __init__(self, spec: ModuleSpec) -> None:
+        assert spec.loader is not None
+        self._loader = spec.loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        module.__class__ = _Later
+        vars(module)["disable"] = _disable
+
+
 class _Loaded:
     """Gives a module that loading the package has already loaded."""
 
@@ -71,9 +87,14 @@ class _Loaded:
 
 
 class _Finder:
-    """Loads the package before those of its modules that expect that, as torch does."""
+    """Postpones the package, and loads it before those of its modules that expect that, as torch does."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        if name == NAME:
+            spec = PathFinder.find_spec(name, path)
+            if spec is not None:
+                spec.loader = _Postponed(spec)  # type: ignore[assignment]  # no more than what imports call
+            return spec
         if not name.startswith(f"{NAME}.") or name.split(".")[2] in ALONE:
             return None
         if not isinstance(sys.modules.get(NAME), _Later):
@@ -90,26 +111,24 @@ class _Finder:
 def _disable(function: Callable[..., Any] | None = None, *arguments: Any, **options: Any) -> Any:
     """As `torch._dynamo.disable`: there is nothing to disable until the package is loaded."""
     if function is None or not isinstance(sys.modules.get(NAME), _Later):
-        return torch._dynamo.disable(function, *arguments, **options)  # type: ignore[no-untyped-call]
+        return _package().disable(function, *arguments, **options)
     disabled: list[Callable[..., Any]] = []
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if isinstance(sys.modules.get(NAME), _Later):
             return function(*args, **kwargs)
         if not disabled:
-            disabled.append(torch._dynamo.disable(function, *arguments, **options))  # type: ignore[no-untyped-call]
+            disabled.append(_package().disable(function, *arguments, **options))
         return disabled[0](*args, **kwargs)
 
     return call
 
 
+def _package() -> Any:
+    return sys.modules[NAME]
+
+
 def postpone() -> None:
-    """Let the package be loaded when something needs it; nothing happens where it is there, or is not known."""
-    spec = importlib.util.find_spec(NAME) if NAME not in sys.modules else None
-    if spec is None:
-        return
-    module = importlib.util.module_from_spec(spec)
-    module.__class__ = _Later
-    vars(module)["disable"] = _disable
-    sys.modules[NAME], torch._dynamo = module, module
-    sys.meta_path.insert(0, _Finder())
+    """Let the package be loaded when something needs it; nothing happens where it is there. Loads nothing itself."""
+    if NAME not in sys.modules and not any(isinstance(each, _Finder) for each in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())

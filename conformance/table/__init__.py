@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -241,7 +242,13 @@ def load_table(name: str) -> Table:
 
 def table_before(table: Table) -> Table:
     """The table of the release before it. Raises TableError where there is none of that name."""
-    return load_table(table.follows)
+    return _before(table_bytes(table.follows), table_path(table.follows).name)
+
+
+@lru_cache(maxsize=4)
+def _before(data: bytes, file: str) -> Table:
+    """The same bytes are read once: every row asks for the one of the release before."""
+    return read_table(data, file)
 
 
 def row_before(table: Table, row: Row) -> Row | None:
