@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import tomllib
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -30,8 +31,9 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.archive import archive_bytes
 from npu_assay.conformance.record.certificate import Selection, Shard
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
-from npu_assay.conformance.record.results import to_line
+from npu_assay.conformance.record.results import Failure, to_line
 from npu_assay.conformance.record.waivers import Waiver
+from npu_assay.conformance.report.symptoms import ABSENT
 
 ROOT = Path(__file__).parent.parent
 
@@ -77,6 +79,18 @@ def test_a_run_is_counted_by_operator(tmp_path: Path) -> None:
     assert cell(found, ROWS[0]).right == 3 and cell(found, "no such row").state == "none"
     assert [(each.cases, each.example) for each in found.findings] == [(1, b), (1, a)]
     assert found.failing == (a, b)
+
+
+def test_an_operator_that_is_never_delegated_is_told_as_such(tmp_path: Path) -> None:
+    left = [Failure("tag", "reject, expected accept")]
+    gone = [
+        replace(one, verdict="reject", status="fail", failures=tuple(left)) if one.row == ROWS[0] else one
+        for one in results(4)
+    ]
+    found, _ = digest(write(tmp_path / "all", gone))
+    assert [each.what for each in found.findings] == [f"{ABSENT}: no reason is given"]
+    found, _ = digest(write(tmp_path / "but-one", [result(gone[0].case), *gone[1:]]))
+    assert [each.what for each in found.findings] == ["Rejected for no reason, but the table allows it"]
 
 
 def test_a_waived_case_is_waived(tmp_path: Path) -> None:

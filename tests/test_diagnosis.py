@@ -7,10 +7,14 @@ where a pattern of wrong numbers is told, it must be one that this kind of fault
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -23,6 +27,10 @@ from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.faults import Fault
+from npu_assay.partitioners.ethosu.support import rules as ethosu
+from npu_assay.partitioners.neutron.support import rules as neutron
+from npu_assay.partitioners.xnnpack import partitioner as xnnpack
+from npu_assay.partitioners.xnnpack.configs import AbsConfig
 
 TABLES = {"neutron": "neutron@1.3", "xnnpack": "xnnpack@1.5", "ethos-u85": "ethos_u85@1.5"}
 FAILING, TRIED = 8, 300
@@ -93,7 +101,7 @@ def first(name: str, fault: Fault) -> Finding:
         if failing == FAILING:
             break
     assert failing, "no case shows it"
-    return find(results, cases, set(), table.rescale)[0]
+    return find(results, cases, set(), table)[0]
 
 
 def named(fault: Fault, finding: Finding) -> bool:
@@ -102,7 +110,7 @@ def named(fault: Fault, finding: Finding) -> bool:
     if fault.kind in SHOWN_BY:
         return what.startswith(SHOWN_BY[fault.kind])
     if fault.stage == "partitioner":
-        return what.startswith(("Delegated, but the rule", "Rejected for", "Tagged"))
+        return what.startswith(("Delegated, but the rule", "Rejected for", symptoms.ABSENT, "Tagged"))
     if what.startswith(symptoms.REFUSED):
         return fault.stage == "compiler"
     if what.startswith("An error"):
@@ -130,3 +138,53 @@ def test_the_first_finding_names_the_kind_and_the_place(name: str, fault: str) -
     rows = [prefix.split("/")[0] for prefix in tried.cases]
     assert all(any(fnmatchcase(row, known_row) for known_row in rows) for row, *_ in finding.where)
     assert tried.stage != "partitioner" or tried.kind in SHOWN_BY or finding.symptom.rule, finding.symptom
+
+
+def without(table: Any, name: str) -> AbstractContextManager[object]:
+    return patch.dict(table, {key: row for key, row in table.items() if key != name}, clear=True)
+
+
+@contextmanager
+def xnnpack_without_abs() -> Iterator[None]:
+    """As if no config were written of it: no caller can name it either."""
+    right = xnnpack.by_target
+    fewer = patch.object(xnnpack, "by_target", lambda every: right(each for each in every if each is not AbsConfig))
+    with fewer, without(xnnpack.DEFAULT_TARGETS, "aten.abs.default"):
+        yield
+
+
+GONE: dict[str, tuple[str, Callable[[], AbstractContextManager[object]]]] = {
+    "neutron": ("aten.mean.dim", lambda: without(neutron.RULES, "aten.mean.dim")),
+    "ethos-u85": ("aten.mean.dim", lambda: without(ethosu.RULES, "aten.mean.dim")),
+    "xnnpack": ("aten.abs.default", xnnpack_without_abs),
+}
+"""By backend, an operator that its partitioner no longer lists."""
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_an_operator_that_the_partitioner_does_not_list_is_not_a_limit(name: str) -> None:
+    table, cases = table_and_cases(name)
+    row, removed = GONE[name]
+    some = [case for case in cases.values() if case.row == row][:120]
+    with removed():
+        results = [run_case(case, load_backend(name), table) for case in some]
+    finding = find(results, cases, set(), table)[0]
+    assert finding.symptom.what == f"{symptoms.ABSENT}: unsupported" and [each for each, *_ in finding.where] == [row]
+    assert Counter(case.expect for case in some)["accept"] <= len(finding.cases)
+
+
+def test_one_delegated_case_or_a_constraint_as_the_reason_is_a_limit() -> None:
+    """The same results, one by one made what a partitioner that knows the operator gives."""
+    table, cases = table_and_cases("neutron")
+    row, removed = GONE["neutron"]
+    case = next(case for case in cases.values() if case.row == row and case.expect == "accept")
+    with removed():
+        gone = run_case(case, load_backend("neutron"), table)
+    assert gone.reasons is not None
+    known = replace(gone, reasons=(replace(gone.reasons[0], code="channels_multiple_of"),))
+    taken = replace(gone, verdict="accept", status="pass", failures=())
+    for results in ([known], [gone, known], [gone, taken]):
+        what = {finding.symptom.what for finding in find(results, cases, set(), table)}
+        assert what and all(each.startswith("Rejected for") for each in what)
+    for one, reason in ((gone, "unsupported"), (replace(gone, reasons=None), "no reason is given")):
+        assert find([one], cases, set(), table)[0].symptom.what == f"{symptoms.ABSENT}: {reason}"

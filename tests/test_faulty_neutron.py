@@ -86,7 +86,7 @@ def test_the_first_finding_says_what_is_wrong(
     """As a reader sees it: the headline, and what the failing cases share and passing ones lack."""
     cases = {case.id: case for case in cases_for(load_table(TABLE))}
     others = results(backend, "aten.abs.default", "aten.tanh.default", "aten.add.Tensor", "aten.leaky_relu.default")
-    finding = find([*results(backend, *rows), *others], cases, set(), "tflite_double_round")[0]
+    finding = find([*results(backend, *rows), *others], cases, set(), load_table(TABLE))[0]
     assert finding.symptom.what.startswith(what)
     assert trait is None or any(trait in common.text for common in finding.common), finding.common
 

@@ -405,7 +405,7 @@ def test_findings_hold_every_failure_once(failing: Report) -> None:
 def test_waived_failures_are_no_findings(failing: Report) -> None:
     cases = {case.id: case for case in all_cases(failing.table)}
     waived = {failure.result.case for failure in failing.failures}
-    assert find(failing.results, cases, waived, "") == ()
+    assert find(failing.results, cases, waived, failing.table) == ()
 
 
 @pytest.mark.parametrize("shown", [markdown, html])

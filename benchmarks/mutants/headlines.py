@@ -44,6 +44,7 @@ DELEGATION = (
     "Delegated, but the rule",
     symptoms.REFUSED,
     "Rejected for",
+    symptoms.ABSENT,
     "Tagged",
     "A partition that computes nothing",
     ANOTHER_TIME,
@@ -115,7 +116,7 @@ class Headlines:
         if not _failing(results):
             return {"headline": NONE, "others": len(shown)}
         known = {each.case.id: each.case for each in cases}
-        return _told(find(results, known, set(), self.judges.table.rescale), known, shown, stages)
+        return _told(find(results, known, set(), self.judges.table), known, shown, stages)
 
 
 def _failing(results: Sequence[CaseResult]) -> Counter[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_contents, read_folder
 from npu_assay.conformance.record.results import NOT_PASSED, STATUSES, VERDICTS, CaseResult, ResultError, from_line
 from npu_assay.conformance.record.waivers import waived_cases
-from npu_assay.conformance.report.symptoms import symptom
+from npu_assay.conformance.report.symptoms import TAKEN, symptom, undelegated
 
 READ = (CERTIFICATE, RESULTS)
 TALLY = (*COUNTS[1:], UNDECIDED)  # of each operator: pass, unspecified, fail, waived, undecided
@@ -109,7 +109,7 @@ def digest(path: Path) -> tuple[Digest, tuple[str, ...]]:
 
 
 def _digest(certificate: Certificate, text: str) -> tuple[Digest, tuple[str, ...]]:
-    names, rows, letters, failing = _read(text)
+    names, rows, letters, failing, taken = _read(text)
     day = datetime.date.fromisoformat(certificate.made)
     waived = waived_cases(certificate.waivers, failing, day)
     for result in failing:
@@ -131,7 +131,7 @@ def _digest(certificate: Certificate, text: str) -> tuple[Digest, tuple[str, ...
         objections=certificate.objections,
         facts=_facts(certificate),
         rows={row: tuple(counts) for row, counts in rows.items()},
-        findings=_findings([result for result in failing if result.case not in waived]),
+        findings=_findings([result for result in failing if result.case not in waived], _absent(failing, taken)),
         failing=tuple(result.case for result in failing if result.case not in waived)[:LISTED],
         cases=hashlib.sha256(ids.encode()).hexdigest(),
         letters="".join(letters),
@@ -164,9 +164,9 @@ def _facts(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _read(text: str) -> tuple[list[str], dict[str, list[int]], list[str], list[CaseResult]]:
-    """Ids, counts by operator, letters, and the results that did not pass."""
-    names, letters, failing = list[str](), list[str](), list[CaseResult]()
+def _read(text: str) -> tuple[list[str], dict[str, list[int]], list[str], list[CaseResult], set[str]]:
+    """Ids, counts by operator, letters, the results that did not pass, and the operators that were delegated."""
+    names, letters, failing, taken = list[str](), list[str](), list[CaseResult](), set[str]()
     rows: dict[str, list[int]] = {}
     places = {"pass": 0, "unspecified": 1, "fail": 2, UNDECIDED: 4}
     match = _LINE.fullmatch
@@ -182,9 +182,11 @@ def _read(text: str) -> tuple[list[str], dict[str, list[int]], list[str], list[C
         if counts is None:
             counts = rows[row] = [0] * len(TALLY)
         counts[places[status]] += 1
+        if verdict in TAKEN:
+            taken.add(row)
         if status in NOT_PASSED:
             failing.append(from_line(line))
-    return names, rows, letters, failing
+    return names, rows, letters, failing, taken
 
 
 def _taken_apart(line: str) -> tuple[str, str, str, str]:
@@ -193,11 +195,19 @@ def _taken_apart(line: str) -> tuple[str, str, str, str]:
     return result.case, result.row, result.status, result.verdict
 
 
-def _findings(failing: Sequence[CaseResult]) -> tuple[Found, ...]:
-    """Failing cases by their symptom, most cases first."""
+def _absent(failing: Sequence[CaseResult], taken: Set[str]) -> Mapping[str, Sequence[str]]:
+    """Operators of which no case is delegated, by the constraints that failing cases name, with the reasons given."""
+    known: dict[str, set[str]] = {}
+    for result in failing:
+        known.setdefault(result.row, set()).update({result.constraint, result.reason or result.constraint})
+    return undelegated([result for result in failing if result.row not in taken], known.__getitem__)
+
+
+def _findings(failing: Sequence[CaseResult], absent: Mapping[str, Sequence[str]]) -> tuple[Found, ...]:
+    """Failing cases by their symptom, most cases first. absent: operators that are not delegated at all."""
     groups: dict[str, list[CaseResult]] = {}
     for result in failing:
-        groups.setdefault(symptom(result, "").what, []).append(result)
+        groups.setdefault(symptom(result, "", absent).what, []).append(result)
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(_found(what, group) for what, group in ranked[:MOST])
 

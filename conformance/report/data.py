@@ -129,7 +129,7 @@ def make_report(
         matrix,
         common(codes, matrix),
         tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status in NOT_PASSED),
-        find(results, by_name, waived, table.rescale),
+        find(results, by_name, waived, table),
         drift(str(certificate.backend["spec"]), table, results, certificate.selection.seed, certificate.level),
         wide_bounds(table, results),
         tuple(programs),

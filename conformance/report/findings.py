@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult
-from npu_assay.conformance.report.symptoms import Symptom, refined, symptom
+from npu_assay.conformance.report.symptoms import Symptom, refined, symptom, undelegated
 from npu_assay.conformance.report.traits import Trait, common_traits, traits
+from npu_assay.conformance.table import Table
 
 _NUMBERS = re.compile(r"\[[\d, -]*\]|(?<![\w.])-?\d+(\.\d+)?(?!\w)")
 Counts = tuple[tuple[str, int], ...]
@@ -39,16 +40,14 @@ class Finding:
 
 
 def find(
-    results: Sequence[CaseResult], cases: Mapping[str, Case], waived: set[str], rescale: str
+    results: Sequence[CaseResult], cases: Mapping[str, Case], waived: set[str], table: Table
 ) -> tuple[Finding, ...]:
-    """Group the results that fail, are not waived, or are undecided by symptom, most cases first.
-
-    rescale: the table's scheme.
-    """
+    """Group the results that fail, are not waived, or are undecided by symptom, most cases first."""
+    absent = undelegated(results, lambda row: {each.code for each in (*table.row(row).constraints, *table.common)})
     groups: dict[Symptom, list[CaseResult]] = {}
     for result in results:
         if result.status in NOT_PASSED and result.case not in waived:
-            groups.setdefault(symptom(result, rescale), []).append(result)
+            groups.setdefault(symptom(result, table.rescale, absent), []).append(result)
     found = [_finding(kind, group, results, cases) for kind, group in groups.items()]
     return tuple(sorted(found, key=lambda finding: (-len(finding.cases), finding.symptom.what)))
 

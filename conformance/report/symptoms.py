@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import builtins
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from npu_assay.conformance.record.results import CaseResult
 
@@ -28,8 +29,11 @@ class Symptom:
     traits: bool = False
 
 
-def symptom(result: CaseResult, rescale: str) -> Symptom:
-    """The symptom of a failing case; of several, the one that explains the others. rescale: the table's scheme."""
+def symptom(result: CaseResult, rescale: str, absent: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Symptom:
+    """The symptom of a failing case; of several, the one that explains the others.
+
+    rescale: the table's scheme. absent: rows that are not delegated at all, with the reasons given (`undelegated`).
+    """
     checks = {failure.check for failure in result.failures}
     if result.status == "undecided":
         return _UNDECIDED
@@ -40,7 +44,7 @@ def symptom(result: CaseResult, rescale: str) -> Symptom:
     for check in checks & _STOPPED.keys():
         return _STOPPED[check]
     if checks & {"tag", "reason"}:
-        return _tag(result)
+        return _tag(result, absent.get(result.row))
     for check, found in _OTHER.items():
         if check in checks:
             return found
@@ -66,8 +70,10 @@ def _crash(message: str) -> Symptom:
     return Symptom(what, "the message, and the function that it names", traits=True)
 
 
-def _tag(result: CaseResult) -> Symptom:
-    """Delegated or not, against the table."""
+def _tag(result: CaseResult, absent: Sequence[str] | None = None) -> Symptom:
+    """Delegated or not, against the table. absent: the reasons of a row of which nothing is delegated, else None."""
+    if absent is not None and result.verdict == "reject":
+        return Symptom(f"{ABSENT}: {', '.join(absent) or 'no reason is given'}", UNKNOWN, next(iter(absent), None))
     given = ", ".join(dict.fromkeys(reason.code for reason in result.reasons or ())) or "no reason"
     match result.verdict, result.expect:
         case "accept", "reject":
@@ -83,6 +89,28 @@ def _tag(result: CaseResult) -> Symptom:
     what = f"Tagged {result.verdict}, expected {result.expect}"
     return Symptom(what, "which nodes of an operator the partitioner tags", traits=True)
 
+
+TAKEN = ("accept", "partial")
+"""The verdicts that show that a partitioner knows the operator."""
+
+
+def undelegated(results: Iterable[CaseResult], constraints: Callable[[str], Set[str]]) -> Mapping[str, Sequence[str]]:
+    """Rows of which no case is delegated although some must be, with the reasons given: not too narrow a limit.
+
+    constraints: codes of a row's constraints. Where one is given as the reason, the partitioner knows the operator.
+    """
+    given: dict[str, set[str]] = {}
+    taken = set[str]()
+    for result in results:
+        if result.verdict in TAKEN:
+            taken.add(result.row)
+        elif (result.verdict, result.expect) == ("reject", "accept"):
+            given.setdefault(result.row, set()).update(reason.code for reason in result.reasons or ())
+    return {row: sorted(codes) for row, codes in given.items() if row not in taken and not codes & constraints(row)}
+
+
+ABSENT = "Not delegated at all, although the table lists it"
+UNKNOWN = "the partitioner's list of operators, and the name by which programs call this one"
 
 _UNDECIDED = Symptom(
     "The two float goldens disagree, which says nothing of the backend",
