@@ -36,6 +36,7 @@ from npu_assay.conformance.verify.verification import verify
 
 OF = 3
 LATER = TODAY + datetime.timedelta(days=2)
+TABLE_FILE = Path(__file__).parent / "data" / "fake@1.0.toml"
 WAIVER = Waiver(NEG, ("tag",), "known", "me@example.com", datetime.date(2999, 1, 1))
 
 
@@ -132,6 +133,23 @@ def test_the_command_certifies_and_reads_archives(three: list[Path], tmp_path: P
 def test_a_failing_case_is_exit_code_1(tmp_path: Path) -> None:
     found = command("merge", *shards(tmp_path, "refuses", "neg", 2), "--out", tmp_path / "out")
     assert found.exit_code == 1 and "\nNOT CERTIFIED" in found.output
+
+
+def test_annotations_name_lines_of_the_table_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = shards(tmp_path, "refuses", "neg", 2)
+    for name, text in (("GITHUB_ACTIONS", "true"), ("GITHUB_WORKSPACE", str(tmp_path)), ("GITHUB_STEP_SUMMARY", "")):
+        monkeypatch.setenv(name, text)
+    table = tmp_path / "mine@1.0.toml"
+    shutil.copy(TABLE_FILE, table)
+    for words, file in (((), "out/table.toml"), (("--table", table), "mine@1.0.toml")):
+        found = command("merge", *parts, "--out", tmp_path / "out", *words)
+        assert found.exit_code == 1 and f"\n::error file={file},line=" in found.output, found.output
+    before = files(tmp_path / "out")
+    table.write_text(table.read_text() + "\n")
+    for name, told in ((str(table), "as in the shards"), ("neutron@1.3", "as in the shards"), ("none", "no table")):
+        found = command("merge", *parts, "--out", tmp_path / "out", "--table", name)
+        assert found.exit_code == 2 and told in found.output, found.output
+    assert files(tmp_path / "out") == before
 
 
 # ------------------------------------------------------------------------------------ a shard by itself

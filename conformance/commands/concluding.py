@@ -21,17 +21,19 @@ if TYPE_CHECKING:
 PASSED, NOT_PASSED = 0, 1
 
 
-def conclude(console: Console, report: Report, folder: Path) -> NoReturn:
-    """Print the summary, tell the build server, and exit: 0 when all that was asked for passes, else 1."""
+def conclude(console: Console, report: Report, folder: Path, table: str | None = None) -> NoReturn:
+    """Print the summary, tell the build server, and exit: 0 when all that was asked for passes, else 1.
+
+    table: name or file of the table whose lines annotations name; that of the certificate, or else the record's copy.
+    """
     certificate = report.certificate
     summary(console, report, folder)
     shard = certificate.selection.shard
     if shard is not None:
         verdict = "passed" if certificate.passed else "not passed"
         click.echo(f"shard {shard}: {verdict}; only a whole run certifies, 'assay merge' makes it of all shards")
-    promised = certificate.table["path"]
+    promised = certificate.table["path"] if table is None else table
     with usage_errors():
-        table = folder / TABLE if promised is None else table_path(promised)
-        for line in tell(report, folder, table, os.environ):
+        for line in tell(report, folder, folder / TABLE if promised is None else table_path(promised), os.environ):
             click.echo(line)
     raise SystemExit(PASSED if certificate.passed else NOT_PASSED)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from npu_assay.conformance.commands.completion import tables
 from npu_assay.conformance.commands.shards import default_folder
 from npu_assay.conformance.commands.shared import today, usage_errors
 
@@ -18,24 +19,36 @@ from npu_assay.conformance.commands.shared import today, usage_errors
     type=click.Path(path_type=Path),
     help="Write the record to this folder; assay-BACKEND[-part] if left out.",
 )
-def merge(shards: tuple[Path, ...], out: Path | None) -> None:
+@click.option(
+    "--table",
+    metavar="TABLE",
+    shell_complete=tables,
+    help="Name lines of the table of this name or file in annotations; those of the record's copy if left out.",
+)
+def merge(shards: tuple[Path, ...], out: Path | None, table: str | None) -> None:
     """Make one record of all shards of a run: folders of `assay certify --shard I/N`, or archives of them.
 
     The record is, byte for byte, that of one run of all cases, and `assay verify` takes it as such. Shards of different
     backends, tables, suites, versions, selections or levels, one that is missing or there twice, and one that was
-    edited are refused.
+    edited are refused. Under GitHub Actions each finding is an annotation at its operator's line of the table: with
+    --table, which must be the table that the shards ran against, in the file that is checked in.
 
     Exit codes: 0 all that was asked for passes, 1 something fails, 2 the shards do not make one run.
     """
     with usage_errors():
+        from npu_assay.conformance.debug.later import postpone
+
+        postpone()
         from rich.console import Console
 
         from npu_assay.conformance.commands.concluding import conclude
+        from npu_assay.conformance.verify.merging import check_table
         from npu_assay.conformance.verify.merging import merge as merged
 
         whole = merged(shards, today())
         certificate = whole.report.certificate
+        check_table(certificate, table)
         part = certificate.selection.expression is not None or certificate.selection.smoke
         folder = out if out is not None else default_folder(certificate.backend["spec"], certificate.level, part)
         whole.write(folder)
-    conclude(Console(), whole.report, folder)
+    conclude(Console(), whole.report, folder, table)

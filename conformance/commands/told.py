@@ -54,7 +54,10 @@ COMMANDS: Mapping[str, Told] = {
     ),
     "merge": Told(
         "Make one record of all shards of a run.",
-        (("assay merge assay-neutron-shard-*", ""),),
+        (
+            ("assay merge assay-neutron-shard-*", ""),
+            ("assay merge shard-* --table my_npu@0.1.toml", "annotations at its lines"),
+        ),
     ),
     "mutate": Told(
         "Inject faults into a backend: are they noticed?",

@@ -28,7 +28,7 @@ from npu_assay.conformance.record.results import CaseResult, read_results
 from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
 from npu_assay.conformance.run.selection import all_cases
-from npu_assay.conformance.table import read_table
+from npu_assay.conformance.table import load_table, read_table
 from npu_assay.conformance.verify.verification import changed_sources, verify_contents
 
 HOW = "expected folders or archives of 'assay certify --shard'"
@@ -88,6 +88,13 @@ def merge(paths: Sequence[Path], today: datetime.date) -> Merged:
         for problem in verify_contents(part.contents, today).problems:
             raise UsageError(f"{part.path}: {problem} (see 'assay verify')")
     return _merged(parts)
+
+
+def check_table(certificate: Certificate, name: str | None) -> None:
+    """Refuse another table than the certificate's. Raises UsageError for one, and TableError when there is none."""
+    if name is not None and (found := load_table(name).sha256) != certificate.table["sha256"]:
+        stated = str(certificate.table["sha256"])
+        raise UsageError(f"--table {name}: found sha256 {found[:12]}, expected {stated[:12]} as in the shards")
 
 
 def _read(path: Path) -> Part:
