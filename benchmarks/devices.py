@@ -3,7 +3,7 @@
     pip install -e ".[quantize]" torchvision timm transformers
     python -m benchmarks.devices [--backend "xnnpack fp32"] [-k torch/] [--rounds 7]
 
-Each model is lowered once for each backend ("xnnpack fp32": not quantised); then torch float32 eager and the lowered
+Each model is lowered once for each backend ("xnnpack fp32": not quantized); then torch float32 eager and the lowered
 programs take turns, so that a drift of the machine's speed hits all of them. Printed: the median processor time of a
 run, as a multiple of torch's, and the geometric mean of these for each family. One thread each. A model that is not
 lowered is told, and counts nowhere.

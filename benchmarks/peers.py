@@ -5,7 +5,7 @@ Needs the executorch extra. Run from the repository:
     python benchmarks/peers.py --rows 8
 
 ExecuTorch's suite (executorch.backends.test.suite, its four XNNPACK flows) gets the case's model in floats and the
-case's inputs, and does what it does for its own tests: quantise, export, lower, serialise, run, compare with a fixed
+case's inputs, and does what it does for its own tests: quantize, export, lower, serialize, run, compare with a fixed
 tolerance. assay gets the case: build, tag, compile, run on the simulated device, judge by all gates, tag and compile
 again. Processor time of one process each way, start-up (a first case of each kind) left out.
 
@@ -43,7 +43,7 @@ FLOWS = {
 
 
 def in_floats(graph: Graph) -> Graph:
-    """The model before quantisation, which the suite does itself."""
+    """The model before quantization, which the suite does itself."""
     values = tuple(replace(value, quant=None) for value in graph.values)
     steps = tuple(replace(step, quant=None, dynamic=None) for step in graph.steps)
     return replace(graph, values=values, steps=steps)

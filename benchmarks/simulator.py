@@ -5,7 +5,7 @@ extras `bench`, `litert` and `tosa` (of which the last two need environments of 
 
     PYTHONPATH=tests python benchmarks/simulator.py
 
-Each network is quantised and compiled once; then torch float32 eager, the simulated devices of Neutron,
+Each network is quantized and compiled once; then torch float32 eager, the simulated devices of Neutron,
 XNNPACK (static int8) and Ethos-U, LiteRT's reference kernels, Arm's TOSA reference model and
 onnx.reference take turns, so that a drift of the machine's speed hits all of them. In its turn each runs
 for at least 10 ms, on the processor's time. Neutron's NPU and LiteRT run the same flatbuffer, and so do

@@ -35,7 +35,7 @@ def _of_codes(precision: str) -> Iterator[tuple[tuple[str, str], str | None]]:
     for name in _RELATIONS:
         yield (f"aten.{name}.Scalar/{precision}", "mixed_dtype"), "it has one operand, and its result is a truth"
         for kind, code in itertools.product(("Tensor", "Scalar"), ("quantized", "quantized_outputs")):
-            yield (f"aten.{name}.{kind}/{precision}", code), "its result is a truth, which nobody quantises"
+            yield (f"aten.{name}.{kind}/{precision}", code), "its result is a truth, which nobody quantizes"
     for name in _POOLS:
         yield (f"aten.{name}/{precision}", "rank"), "torch refuses every other rank"
     for name in ("split_copy.Tensor", "split_with_sizes_copy.default"):

@@ -1,4 +1,4 @@
-"""Affine quantisation: real = scale * (code - zero_point)."""
+"""Affine quantization: real = scale * (code - zero_point)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Affine:
-    """Per-tensor quantisation of codes within [qmin, qmax].
+    """Per-tensor quantization of codes within [qmin, qmax].
 
     Raises ValueError for a scale that is not positive and finite in float32 (the type in which
     every file format stores it) and for a zero point outside [qmin, qmax].

@@ -37,7 +37,7 @@ static_shape = "every dimension must be a known number, at least 1"
 
 
 def table(names: Sequence[str], precision: str) -> str:
-    """A table of these operators in a number type; "" for none. Rows of floats need no quantisation."""
+    """A table of these operators in a number type; "" for none. Rows of floats need no quantization."""
     head = TABLES
     if precision.startswith("fp"):
         head = "\n".join(line for line in TABLES.splitlines() if not line.startswith("quantized")) + "\n"
@@ -47,7 +47,7 @@ def table(names: Sequence[str], precision: str) -> str:
 
 
 class EveryPartitioner(Partitioner):
-    """Tags an operator with the nodes that quantise around it, where all its reals are codes; `only` that one."""
+    """Tags an operator with the nodes that quantize around it, where all its reals are codes; `only` that one."""
 
     only: ClassVar[str] = ""
 

@@ -20,7 +20,7 @@ from npu_assay.partitioners.neutron.tflite import Model, read
 
 @dataclass(frozen=True)
 class Run:
-    """A compiled graph: its model, the codes it returned, and those of the quantised float program."""
+    """A compiled graph: its model, the codes it returned, and those of the quantized float program."""
 
     model: Model
     codes: tuple[Tensor, ...]

@@ -1,4 +1,4 @@
-"""Small quantised edge programs, marked as the Ethos-U quantizer marks them, and what the partitioner makes of them."""
+"""Small quantized edge programs, marked as the Ethos-U quantizer marks them, and what the partitioner makes of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDE = (0.001, 0, -32767, 32767, torch.int16)
 
 
 def mark(node: fx.Node) -> fx.Node:
-    """Say that the quantizer quantised the node."""
+    """Say that the quantizer quantized the node."""
     if node.op == "call_function" and not is_qdq(node):
         node.meta.setdefault("custom", {})[MARK] = {"quantized": True}
     return node
@@ -31,14 +31,14 @@ def mark(node: fx.Node) -> fx.Node:
 
 @dataclass
 class Builder(PlainBuilder):
-    """An edge program under construction whose operators are marked as quantised."""
+    """An edge program under construction whose operators are marked as quantized."""
 
     def call(self, op: str, *args: Any, **kwargs: Any) -> fx.Node:
-        """One operator, unquantised."""
+        """One operator, unquantized."""
         return mark(super().call(op, *args, **kwargs))
 
     def item(self, node: fx.Node, index: int) -> fx.Node:
-        """One result of an operator with several, unquantised."""
+        """One result of an operator with several, unquantized."""
         return mark(super().item(node, index))
 
     def integers(self, *shape: int, dtype: torch.dtype = torch.int32) -> fx.Node:

@@ -1,4 +1,4 @@
-"""Random models of what people quantise for Ethos-U: one to four of the samples, one behind the other.
+"""Random models of what people quantize for Ethos-U: one to four of the samples, one behind the other.
 
 `random_model(seed)` is always the same one. Numbers stay finite on the inputs that it is calibrated with.
 """

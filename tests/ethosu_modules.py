@@ -1,4 +1,4 @@
-"""Small models, one for each kind of operator that people quantise for Ethos-U, with inputs to calibrate them.
+"""Small models, one for each kind of operator that people quantize for Ethos-U, with inputs to calibrate them.
 
 The inputs suit the operators: numbers from 0 to 1 for what has no other arguments, integers where integers are meant.
 """

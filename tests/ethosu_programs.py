@@ -68,7 +68,7 @@ class Sketch:
         return (*first, *(self.pick(1, 2, 3, 4, 6, 8) for _ in range(dims - len(first))))
 
     def real(self, *ranks: int) -> fx.Node:
-        """A dequantised value of one of these ranks, late ones preferred, or a new input."""
+        """A dequantized value of one of these ranks, late ones preferred, or a new input."""
         found = [node for node in self.values if rank(node) in ranks]
         if found and self.chance(0.85):
             return found[-1] if self.chance(0.7) else self.random.choice(found)
@@ -93,7 +93,7 @@ class Sketch:
         return node
 
     def done(self, node: fx.Node) -> None:
-        """Quantise a result, or leave it as it is."""
+        """Quantize a result, or leave it as it is."""
         if self.chance(0.02):
             node.meta.pop("custom", None)
         if not node.meta["val"].is_floating_point():

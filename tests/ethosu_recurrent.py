@@ -1,4 +1,4 @@
-"""Recurrent layers and cells, with inputs: what Ethos-U quantises after unrolling it."""
+"""Recurrent layers and cells, with inputs: what Ethos-U quantizes after unrolling it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from npu_assay.partitioners.exir.ops import DEQUANTIZE, target_name
 
 SPECIFICATIONS = {"u55": "TOSA-1.0+INT+int16+int4+u55", "u85": "TOSA-1.0+INT+int16+int4+cf"}
 WHOLE = ("aten.linear.default", "aten.pad.default")
-"""Operators that the vendor's flow keeps whole between quantised tensors."""
+"""Operators that the vendor's flow keeps whole between quantized tensors."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def blob_of(part: ExportedProgram, device: str) -> bytes:
 
 
 def _expected(program: ExportedProgram, graph: Graph) -> list[Tensor]:
-    """What torch returns: codes of quantised outputs, integers as they are."""
+    """What torch returns: codes of quantized outputs, integers as they are."""
     found = []
     for node, value in zip(outputs(program), results(program, graph), strict=True):
         if target_name(node.target) in DEQUANTIZE:

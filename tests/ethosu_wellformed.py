@@ -104,7 +104,7 @@ def _tensor(builder: Builder, tiny: Tiny) -> fx.Node:
 
 
 def _result(builder: Builder, node: fx.Node) -> fx.Node:
-    """The first result, quantised where it is real."""
+    """The first result, quantized where it is real."""
     if isinstance(node.meta["val"], (tuple, list)):
         node = builder.item(node, 0)
     return builder.quantised(node) if node.meta["val"].is_floating_point() else node

@@ -55,7 +55,7 @@ def _is_supported(node: fx.Node) -> bool:
 
 
 class FakePartitioner(Partitioner):
-    """One partition for each quantised abs or neg."""
+    """One partition for each quantized abs or neg."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class FakePartitioner(Partitioner):
 
     def takes(self, node: fx.Node) -> bool:
         if not _is_supported(node):
-            return self.reject(node, "quantized", "a float operand", "operands and result must be quantised")
+            return self.reject(node, "quantized", "a float operand", "operands and result must be quantized")
         if node.meta["val"].numel() == 0:
             return self.reject(node, "static_shape", "no elements", "every dimension must be at least 1")
         x, y = (_scale(n) for n in (node.all_input_nodes[0], next(iter(node.users))))
@@ -89,7 +89,7 @@ class FakePartitioner(Partitioner):
 
 
 class FakeBackend(BackendDetails):
-    """Writes operator and quantisation as JSON."""
+    """Writes operator and quantization as JSON."""
 
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:

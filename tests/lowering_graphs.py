@@ -27,7 +27,7 @@ def activation(name: str, shape: Sequence[int], quant: Quant = Q) -> Value:
 
 
 def constant(name: str, shape: Sequence[int], quant: Quant) -> Value:
-    """A constant with random codes in the quantisation's range."""
+    """A constant with random codes in the quantization's range."""
     return Value(name, tuple(shape), quant, Fill(seed=sum(map(ord, name))), constant=True)
 
 

@@ -258,7 +258,7 @@ def seeded(model: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def folded(model: nn.Module) -> nn.Module:
-    """The model with every batch norm folded into the product in front of it, as PT2E does before it quantises."""
+    """The model with every batch norm folded into the product in front of it, as PT2E does before it quantizes."""
     for block in model.modules():
         if isinstance(block, nn.Sequential):
             for index, (product, norm) in enumerate(pairwise(block)):
@@ -279,7 +279,7 @@ def samples(shape: tuple[int, ...], count: int, seed: int = 1) -> list[torch.Ten
 
 
 def quantise(model: nn.Module, inputs: list[torch.Tensor], quantizer: Any = None) -> torch.export.ExportedProgram:
-    """Post-training quantisation, with the Neutron quantizer if none is given; the inputs calibrate."""
+    """Post-training quantization, with the Neutron quantizer if none is given; the inputs calibrate."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from npu_assay.partitioners.neutron.quantizer import NeutronQuantizer
@@ -295,7 +295,7 @@ XNNPACK_PRECISIONS = ("fp32", "static_int8", "static_int8_per_channel", "dynamic
 
 
 def for_xnnpack(model: nn.Module, precision: str, inputs: list[torch.Tensor]) -> torch.export.ExportedProgram:
-    """The exported model: as it is, or quantised with the XNNPACK quantizer."""
+    """The exported model: as it is, or quantized with the XNNPACK quantizer."""
     from npu_assay.partitioners.xnnpack.quantizer import XnnpackQuantizer, get_symmetric_quantization_config
 
     if precision == "fp32":
@@ -307,7 +307,7 @@ def for_xnnpack(model: nn.Module, precision: str, inputs: list[torch.Tensor]) ->
 
 
 def four_bit_mlp(group: int) -> tuple[torch.export.ExportedProgram, list[torch.Tensor]]:
-    """Three layers with 4-bit weights in groups of inputs, activations quantised at run time; and inputs.
+    """Three layers with 4-bit weights in groups of inputs, activations quantized at run time; and inputs.
 
     By torchao's `quantize_`: its affine operators, one scale and zero point per row of the activations.
     """
@@ -331,7 +331,7 @@ ETHOSU_PRECISIONS = ("int8", "int8_per_channel", "int16_per_channel")
 def for_ethosu(
     model: nn.Module, target: str, precision: str, inputs: list[torch.Tensor]
 ) -> torch.export.ExportedProgram:
-    """The exported model, quantised with the Ethos-U quantizer."""
+    """The exported model, quantized with the Ethos-U quantizer."""
     from npu_assay.partitioners.ethosu.quantizer import (
         EthosUQuantizer,
         get_symmetric_a16w8_quantization_config,

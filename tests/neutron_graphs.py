@@ -1,4 +1,4 @@
-"""Small quantised edge programs, written by hand, and what the Neutron partitioner makes of them."""
+"""Small quantized edge programs, written by hand, and what the Neutron partitioner makes of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Builder:
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def call(self, op: str, *args: Any, **kwargs: Any) -> fx.Node:
-        """One operator, unquantised."""
+        """One operator, unquantized."""
         node = self.graph.create_node("call_function", edge_op(op), args, kwargs, name=node_name(op))
         fill_values(self.graph)
         return node
@@ -50,7 +50,7 @@ class Builder:
         return self.call(DEQUANTIZE_PER_TENSOR, self.call(QUANTIZE_PER_TENSOR, node, *params), *params)
 
     def op(self, name: str, *args: Any, q: Params = ACTIVATION, **kwargs: Any) -> fx.Node:
-        """One operator with a quantised result."""
+        """One operator with a quantized result."""
         return self.quantised(self.call(name, *args, **kwargs), q)
 
     def raw_input(self, *shape: int) -> fx.Node:
@@ -60,7 +60,7 @@ class Builder:
         return node
 
     def input(self, *shape: int, q: Params = ACTIVATION) -> fx.Node:
-        """A quantised model input."""
+        """A quantized model input."""
         return self.quantised(self.raw_input(*shape), q)
 
     def raw_constant(self, data: torch.Tensor) -> fx.Node:
@@ -92,7 +92,7 @@ class Builder:
     def conv(
         self, x: fx.Node, weight: fx.Node, bias: fx.Node | None = None, q: Params | None = ACTIVATION, **kwargs: Any
     ) -> fx.Node:
-        """A convolution; keywords replace its arguments. `q` None leaves the result unquantised."""
+        """A convolution; keywords replace its arguments. `q` None leaves the result unquantized."""
         spatial = len(weight.meta["val"].shape) - 2
         options = {
             "stride": [1] * spatial,
@@ -106,7 +106,7 @@ class Builder:
         return node if q is None else self.quantised(node, q)
 
     def item(self, node: fx.Node, index: int) -> fx.Node:
-        """One result of an operator with several, unquantised."""
+        """One result of an operator with several, unquantized."""
         item = self.graph.call_function(operator.getitem, (node, index))
         fill_values(self.graph)
         return item

@@ -133,7 +133,7 @@ def _parameters(node: fx.Node) -> tuple[Any, ...]:
 
 
 def _subjects(case: Any) -> list[tuple[Any, ...]]:
-    """Operator, shape, and the quantisation of operand and result: of the step that the case is about."""
+    """Operator, shape, and the quantization of operand and result: of the step that the case is about."""
     known = {value.name: value for value in case.graph.values}
     found = []
     for step in case.graph.steps:

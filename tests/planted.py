@@ -64,7 +64,7 @@ class Head(nn.Module):
 class Planted:
     """A model on a backend, and the cause that is planted: an operator, and a code of its reasons.
 
-    quantised: whether the model is quantised, "dynamic" for activations at run time.
+    quantised: whether the model is quantized, "dynamic" for activations at run time.
     """
 
     name: str

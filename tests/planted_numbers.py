@@ -1,4 +1,4 @@
-"""Quantised models with one planted numeric cause each, and the layer where its error enters.
+"""Quantized models with one planted numeric cause each, and the layer where its error enters.
 
 The layer that `explain` names first has to be that one.
 """

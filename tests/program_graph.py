@@ -1,4 +1,4 @@
-"""Reads an edge program, quantised or not, back into a case graph, so that whole networks meet the same gates.
+"""Reads an edge program, quantized or not, back into a case graph, so that whole networks meet the same gates.
 
 Constants and inputs are written out number by number. A weight behind `permute_copy` in front of
 addmm is the linear layer that it came from.
@@ -73,7 +73,7 @@ def _constants(program: ExportedProgram) -> dict[str, torch.Tensor]:
 
 
 def _source(node: Node) -> Node:
-    """The value a (de)quantised node stands for: behind quantize, dequantize, the choice of parameters and getitem."""
+    """The value a (de)quantized node stands for: behind quantize, dequantize, the choice of parameters and getitem."""
     while target_name(node.target) in _BETWEEN:
         (node,) = node.all_input_nodes[:1]
     return node
@@ -88,7 +88,7 @@ def _value(node: Node, tensors: Mapping[str, torch.Tensor], constant: bool) -> V
     quant = _quant(user, tensors) if target_name(user.target) in QUANTIZE | DEQUANTIZE else None
     tensor = tensors[node.name]
     if quant is not None and tensor.is_floating_point():
-        assert isinstance(quant.scale, float)  # an input is quantised per tensor
+        assert isinstance(quant.scale, float)  # an input is quantized per tensor
         tensor = (tensor / quant.scale).round().add(quant.zero_point).clamp(quant.qmin, quant.qmax)
     fill = Fill("list", values=tuple(tensor.flatten().tolist()))
     return Value(node.name, tuple(tensor.shape), quant, fill, constant)

@@ -1,4 +1,4 @@
-"""Marks of the tests that quantise with PT2E: what torch and torchao warn of there, and nothing here can change."""
+"""Marks of the tests that quantize with PT2E: what torch and torchao warn of there, and nothing here can change."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Node:
 
 @dataclass
 class Draw:
-    """A model being drawn. Where it is `tame`, its sizes and quantisations are mostly as the table's rules want."""
+    """A model being drawn. Where it is `tame`, its sizes and quantizations are mostly as the table's rules want."""
 
     random: Random
     quants: tuple[Quant, ...]
@@ -126,13 +126,13 @@ class Draw:
     # ---------------------------------------------------------------------------- results
 
     def free(self, x: Node) -> Quant | None:
-        """Any quantisation of the result; mostly none behind a real number."""
+        """Any quantization of the result; mostly none behind a real number."""
         if self.chance(0.6) if x.quant is None else self.odd(0.05):
             return None
         return self.some_quant()
 
     def same(self, x: Node) -> Quant | None:
-        """Mostly the operand's quantisation, as its rules want."""
+        """Mostly the operand's quantization, as its rules want."""
         return self.free(x) if self.odd(0.15) else x.quant
 
     def fixed(self, x: Node, y: Quant) -> Quant | None:
@@ -243,7 +243,7 @@ def divide(draw: Draw) -> None:
 def concatenate(draw: Draw) -> None:
     x = draw.operand(1, 2, 3, 4)
     others = [draw.like(x) for _ in range(draw.pick(1, 1, 2))]
-    if draw.tame:  # different values of one quantisation
+    if draw.tame:  # different values of one quantization
         others = [node for node in draw.nodes if node.shape == x.shape and node.quant == x.quant and node != x][-2:]
         others = others or [draw.add_value(x.shape, x.quant)]
     parts = [x, *others]
@@ -386,7 +386,7 @@ def _bias(draw: Draw, count: int, x: Node, w: Value, optional: bool) -> Ref | No
 
 
 def _product(draw: Draw, op: str, args: Sequence[Any], y: Quant) -> None:
-    """A product with its own quantisation, without one, or without one and with a clamp behind it."""
+    """A product with its own quantization, without one, or without one and with a clamp behind it."""
     if draw.chance(0.65):
         draw.apply(op, args, y)
         return

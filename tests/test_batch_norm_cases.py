@@ -59,7 +59,7 @@ def test_one_fold_for_shared_weights_is_seen(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_fold_with_another_consumer_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The norm that comes last takes the product for its own, and the other consumer gets normalised numbers."""
+    """The norm that comes last takes the product for its own, and the other consumer gets normalized numbers."""
 
     def last(node: fx.Node) -> fx.Node | None:
         return next(reversed(node.users), None)

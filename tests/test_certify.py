@@ -110,7 +110,7 @@ ODD = Fill("list", values=tuple(float(code) for code in range(-127, 128, 2)))
 
 
 def behind_copies(y: Quant, copies: int) -> Case:
-    """A delegated abs, then copies that nobody delegates; only the last one is quantised, with `y`."""
+    """A delegated abs, then copies that nobody delegates; only the last one is quantized, with `y`."""
     u = call("aten.abs.default", (1, 128), x=Quant(0.0625), y=Quant(0.0625), fill=ODD)
     graph = model(u)
     steps, last = list(graph.steps), Ref(SUBJECT)

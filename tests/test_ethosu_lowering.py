@@ -52,7 +52,7 @@ def test_every_lowering_has_a_graph() -> None:
 
 
 def test_a_fault_is_found() -> None:
-    """The comparison itself: a result with exchanged neighbours is far from torch's."""
+    """The comparison itself: a result with exchanged neighbors is far from torch's."""
     found = compiled(CASES["add.Tensor_1x3x4x5_1x3x4x5"].graph, "u85")
     (returned,) = DEVICE.execute(DEVICE.load(found.blob, []), list(found.inputs))
     assert found.steps([returned.roll(1, -1)]) > 1
@@ -106,7 +106,7 @@ def test_linear_has_no_transposition() -> None:
 
 
 def fused(quant: Quant) -> Graph:
-    """A convolution with a relu behind it, quantised once."""
+    """A convolution with a relu behind it, quantized once."""
     conv = convolution("", (1, 3, 4, 5), (1, 1), 4)
     step = Step("subject", conv.op, (X, *conv.args))
     return graph([activation("x", (1, 3, 4, 5), conv.x), *conv.more], [step, Step("y", RELU.op, RELU.args, (), quant)])
@@ -142,7 +142,7 @@ def test_codes_narrower_than_their_type_are_limited() -> None:
 
 
 def test_every_quantise_saturates() -> None:
-    """A sum that is quantised coarsely in between keeps its two roundings."""
+    """A sum that is quantized coarsely in between keeps its two roundings."""
     half = Step("half", "aten.add.Tensor", (X, X), (), Quant(0.02, 3))
     total = Step("y", "aten.add.Tensor", (Ref("half"), X), (), Quant(0.15, 1))
     source = graph([activation("x", IMAGE)], [half, total])

@@ -94,7 +94,7 @@ def test_a_number_that_several_codes_equal() -> None:
 
 def test_mixed_integers_and_numbers() -> None:
     mixed = Operation("", "aten.maximum.default", IMAGE, (Ref("z"),), more=(integers("z", IMAGE),))
-    with pytest.raises(CompileError, match="a tensor quantised in 8 or 16 bits"):
+    with pytest.raises(CompileError, match="a tensor quantized in 8 or 16 bits"):
         compiled(mixed.graph(), "u85")
 
 
@@ -165,7 +165,7 @@ def test_unquantised_operand() -> None:
         (1, float("nan"), "scale"),
         (1, float("inf"), "scale"),
         (2, 128, "zero point"),
-        (5, torch.uint8, "quantised type"),
+        (5, torch.uint8, "quantized type"),
     ],
 )
 def test_odd_quantisation(position: int, value: object, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Masks of minus infinity still mask when EthosUQuantizer has quantised them, on the device too, and it says so."""
+"""Masks of minus infinity still mask when EthosUQuantizer has quantized them, on the device too, and it says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that only move elements keep their codes, so that they need no quantisation between each other."""
+"""Operators that only move elements keep their codes, so that they need no quantization between each other."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ class Two(nn.Module):
 
 
 def quantised(chosen: EthosUQuantizer) -> list[bool]:
-    """Whether the first layer, the second one and the function behind it are quantised."""
+    """Whether the first layer, the second one and the function behind it are quantized."""
     found = chosen.annotate(exported(Two().eval(), torch.rand(1, 4)))
     marks = [node.meta.get("custom", {}).get(MARK, {}).get("quantized", False) for node in calls(found)]
     assert len(marks) == 3

@@ -48,7 +48,7 @@ CONSTANTS = {
     "sparse": (torch.eye(3).to_sparse(), "of layout torch.sparse_coo"),
     "meta": (torch.ones(2, device="meta"), "on device meta"),
     "fake": (without_data(), "without data"),
-    "quantised": (quantised(), "quantised"),
+    "quantised": (quantised(), "quantized"),
     "surrogate": ("\ud800", r"'\\ud800', expected one in UTF-8"),
     "wide": (2**64, "18446744073709551616, expected one of 64 bits"),
     "layout": (torch.sparse_coo, "torch.sparse_coo"),

@@ -230,7 +230,7 @@ def test_scales_per_channel_are_taken_where_they_are_let_in() -> None:
 
 @pytest.mark.parametrize("precisions", ["", 'precisions = ["int8"], '])
 def test_a_table_can_promise_convolutions_without_activations(precisions: str) -> None:
-    """The cases with an activation between a convolution and its quantisation change sides."""
+    """The cases with an activation between a convolution and its quantization change sides."""
     text = scaffold.rendered("some_npu")["some_npu/some_npu@0.1.toml"].replace("alpha = 1 @document", "")
     for promised in (False, True):
         row = f'"aten.convolution.default" = {{ document = "", {precisions}constraints = ["unfused @document"] }}\n'

@@ -391,7 +391,7 @@ def small_share() -> tuple[nn.Module, tuple[Tensor, ...]]:
 
 def test_a_backend_that_ends_its_process_is_told(tmp_path: Path) -> None:
     result = run(SMALL, "--backend", "test_explain:dies", "--backend", "xnnpack", "--calibrate", "random", "-n", "1")
-    assert "exit code 3" in result.output and "xnnpack (quantised here)" in result.output
+    assert "exit code 3" in result.output and "xnnpack (quantized here)" in result.output
 
 
 @pytest.mark.parametrize(

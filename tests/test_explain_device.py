@@ -118,7 +118,7 @@ def test_the_layer_is_that_where_the_device_goes_wrong() -> None:
     assert named >= 15
 
 
-# ------------------------------------------------------------------------------------ models that come quantised
+# ------------------------------------------------------------------------------------ models that come quantized
 
 
 def test_a_model_that_comes_quantised_has_layers_too() -> None:

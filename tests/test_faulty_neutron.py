@@ -101,7 +101,7 @@ def test_the_right_backend_passes_the_same_cases() -> None:
 
 @pytest.mark.parametrize("row", ["aten.convolution.default", "aten.mm.default", "aten.sigmoid.default"])
 def test_a_missing_rule_on_fusing_is_named_by_its_constraint(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partitioner that takes sigmoid(product) without the product's quantisation accepts what the table refuses."""
+    """A partitioner that takes sigmoid(product) without the product's quantization accepts what the table refuses."""
     monkeypatch.setattr(rules, "COMMON", tuple(one for one in rules.COMMON if one.code != "fused_activation"))
     table = load_table(TABLE)
     cases = [case for case in cases_for(table) if (case.row, case.constraint) == (row, "fused_activation")]

@@ -31,7 +31,7 @@ def test_float32_may_round_a_tie_at_the_end_of_a_bound_either_way() -> None:
 
 
 def test_infinities_saturate_and_what_is_not_a_number_becomes_any_code() -> None:
-    """Their codes are not loosened by roundings of the quantisation, which would be infinite ones."""
+    """Their codes are not loosened by roundings of the quantization, which would be infinite ones."""
     y, x = Affine(0.1, 100), Bounded(torch.tensor([math.inf, -math.inf, math.nan, 1.0], dtype=torch.float64))
     codes = legal_codes(x, y, quantise_float32(x, y.scale32))
     assert codes.low.tolist() == [127, -128, -128, 110] and codes.high.tolist() == [127, -128, 127, 110]

@@ -38,7 +38,7 @@ def test_numbers_beside_integers(op: str, args: tuple[object, ...], expected: to
 
 
 def test_what_is_quantised_at_run_time_is_float32_afterwards() -> None:
-    """As a dequantize node gives it, whatever float type was quantised."""
+    """As a dequantize node gives it, whatever float type was quantized."""
     for op in ("aten.linear.default", "aten.convolution.default"):
         step = Step("s", op, (Ref("x"), Ref("w")), dynamic="per_tensor")
         assert result_type(step, [torch.bfloat16, torch.float32]) == torch.float32

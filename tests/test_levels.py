@@ -193,7 +193,7 @@ def test_everything_that_a_run_leaves_says_its_level(folders: Mapping[str, Path]
     assert f"<title>fake_backend:backend against fake@1.0: {verdict}</title>" in page and f">{verdict}</span>" in page
     assert text.splitlines()[0] == f"# fake_backend:backend against fake@1.0: {verdict}"
     assert f"Level: {level}: {JUDGED[level]}." in text and f"{JUDGED[level]}." in page
-    assert ("Largest error" in page, "quantisation noise" in page) == ((level == NUMBERS),) * 2
+    assert ("Largest error" in page, "quantization noise" in page) == ((level == NUMBERS),) * 2
     root = ElementTree.parse(folder / "junit.xml").getroot()
     suffix = "" if level == NUMBERS else f" ({level})"
     assert root.get("name") == f"fake_backend:backend against fake@1.0{suffix}"

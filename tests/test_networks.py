@@ -1,4 +1,4 @@
-"""Whole networks: quantised, partitioned, compiled, run on the simulated NPU and judged like any case."""
+"""Whole networks: quantized, partitioned, compiled, run on the simulated NPU and judged like any case."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def dequantised(codes: torch.Tensor, scale: float, zero_point: int) -> torch.Ten
 
 
 def run_delegated_part(name: str, graph: Graph) -> torch.Tensor:
-    """What the delegate answers, dequantised."""
+    """What the delegate answers, dequantized."""
     (module,) = lowered_modules(lowered(name)[1])
     (codes,) = run_delegate(module, [materialise(value) for value in graph.values if not value.constant], RUNTIMES)
     scale, zero_point = output_quant(graph)

@@ -1,4 +1,4 @@
-"""Whole networks on XNNPACK: quantised, partitioned, compiled, run on the simulated device and judged like any case."""
+"""Whole networks on XNNPACK: quantized, partitioned, compiled, run on the simulated device and judged like any case."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ ROWS: dict[str, tuple[nn.Module, Shapes]] = {
     "aten.upsample_nearest2d.vec": (nn.Upsample(scale_factor=2), IMAGE),
     "aten.view_copy.default": (Net(lambda x: x.abs().reshape(16, 8)), SIGNAL),
 }
-# What to_edge makes several operators of, or what shares one quantisation with its neighbour.
+# What to_edge makes several operators of, or what shares one quantization with its neighbor.
 MORE: dict[str, tuple[nn.Module, Shapes]] = {
     "divided by a number": (Net(lambda x: x / 3.0), MATRIX),
     "divided by a whole number": (Net(lambda x: x / 3), MATRIX),
@@ -121,7 +121,7 @@ def test_every_row_of_the_table_has_a_model() -> None:
 
 
 def quantise(module: nn.Module, inputs: tuple[Tensor, ...]) -> ExportedProgram:
-    """Post-training quantisation, calibrated with the inputs."""
+    """Post-training quantization, calibrated with the inputs."""
     with torch.no_grad():
         prepared = prepare_pt2e(torch.export.export(module.eval(), inputs).module(), NeutronQuantizer())
         prepared(*inputs)
@@ -166,7 +166,7 @@ def outside(program: ExportedProgram) -> list[str]:
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.sampled(30)
 def test_all_of_it_is_delegated_and_right(name: str, flow: str) -> None:
-    """One step from the quantised model at most, and the same codes as with the passes that are certified."""
+    """One step from the quantized model at most, and the same codes as with the passes that are certified."""
     partitioner = NeutronPartitioner()
     program, inputs = quantised(name)
     lowered = FLOWS[flow](name, partitioner)

@@ -178,8 +178,8 @@ def test_unquantised_operand() -> None:
         (1, 1e-39, "scale"),
         (1, 1e39, "scale"),
         (2, 128, "zero point"),
-        (3, -127, "quantised type"),
-        (5, torch.uint8, "quantised type"),
+        (3, -127, "quantized type"),
+        (5, torch.uint8, "quantized type"),
     ],
 )
 def test_odd_quantisation(position: int, value: object, what: str) -> None:
@@ -204,7 +204,7 @@ def test_result_without_quantisation() -> None:
     graph = abs_graph()
     graph.output_node().args = ((only(graph, "aten_abs"),),)
     graph.erase_node(only(graph, "_quantize"))
-    assert refused(graph).what == "result without quantisation"
+    assert refused(graph).what == "result without quantization"
 
 
 def test_symbolic_shape() -> None:

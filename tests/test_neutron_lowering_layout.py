@@ -148,7 +148,7 @@ def test_another_quantisation_behind_a_move_becomes_quantize() -> None:
 
 
 def test_an_activation_behind_an_unquantised_convolution_uses_its_quantisation() -> None:
-    """Also without the pass that quantises between them."""
+    """Also without the pass that quantizes between them."""
     conv = convolution("fused", (1, 3, 6, 7), (3, 2), 5)
     values = (activation("x", conv.shape, conv.x), *conv.more)
     steps = [

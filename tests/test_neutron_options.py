@@ -50,7 +50,7 @@ def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
 
 
 class Net(nn.Module):
-    """One operator between quantisations of the same parameters."""
+    """One operator between quantizations of the same parameters."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()

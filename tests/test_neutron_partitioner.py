@@ -162,7 +162,7 @@ def test_a_partition_never_closes_a_cycle() -> None:
 
 
 def test_refusals_spread_until_nothing_is_left_to_refuse() -> None:
-    # Without the view, whose neighbours are refused first, the copy is alone, and so it goes too.
+    # Without the view, whose neighbors are refused first, the copy is alone, and so it goes too.
     def write(b: Builder) -> fx.Node:
         x = b.op(RELU, b.op("aten.exp.default", b.input(1, 7)))
         x = b.op("dim_order_ops._clone_dim_order.default", b.op("aten.exp.default", x), dim_order=[0, 1])
@@ -237,7 +237,7 @@ class PReLU(torch.nn.Module):
         return self.coded(torch.ops.aten.prelu(self.coded(x), slopes))
 
     def coded(self, x: torch.Tensor) -> torch.Tensor:
-        """Through codes, if it is the quantised one."""
+        """Through codes, if it is the quantized one."""
         if not self.quantised:
             return x
         codes = torch.ops.quantized_decomposed.quantize_per_tensor.default(x, *CODES)

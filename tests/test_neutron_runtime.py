@@ -179,15 +179,15 @@ REFUSED: dict[str, tuple[Model, str]] = {
     "add overflow": (_one("ADD", (2,), (2,), (1e-9, 0), _b=[1, 2]), "dtype of 'c1' is int32, expected int8"),
     "extreme scale": (_one("RELU", (2,), (2,), (2.0**-41, 0)), "scale of 't1'"),
     "ratio": (_one("RELU", (2,), (2,), (2.0**-36, 0)), "ratio of scales"),
-    "logistic": (_one("LOGISTIC", (2,), (2,)), "output quantisation"),
-    "tanh": (_one("TANH", (2,), (2,), UNIT), "output quantisation"),
-    "softmax": (_one("SOFTMAX", (2,), (2,), (1 / 128, -128), beta=1.0), "output quantisation"),
+    "logistic": (_one("LOGISTIC", (2,), (2,)), "output quantization"),
+    "tanh": (_one("TANH", (2,), (2,), UNIT), "output quantization"),
+    "softmax": (_one("SOFTMAX", (2,), (2,), (1 / 128, -128), beta=1.0), "output quantization"),
     "softmax beta": (_one("SOFTMAX", (2,), (2,), UNIT), "beta is 0.0, expected positive"),
     "softmax row": (_one("SOFTMAX", (1, 8192), (1, 8192), UNIT, beta=1.0), "last axis is 8192, expected 1 to 8191"),
     "concat params": (_two("CONCATENATION", (2, 3), (2, 3), (4, 3), axis=2), "axis is 2, expected from -2 to 1"),
     "concat shape": (_two("CONCATENATION", (2, 3), (2, 4), (4, 3), axis=0), r"expected \[2, 3\] except at axis 0"),
     "concat size": (_two("CONCATENATION", (2, 3), (2, 3), (3, 3), axis=0), r"expected \[4, 3\]"),
-    "pool params": (_pool("AVERAGE_POOL_2D", quant=(0.07, 3)), "quantisation of 't1'"),
+    "pool params": (_pool("AVERAGE_POOL_2D", quant=(0.07, 3)), "quantization of 't1'"),
     "pool stride": (_pool("MAX_POOL_2D", stride_w=0), r"stride is \[2, 0\]"),
     "pool window": (_pool("MAX_POOL_2D", filter_height=5), "window extent is 5, expected at most the input's 4"),
     "pool activation": (_pool("MAX_POOL_2D", fused_activation_function="RELU"), "fused_activation_function is RELU"),
@@ -327,7 +327,7 @@ def test_what_moves_codes_keeps_their_quantisation(code: str) -> None:
     found, wanted = ((each.scales, each.zero_points) for each in (after, before))
     with pytest.raises(DeviceError) as caught:
         _load(model)
-    text = f"operator 0 {code}: quantisation of {after.name!r} is {found}, expected {wanted} as {before.name!r}"
+    text = f"operator 0 {code}: quantization of {after.name!r} is {found}, expected {wanted} as {before.name!r}"
     assert str(caught.value) == text
 
 

@@ -34,17 +34,17 @@ def scaled(scale: float) -> Params:
 
 
 def unary(op: str, shape: tuple[int, ...], *args: object, q: Params = ACTIVATION, **kwargs: Any) -> Write:
-    """An operator on one quantised model input."""
+    """An operator on one quantized model input."""
     return lambda b: b.op(op, b.input(*shape), *args, q=q, **kwargs)
 
 
 def binary(op: str, first: tuple[int, ...], second: tuple[int, ...], **kwargs: Any) -> Write:
-    """An operator on two quantised model inputs."""
+    """An operator on two quantized model inputs."""
     return lambda b: b.op(op, b.input(*first), b.input(*second), **kwargs)
 
 
 def cat(shapes: list[tuple[int, ...]], dim: int, q: Params = ACTIVATION) -> Write:
-    """A concatenation of quantised model inputs."""
+    """A concatenation of quantized model inputs."""
     return lambda b: b.op("aten.cat.default", [b.input(*shape) for shape in shapes], dim, q=q)
 
 
@@ -69,7 +69,7 @@ def linear(x: tuple[int, ...], weight: tuple[int, ...], **kwargs: Any) -> Write:
 
 
 def max_pool(shape: tuple[int, ...], *args: object, q: Params = ACTIVATION) -> Write:
-    """A max pool of one quantised model input."""
+    """A max pool of one quantized model input."""
     return lambda b: b.max_pool(b.input(*shape), *args, q=q)
 
 
@@ -414,7 +414,7 @@ REJECTED: dict[str, tuple[str, str, Write]] = {
     "exp": ("aten.exp.default", "unsupported", unary("aten.exp.default", (1, 8))),
     # What would be tagged but could not run, or would compute something else.
     "unquantised": ("aten.abs.default", "quantized", lambda b: b.call("aten.abs.default", b.raw_input(1, 8))),
-    "unquantised result": ("aten.abs.default", "quantized", lambda b: b.call("aten.abs.default", b.input(1, 8))),
+    "unquantized result": ("aten.abs.default", "quantized", lambda b: b.call("aten.abs.default", b.input(1, 8))),
     "uint8": (
         "aten.abs.default",
         "quantized",
@@ -467,7 +467,7 @@ REJECTED: dict[str, tuple[str, str, Write]] = {
         "fused_activation",
         lambda b: b.op("aten.tanh.default", b.conv(b.input(1, 3, 8, 8), b.weight(5, 3, 3, 3), q=None), q=TANH),
     ),
-    "abs, relu unquantised": (
+    "abs, relu unquantized": (
         "aten.abs.default",
         "quantized",
         lambda b: b.op("aten.relu.default", b.call("aten.abs.default", b.input(1, 8))),

@@ -332,7 +332,7 @@ def test_only_gate_3_sees_one_element_of_a_float_output_beyond_its_bound() -> No
 
 
 def test_only_gate_4_sees_errors_that_all_lie_at_the_end_of_their_bounds() -> None:
-    """A float output behind quantised steps of no named scheme: every error within its bound, and all to one side."""
+    """A float output behind quantized steps of no named scheme: every error within its bound, and all to one side."""
     graph = with_float_output(deep())
     (bounded,) = golden(graph).walk(None, True).bounded
     output = (bounded.value + 0.99 * bounded.error).to(torch.float32)

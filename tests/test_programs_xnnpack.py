@@ -16,7 +16,7 @@ from npu_assay.partitioners.xnnpack.partitioner import overload
 TABLE = load_table("xnnpack@1.5")
 CASES = {case.id: case for case in cases_for(TABLE)}
 BASELINES = [case for case in CASES.values() if case.id.endswith("/operator/accept/baseline")]
-# Beyond the baselines: open sizes, operands of other forms, quantisation at run time of all rows together.
+# Beyond the baselines: open sizes, operands of other forms, quantization at run time of all rows together.
 FORMS = [
     "aten.abs.default/fp32/operator/accept/open_axis_0",
     "aten.abs.default/fp32/operator/context/behind_float16",

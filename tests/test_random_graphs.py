@@ -75,7 +75,7 @@ def _convolution_quantised_behind_a_reshape() -> Graph:
 
 
 def _division_of_a_real_number() -> Graph:
-    """Quantised, but computed from no codes."""
+    """Quantized, but computed from no codes."""
     half = Step("half", "aten.div.Tensor", (X, 2.0), (), quant(0.05, 3))
     return Graph((activation("x", (1, 8), None),), (half,), (Ref("half"),))
 

@@ -126,7 +126,7 @@ APPLIES = {
     "pytorch/executorch#19836 transpose, other scales": ("xnnpack", "same_qparams_of_aten.permute_copy.default"),
     "pytorch/executorch#10961 relu of plain int8": ("xnnpack", "dtype_of_aten.relu.default"),
     "pytorch/executorch#10960 add of int8 and bool": ("xnnpack", "dtype_of_aten.add.Tensor"),
-    "pytorch/executorch#11581 int8 outside quantisation": ("xnnpack", "dtype_of_aten.abs.default"),
+    "pytorch/executorch#11581 int8 outside quantization": ("xnnpack", "dtype_of_aten.abs.default"),
     "pytorch/executorch#21862 avg_pool2d, count_include_pad by default": ("neutron", "default_refused"),
     "pytorch/executorch#19206 mean over [2, 3] and [-2, -1]": ("neutron", "dims_by_sign"),
     "pytorch/executorch#18616 divisor_override ignored": ("xnnpack", "divisor_override_of_aten.avg_pool2d.default"),
@@ -144,7 +144,7 @@ APPLIES = {
     "pytorch/executorch#13726 int64 at the border": ("ethos-u55", "without_no_int64"),
     "pytorch/executorch#16901 a partition that computes nothing": ("neutron", "no_ops_taken"),
     "pytorch/executorch#18155 relu alone": ("neutron", "alone_channels_multiple_of_of_aten.relu.default"),
-    "pytorch/executorch#19275 clamp alone, unquantised": ("neutron", "quantized_of_aten.clamp.default"),
+    "pytorch/executorch#19275 clamp alone, unquantized": ("neutron", "quantized_of_aten.clamp.default"),
     "pytorch/executorch#19550 add with broadcasting": ("neutron", "same_shape_of_aten.add.Tensor"),
     "pytorch/executorch#22435 one channel": ("neutron", "single_channel"),
     "pytorch/executorch#14580 cat, multiple of channels": ("neutron", "channels_multiple_of_of_aten.cat.default"),
@@ -175,7 +175,7 @@ APPLIES = {
     ),
 }
 DOES_NOT_APPLY = {
-    "pytorch/executorch#8891": "the device refuses to start; none here has a way of its own to quantise per tensor",
+    "pytorch/executorch#8891": "the device refuses to start; none here has a way of its own to quantize per tensor",
     "pytorch/executorch#16864": "an option of Vela, which compiles behind the TOSA graph that is judged here",
     "pytorch/executorch#21423": "how a GPU divides a product among its threads",
     "pytorch/executorch#14053": "how a GPU packs a dimension",

@@ -29,7 +29,7 @@ macs = 8
 constraints = ["quantized @document"]
 
 [constraints]
-quantized = "must be quantised"
+quantized = "must be quantized"
 rank = "the rank must be {value}"
 
 [operators]
@@ -40,7 +40,7 @@ RELU = '"aten.relu.default" = { document = "rank 4", constraints = ["rank = 4 @d
 NEG = '"aten.neg.default" = { document = "8x8", precisions = ["int8"], constraints = ["rank = 4 @1.5.1"] }\n'
 SQRT = '"sqrt.default" = { document = "8x8", operators = ["aten.abs.default"] }\n'
 SMALL_INTEGER = (
-    SMALL.split("[operators]")[0].replace('"quantized @document"', "").replace('quantized = "must be quantised"\n', "")
+    SMALL.split("[operators]")[0].replace('"quantized @document"', "").replace('quantized = "must be quantized"\n', "")
     + """[operators]
 "aten.abs.default" = { document = "", precisions = ["int8"], constraints = [] }
 """

@@ -71,7 +71,7 @@ def noticed(files: Files) -> bool:
 
 
 def small(data: bytes, place: int) -> Iterator[bytes]:
-    """Edits at one byte: another bit, another case, a digit more, none, twice, one of its neighbours."""
+    """Edits at one byte: another bit, another case, a digit more, none, twice, one of its neighbors."""
     before, byte, after = data[:place], data[place], data[place + 1 :]
     for other in {byte ^ 1, byte ^ 0x20, (byte + 1) % 256, 0x20, 0x0A, 0xFF} - {byte}:
         yield before + bytes([other]) + after

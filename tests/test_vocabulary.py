@@ -1,7 +1,8 @@
-"""Pages and help texts spell as torch does: quantize, behavior, neighbor."""
+"""Pages, helps and every text of the product spell as torch does: quantize, behavior, neighbor."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,20 +12,27 @@ import pytest
 from test_help import ALL
 
 ROOT = Path(__file__).parent.parent
-BRITISH = re.compile(r"(?i)\b\w*(?:quantis|neighbour|behaviour|colour)\w*")
-QUOTING = {"explain", "constraints", "operators", "reading-a-certificate", "tutorial", "faults"}
-"""Pages that quote what commands print, or are printed by them."""
+ISE = (
+    "quantis|optimis|normalis|initialis|serialis|organis|recognis|generalis|specialis|summaris|minimis|maximis"
+    "|synchronis|vectoris|materialis|memoris|customis"
+)
+BRITISH = re.compile(
+    rf"(?i)(?<![\w.=-])\w*?(?:(?:{ISE})(?:e[drs]?|ers|ing|ations?)|(?:neighbour|behaviour|colour|favour|honour)\w*"
+    r"|judgements?|centred|labelled|modelled)(?![\w=-]|\.\w)"
+)
 PAGES = sorted(
     [
-        *(path for path in (ROOT / "docs").glob("*.md") if path.stem not in QUOTING),
-        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
     ]
 )
+FOLDERS = ("reference", "partitioners", "conformance", "faults", "examples")
 
 
 def british(text: str) -> list[str]:
     """The words that torch spells in another way; names of files and of code are as they are."""
-    prose = re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)
+    prose = re.sub(r"`[^`\s]*`|\]\([^)]*\)|\{[{%].*?[%}]\}|<[^>]*>", "", text)
     return BRITISH.findall(prose)
 
 
@@ -34,7 +42,14 @@ def texts(command: click.Command) -> Iterator[str]:
     yield from ((each.help or "") for each in command.params if isinstance(each, click.Option))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def strings(module: str) -> Iterator[str]:
+    """Docstrings, messages and what else is a text: a string without a space is a name."""
+    for node in ast.walk(ast.parse(module)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.value
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_page_spells_as_torch(page: Path) -> None:
     assert british(page.read_text(encoding="utf-8")) == []
 
@@ -44,8 +59,34 @@ def test_help_spells_as_torch(name: str) -> None:
     assert british(" ".join(texts(ALL[name]))) == []
 
 
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_what_a_module_says_spells_as_torch(folder: str) -> None:
+    """Docstrings become reference pages and sentences of rules, messages are what a user sees first."""
+    found = [
+        (path.relative_to(ROOT).as_posix(), word)
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for text in strings(path.read_text(encoding="utf-8"))
+        for word in british(text)
+        if not re.search(rf"\b{word}: ", text)  # a docstring's entry on a field of that name
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("suffix", ["toml", "html", "md"])
+def test_what_tables_and_templates_say_spells_as_torch(suffix: str) -> None:
+    files = sorted((ROOT / "conformance").rglob(f"*.{suffix}"))
+    texts = [(path.name, re.sub(r'^\[.*\]$|^\w+ = "\S*"$', "", path.read_text(), flags=re.M)) for path in files]
+    assert files and [(name, word) for name, text in texts for word in british(text)] == []
+
+
 def test_another_spelling_is_seen() -> None:
     assert british("Quantise it, and its neighbours, as `quantised` [says](behaviour.md).") == [
         "Quantise",
         "neighbours",
     ]
+    assert british("a dequantised one of `not quantised` codes; quantised_by, x.quantised, re-quantise.md") == [
+        "dequantised",
+        "quantised",
+    ]
+    module = 'def f(x):\n    """Optimises x."""\n    raise ValueError(f"{x} is unquantised, not {quantised}")\n'
+    assert [word for text in strings(module) for word in british(text)] == ["Optimises", "unquantised"]

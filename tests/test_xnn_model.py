@@ -206,10 +206,10 @@ BROKEN: list[tuple[XModel, str]] = [
     (_at(2, one("Add", NUMBERS, NUMBERS), data=np.zeros((2, 3), np.float64)), "value 2: data is float64"),
     (_at(1, ADD, data=np.zeros((3, 2), np.float32)), r"data is float32 \[3, 2\], expected float32 \[2, 3\]"),
     (_at(1, ADD, data=np.zeros((2, 3), np.float32)), "constant is argument 1"),
-    (_at(0, quant=PerTensor(1.0, 0)), "value 0: quantisation is PerTensor, expected none on fp32"),
-    # quantisation
-    (_quant(None), "quantisation of qint8 is absent, expected PerTensor"),
-    (_quant(PerToken(1)), "quantisation of qint8 is PerToken, expected PerTensor"),
+    (_at(0, quant=PerTensor(1.0, 0)), "value 0: quantization is PerTensor, expected none on fp32"),
+    # quantization
+    (_quant(None), "quantization of qint8 is absent, expected PerTensor"),
+    (_quant(PerToken(1)), "quantization of qint8 is PerToken, expected PerTensor"),
     *((_quant(PerTensor(scale, 0)), "scale is") for scale in (0.0, -1.0, NAN, INFINITY, 1e-40, 1e39)),
     *((_quant(PerTensor(1.0, point)), f"zero point is {point}, expected from -128 to 127") for point in (-129, 128)),
     (_quant(PerTensor(1.0, 1), "qint32"), "zero point is 1, expected from 0 to 0"),
@@ -289,7 +289,7 @@ BROKEN: list[tuple[XModel, str]] = [
     # types and shapes
     (_at(0, dtype="fp16"), r"types is \(fp16\) to fp32, expected one float type"),
     (_at(0, ADD, dtype="fp16"), "types is .fp16, fp32. to fp32"),
-    (_at(0, _quant(PerTensor(1.0, 0)), quant=PerTensor(0.5, 0)), "quantisation of the result"),
+    (_at(0, _quant(PerTensor(1.0, 0)), quant=PerTensor(0.5, 0)), "quantization of the result"),
     (unary("Abs", coded(X, 2, 3), coded(X, 2, 3)), "types is .qint8. to qint8, expected one float type"),
     (_at(2, ADD, shape=(3, 2)), r"shape of the result is \[3, 2\], expected \[2, 3\]"),
     (_at(1, ADD, shape=(2, 2)), "expected shapes that broadcast"),
@@ -299,7 +299,7 @@ BROKEN: list[tuple[XModel, str]] = [
     (_at(2, FULL, dtype="qint32", quant=PerTensor(1.0, 0)), "type of the bias is qint32, expected qcint32"),
     (_at(2, FULL, shape=(1,), data=np.zeros(1, np.int32), quant=PerChannel(ONES[:1], 0)), "shape of the bias"),
     (_at(0, FULL, dtype="fp32", quant=None), "types is .fp32, qcint8, .* to qint8, expected float, static or dynamic"),
-    (_node(FULL, flags=1), "flags is 0x1, expected 0 with quantised weights"),
+    (_node(FULL, flags=1), "flags is 0x1, expected 0 with quantized weights"),
     (
         one("FullyConnected", coded(X, 2, 4), replace(weights("qint8", 3, 4), data=None), y=coded(Y)),
         "filter is computed, expected a constant",

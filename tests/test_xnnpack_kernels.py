@@ -128,7 +128,7 @@ def test_transpose_conv2d_adds_what_every_cell_sends() -> None:
 
 
 def test_a_requantisation_ratio_over_256_is_refused() -> None:
-    with pytest.raises(ValueError, match="requantisation ratio"):
+    with pytest.raises(ValueError, match="requantization ratio"):
         static.linear(torch.ones((1, 1), dtype=torch.int8), None, Affine(257.0, 0), (1.0,), Affine(1.0, 0))
 
 

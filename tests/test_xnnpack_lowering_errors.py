@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[Graph, str]] = {
         product(replace(W, quant=replace(WEIGHT, zero_point=1))),
         "zero point of the weights",
     ),
-    "computed codes": (product(replace(W, constant=False)), "quantised weights"),
+    "computed codes": (product(replace(W, constant=False)), "quantized weights"),
     "a product of codes without codes behind it": (product(W, quant=None), "result on codes"),
     "factor of addmm": (
         graph(
@@ -153,7 +153,7 @@ def test_parameters_that_are_not_constant() -> None:
         quantize.args = (quantize.args[0], 0.0, *quantize.args[2:])
 
     error = damaged(graph([coded("x", 2, 3)], [step("y", "abs", "x")]), change)
-    assert (error.what, error.expected) == ("quantisation", "int8, a positive float32 scale, an int8 zero point")
+    assert (error.what, error.expected) == ("quantization", "int8, a positive float32 scale, an int8 zero point")
 
 
 def test_codes_read_with_other_parameters() -> None:

@@ -53,7 +53,7 @@ class Sketch:
         return len(self.tensors) - 2, len(self.tensors) - 1
 
     def op(self, code: str, inputs: Sequence[int], shape: Sequence[int], quant: Any = None, **options: Any) -> int:
-        """An operator whose output has `quant`, or by default the first input's quantisation."""
+        """An operator whose output has `quant`, or by default the first input's quantization."""
         first = self.tensors[inputs[0]]
         result = self.tensor(shape, quant or (first.scales[0], first.zero_points[0]))
         self.operators.append(Operator(code, tuple(inputs), (result,), options))

@@ -362,7 +362,7 @@ def products() -> dict[str, Case]:
 
 
 def choices() -> dict[str, Case]:
-    """Comparisons, selection and look-ups between quantised numbers: not for the U55."""
+    """Comparisons, selection and look-ups between quantized numbers: not for the U55."""
     z, flags = activation("z", (3, 1, 1), OTHER), Ref("flags")
     compared = [Step("flags", f"aten.{name}.Tensor", (X, Z)) for name in ("eq", "ge", "gt", "le", "lt", "ne")]
     compared += [Step("flags", f"aten.{name}.Scalar", (X, 0.5)) for name in ("eq", "ge", "gt", "le", "lt", "ne")]

@@ -199,7 +199,7 @@ def _products() -> Iterator[XModel]:
 
 
 def dynamic(matrix: XValue, added: XValue | None = None, rows: int = 2) -> XModel:
-    """A product of activations that are quantised at run time."""
+    """A product of activations that are quantized at run time."""
     more = [matrix] if added is None else [matrix, added]
     convert = XNode("Convert", (0,), ()), number("qdint8", quant=PerToken(1))
     place = 1 + len(more)

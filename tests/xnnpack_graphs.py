@@ -28,7 +28,7 @@ def real(name: str, *shape: int, dtype: str = "float32", dynamic: Sequence[int] 
 
 
 def coded(name: str, *shape: int, quant: Quant = Q, constant: bool = False) -> Value:
-    """Codes: a quantised model input, or a constant."""
+    """Codes: a quantized model input, or a constant."""
     return Value(name, shape, quant, Fill(seed=sum(map(ord, name))), constant)
 
 

@@ -80,7 +80,7 @@ def explain(
         from npu_assay.conformance.isolation.limits import Limits
 
         if dynamic and calibrate is None:
-            raise UsageError("--dynamic: expected --calibrate beside it, as it says how MODEL is quantised")
+            raise UsageError("--dynamic: expected --calibrate beside it, as it says how MODEL is quantized")
         if pte and out is None:
             raise UsageError("--pte: expected --out DIR beside it, where the files are written")
         specs = tuple(dict.fromkeys(specs))

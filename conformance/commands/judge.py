@@ -33,7 +33,7 @@ SHOWN = 20
     type=click.Path(path_type=Path),
     default="assay-judged.json",
     show_default=True,
-    help="Write the judgements to this file.",
+    help="Write the judgments to this file.",
 )
 def judge(folder: Path, outputs: Path, rescale: str | None, out: Path) -> None:
     """Judge the outputs in DIR2 of the cases that `assay export` wrote into DIR.

@@ -30,9 +30,9 @@ def explain(
 ) -> Explanation:
     """What each backend takes of an exported program, in this process.
 
-    `samples` are inputs to calibrate with: each backend's quantizer quantises the program first. Without them it is
+    `samples` are inputs to calibrate with: each backend's quantizer quantizes the program first. Without them it is
     taken as it is. It runs on `inputs`, else on the samples, else on random numbers. `dynamic` leaves activations to be
-    quantised at run time. What a backend raises is in its part of the answer (`error`). Raises UsageError for a backend
+    quantized at run time. What a backend raises is in its part of the answer (`error`). Raises UsageError for a backend
     that cannot be loaded.
     """
     from npu_assay.conformance.backend.loading import load_whole

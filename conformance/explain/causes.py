@@ -1,6 +1,6 @@
 """Root causes: which operators are left out for what they are themselves, and which because others are.
 
-The partitioner is asked, not guessed at: an operator that is taken when it stands alone, between quantised operands and
+The partitioner is asked, not guessed at: an operator that is taken when it stands alone, between quantized operands and
 behind an operator that computes, is left out for what stands around it, and belongs to the cause of that.
 """
 
@@ -23,16 +23,16 @@ from npu_assay.conformance.programs.graph import Graph, Ref, Step, references, r
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
 
-NOT_QUANTISED = Reason("not_quantised", "numbers are real", "this backend takes the operator in quantised models only")
+NOT_QUANTISED = Reason("not_quantised", "numbers are real", "this backend takes the operator in quantized models only")
 SILENT = Reason("no_reason", "no tag", "the partitioner left the operator out and gave no reason")
-HINTS: Mapping[str, str] = {NOT_QUANTISED.code: "quantise the model: --calibrate FILE.npz, or --calibrate random"}
+HINTS: Mapping[str, str] = {NOT_QUANTISED.code: "quantize the model: --calibrate FILE.npz, or --calibrate random"}
 
 
 @dataclass
 class Causes:
     """The causes of one lowered model.
 
-    quantised: whether it was quantised for the backend, whose quantizer may have left all of it alone.
+    quantised: whether it was quantized for the backend, whose quantizer may have left all of it alone.
     graphs: each operator that is left out for itself, as a model of its own in the best company.
     """
 
@@ -106,7 +106,7 @@ class Causes:
         yield from sorted(left, key=lambda name: name not in words)
 
     def _is_real(self) -> bool:
-        """Whether nothing in the program is quantised, and nobody tried."""
+        """Whether nothing in the program is quantized, and nobody tried."""
         if self.quantised:
             return False
         kinds = DEQUANTIZE | DEQUANTIZE_DYNAMIC | {DEQUANTIZE_PER_GROUP}
@@ -175,7 +175,7 @@ def _dearest(cause: Cause) -> tuple[int, ...]:
 
 
 def _in_company(graph: Graph) -> Iterator[Graph]:
-    """The operator as it is, between quantised operands, and behind an operator that computes."""
+    """The operator as it is, between quantized operands, and behind an operator that computes."""
     yield graph
     if any(value.quant is not None for value in graph.values) or graph.steps[0].quant is not None:
         graph = quantised(graph)
@@ -194,7 +194,7 @@ def _as_layers(layer: Graph) -> Iterator[Graph]:
 
 
 def weighted(graph: Graph, bias: bool) -> Graph:
-    """Real constants of a model quantised as weights are, and a bias in steps of the accumulator, or left real."""
+    """Real constants of a model quantized as weights are, and a bias in steps of the accumulator, or left real."""
     x = next((v.quant for v in graph.values if not v.constant and v.quant is not None), None)
     w = weight_quant(0.01)
     constants = [v for v in graph.values if v.constant and v.quant is None and v.dtype == "float32"]
@@ -217,7 +217,7 @@ def _behind_abs(graph: Graph) -> Graph:
     return replace(graph, steps=(before, again))
 
 
-# ------------------------------------------------------------------------------------ neighbours
+# ------------------------------------------------------------------------------------ neighbors
 
 
 def _users(node: fx.Node) -> Iterator[fx.Node]:
@@ -244,7 +244,7 @@ def _least(node: fx.Node) -> int:
 
 
 def _results(node: fx.Node) -> Iterator[list[Any]]:
-    """The results of a node, as they are and as they are quantised."""
+    """The results of a node, as they are and as they are quantized."""
     yield list(values(node))
     for user in node.users:
         if user.op == "call_function" and target_name(user.target) in NO_WORK:

@@ -27,7 +27,7 @@ TOLD, REFUSED, FILE = "told", "refused", "file"
 class Request:
     """What `assay explain` was asked for. calibrate: a file, "random", or None for the model as it is.
 
-    inputs: the same for what the model runs on, None for that which calibrates it, or random numbers. dynamic: quantise
+    inputs: the same for what the model runs on, None for that which calibrates it, or random numbers. dynamic: quantize
     activations at run time. pte: give the programs' files as well.
     """
 
@@ -66,7 +66,7 @@ def found(request: Request, workers: int) -> Found:
 
 
 def _warm(request: Request) -> None:
-    """Load torch, and what quantises, before a process is made for each backend.
+    """Load torch, and what quantizes, before a process is made for each backend.
 
     Where torch is loaded, `confined` keeps its copy to one thread: processes with more wait for each other, and copies
     of those stand still.

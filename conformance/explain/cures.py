@@ -1,4 +1,4 @@
-"""What is wrong with the quantisation of a layer, and what would help: sentences of what was seen of it."""
+"""What is wrong with the quantization of a layer, and what would help: sentences of what was seen of it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Power:
 class Seen:
     """What one layer showed, over all inputs: powers of golden and errors, results that were clipped, their range.
 
-    grid: the range of its codes. shared: whether its result has to have the quantisation of an operand. weights: real,
+    grid: the range of its codes. shared: whether its result has to have the quantization of an operand. weights: real,
     and whether their codes have one scale. infinite: whether a constant holds infinities. apart: largest distance of
     the device's codes from torch's on the same inputs, None where none are compared. joined: the layers before it that
     are computed with it, as no codes stand between. effect: see `Layer`; infinite for none.
@@ -87,7 +87,7 @@ def decibels(signal: Tensor, noise: Tensor) -> float | None:
 
 
 def cures(seen: Seen) -> Iterator[str]:
-    """What is wrong with the quantisation of a layer, and what would help; the gravest first."""
+    """What is wrong with the quantization of a layer, and what would help; the gravest first."""
     if seen.infinite:
         yield "a constant holds infinities, which no code stands for: mask with a large finite number instead"
     if seen.is_faulty:
@@ -135,6 +135,6 @@ def _of_weights(real: Tensor, per_tensor: bool, lost: float) -> Iterator[str]:
     times = float(sizes.max()) / median if median > 0 else math.inf
     if per_tensor and times > LARGE:
         channel = f"channel {int(sizes.argmax())} is {times:.0f} times as large as the median"
-        yield f"one scale for all of its weights, of which {channel}: quantise per channel"
+        yield f"one scale for all of its weights, of which {channel}: quantize per channel"
     else:
         yield f"its weights leave {lost:.0f} dB in their codes, as some are far larger than others: use more bits"

@@ -1,6 +1,6 @@
 """What the error of each layer does to the results of the model, to first order.
 
-The derivatives are those of the model without its quantisation, so that small channels count as far as the model makes
+The derivatives are those of the model without its quantization, so that small channels count as far as the model makes
 something of them.
 """
 
@@ -30,7 +30,7 @@ class Effects:
 
 
 class _Straight(fx.Interpreter):
-    """Runs a quantised model without its quantisation; `known` are the results that have derivatives."""
+    """Runs a quantized model without its quantization; `known` are the results that have derivatives."""
 
     def __init__(self, module: fx.GraphModule) -> None:
         super().__init__(module)

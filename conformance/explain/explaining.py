@@ -27,7 +27,7 @@ from npu_assay.partitioners.exir import Backend, run_program
 
 @dataclass(frozen=True)
 class How:
-    """How a model is brought to a backend. dynamic: activations are quantised at run time."""
+    """How a model is brought to a backend. dynamic: activations are quantized at run time."""
 
     dynamic: bool = False
 
@@ -36,7 +36,7 @@ class How:
         make = backend.dynamic_quantizer if self.dynamic else backend.quantizer
         if make is None:
             kind = "dynamic quantizer" if self.dynamic else "quantizer"
-            raise LookupError(f"the backend has no {kind}; expected a model that is quantised already")
+            raise LookupError(f"the backend has no {kind}; expected a model that is quantized already")
         return make()
 
 
@@ -104,7 +104,7 @@ class _Measured:
 
     @cached_property
     def coded(self) -> fx.GraphModule:
-        """The quantised model."""
+        """The quantized model."""
         return self.given if self.quantised is None else _module(self.quantised.program)
 
     def told_of(self, one: Explained) -> Explained:
@@ -124,7 +124,7 @@ class _Measured:
         return {"program": len(self.buffer), "memory": memory}
 
     def numbers(self) -> dict[str, Any]:
-        """Device, quantised model and float model on the first inputs."""
+        """Device, quantized model and float model on the first inputs."""
         edge = self.lowered.manager.exported_program()
         runtimes = {self.backend.details.__name__: self.backend.runtime}
         flat = [pytree.tree_leaves(each) for each in self.inputs]
@@ -135,7 +135,7 @@ class _Measured:
         return {"numbers": compared(runs)}
 
     def layers(self) -> dict[str, Any]:
-        """The layers of a quantised model."""
+        """The layers of a quantized model."""
         if self.quantised is None and not self.model.is_quantised:
             return {}
         constants = {} if self.quantised is None else self.quantised.constants

@@ -15,7 +15,7 @@ from npu_assay.partitioners.exir import Backend, copy_program, run_program, to_b
 from npu_assay.partitioners.exir.ops import QUANTIZE, target_name
 
 Codes = Mapping[str, Tensor]
-"""What a device gave, by the name of the quantize node in the quantised program."""
+"""What a device gave, by the name of the quantize node in the quantized program."""
 
 
 def codes_inside(program: ExportedProgram, backend: Backend, inputs: Sequence[Sequence[Any]]) -> list[Codes]:

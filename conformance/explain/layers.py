@@ -1,7 +1,7 @@
-"""Where error enters: each layer of a quantised model by itself, against its float64 golden on the inputs that it gets.
+"""Where error enters: each layer of a quantized model by itself, against its float64 golden on the inputs that it gets.
 
 A layer's own error is that of its result, as those behind it read it, against the same operator in float64 on the same
-(already wrong) inputs and the weights as they were before they were quantised. What it inherits does not count. Where
+(already wrong) inputs and the weights as they were before they were quantized. What it inherits does not count. Where
 the device's codes are known, they are the results, and what the next layers get.
 """
 
@@ -64,7 +64,7 @@ class _Golden:
 
 
 class _Watched(fx.Interpreter):
-    """Runs a quantised model, and each of its layers once more in float64. codes: what the device gave instead."""
+    """Runs a quantized model, and each of its layers once more in float64. codes: what the device gave instead."""
 
     def __init__(self, module: fx.GraphModule, constants: Constants, infinite: frozenset[str]) -> None:
         super().__init__(module)
@@ -98,7 +98,7 @@ class _Watched(fx.Interpreter):
         return self.seen.setdefault(layer.name, Seen(layer, infinite=layer.name in self.infinite))
 
     def _look_at(self, node: fx.Node, found: Tensor) -> None:
-        """A layer: its golden; where nothing quantises its result, its error as well."""
+        """A layer: its golden; where nothing quantizes its result, its error as well."""
         seen = self._seen(node)
         golden = self._golden(node, seen) if node.op == "call_function" else _Golden(_wide(found), _wide(found))
         if golden is None or golden.real.shape != found.shape:
@@ -151,7 +151,7 @@ def _wide(x: Any) -> Any:
 
 
 def _is_layer(node: fx.Node) -> bool:
-    """Whether its results may be quantised: an operator that does more than to convert, or a model input."""
+    """Whether its results may be quantized: an operator that does more than to convert, or a model input."""
     return node.op == "placeholder" or (node.op == "call_function" and target_name(node.target) not in NO_WORK)
 
 
@@ -223,7 +223,7 @@ def layers_of(
     runs: Sequence[tuple[Sequence[Any], Codes]],
     operators: Mapping[str, tuple[str, ...]],
 ) -> tuple[Layer, ...]:
-    """The layers of a quantised program as a module, those that add most of what is wrong first.
+    """The layers of a quantized program as a module, those that add most of what is wrong first.
 
     constants: as they were before they were codes, where that is known. runs: inputs, and what the device made of them
     inside, as far as that is known. operators: names of those in the lowered program, by the name of the layer.

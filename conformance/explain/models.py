@@ -1,4 +1,4 @@
-"""The model that is to be explained: from a `.pt2` file or a factory; its inputs, and its quantised form."""
+"""The model that is to be explained: from a `.pt2` file or a factory; its inputs, and its quantized form."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Quantised:
 
 
 def quantise(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantised:
-    """The model quantised after training, by PT2E. Raises UsageError where torchao is not installed."""
+    """The model quantized after training, by PT2E. Raises UsageError where torchao is not installed."""
     try:
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     except ModuleNotFoundError as error:

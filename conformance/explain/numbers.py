@@ -1,4 +1,4 @@
-"""Results of one model side by side: on the device, quantised in torch, in floating point."""
+"""Results of one model side by side: on the device, quantized in torch, in floating point."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Outputs = Sequence[Tensor]
 
 
 def compared(runs: Mapping[str, Sequence[Outputs]]) -> tuple[Comparison, ...]:
-    """Each pair of runs on the same inputs, later ones wanted: device, quantised, float."""
+    """Each pair of runs on the same inputs, later ones wanted: device, quantized, float."""
     names = list(runs)
     pairs = ((a, b) for number, a in enumerate(names) for b in names[number + 1 :])
     return tuple(_comparison(a, b, runs[a], runs[b]) for a, b in pairs)

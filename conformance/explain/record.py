@@ -128,15 +128,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of a quantised model by itself: the error that it adds, apart from what it inherits.
+    """A layer of a quantized model by itself: the error that it adds, apart from what it inherits.
 
-    name: of its node in the quantised program. operators: of the lowered program, those that compute it. effect: power
+    name: of its node in the quantized program. operators: of the lowered program, those that compute it. effect: power
     of the model's results over what the layer's error makes of them, to first order, in dB; None where it has none, or
     torch has no derivative. own: power of its float64 golden on the inputs that it gets, over that of the difference,
     in dB, where every channel counts alike; None where they are equal. apart: largest distance, in codes, of the
     device's result from torch's on the same inputs; None where no code is compared. clipped: share of its results
     outside of the range of their codes. infinite: whether a constant of it holds infinities. cures: what is wrong with
-    its quantisation, and what would help.
+    its quantization, and what would help.
     """
 
     name: str
@@ -158,9 +158,9 @@ class Layer:
 class Explained:
     """A model on one backend.
 
-    quantised: whether the model was quantised for it here. error: why it was not lowered, or nothing ran; "" if it
+    quantised: whether the model was quantized for it here. error: why it was not lowered, or nothing ran; "" if it
     was. program, memory: bytes of the `.pte` file and of its planned arenas, None where there is none. layers: of a
-    quantised model, those that add most error first. warnings: what its quantizer warned of.
+    quantized model, those that add most error first. warnings: what its quantizer warned of.
     """
 
     backend: str

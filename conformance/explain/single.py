@@ -1,7 +1,7 @@
 """One operator of a program as a model of its own, which can be asked about, changed and run.
 
-Its operands become inputs and constants with the quantisation that they have in the program, or, where they have
-none, with a plain one: so what its neighbours are does not matter.
+Its operands become inputs and constants with the quantization that they have in the program, or, where they have
+none, with a plain one: so what its neighbors are does not matter.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class _Maker:
         return name
 
     def _quant(self, node: fx.Node) -> tuple[Quant | None, fx.Node]:
-        """The quantisation of an operand, and the node behind it."""
+        """The quantization of an operand, and the node behind it."""
         target = target_name(node.target) if node.op == "call_function" else ""
         if target in DEQUANTIZE | {DEQUANTIZE_PER_GROUP}:
             source = node.args[0]
@@ -197,7 +197,7 @@ def _zero(argument: Any, constants: Mapping[str, Tensor]) -> int:
 
 
 def _dynamic(node: fx.Node) -> str:
-    """How the quantisation is chosen at run time."""
+    """How the quantization is chosen at run time."""
     waiting = list(node.all_input_nodes)
     while waiting:
         each = waiting.pop()
@@ -209,7 +209,7 @@ def _dynamic(node: fx.Node) -> str:
 
 
 def _result(node: fx.Node) -> Quant | None:
-    """The quantisation of the result, where any user quantises it."""
+    """The quantization of the result, where any user quantizes it."""
     users = [user for each in (node, *node.users) for user in each.users if each is node or is_item(each)]
     for user in users:
         if user.op == "call_function" and target_name(user.target) in QUANTIZE:

@@ -1,7 +1,7 @@
 """The random programs of a table: each follows from a seed and its number, in every process alike.
 
 They are put together from the graphs of the table's cases, which bring the operators, the arguments, the
-quantisations and the contexts that the table speaks of, those at a limit and those past it. One in three is one such
+quantizations and the contexts that the table speaks of, those at a limit and those past it. One in three is one such
 graph with other numbers, or with other sizes; the others are chains and forks of several.
 """
 
@@ -182,7 +182,7 @@ class _Growing:
         self.indices: set[Ref] = set()
 
     def add(self, part: Part, taken: dict[Ref, Ref], requant: tuple[Quant | None, Quant | None] | None) -> bool:
-        """Append a part, if torch takes it. `taken` stands for its inputs, one quantisation for another."""
+        """Append a part, if torch takes it. `taken` stands for its inputs, one quantization for another."""
         graph = _refilled(self._draw, part.graph)
         prefix = f"p{self._parts}_"
         refs = dict(taken)
@@ -256,7 +256,7 @@ def _inputs(graph: Graph) -> tuple[Value, ...]:
 
 
 def _form(kind: Kind) -> tuple[Shape, str]:
-    """What must be the same for one value to take another's place, their quantisations aside."""
+    """What must be the same for one value to take another's place, their quantizations aside."""
     return kind.shape, kind.dtype if kind.quant is None else kind.quant.dtype
 
 

@@ -142,7 +142,7 @@ def resized(graph: Graph, shape: Shape, axis: int, size: int) -> Graph:
 
 
 def can_resize(graph: Graph, shape: Shape) -> bool:
-    """Whether the values of this shape can: the groups of a quantisation hang together with sizes."""
+    """Whether the values of this shape can: the groups of a quantization hang together with sizes."""
     return all(v.quant is None or v.quant.group is None for v in graph.values if v.shape == shape)
 
 

@@ -27,7 +27,7 @@ def _quant(quant: Quant) -> str:
 
 def _step(step: Step) -> str:
     arguments = [*map(_argument, step.args), *(f"{key}={_argument(value)}" for key, value in step.kwargs)]
-    dynamic = f", first operand quantised {step.dynamic}" if step.dynamic else ""
+    dynamic = f", first operand quantized {step.dynamic}" if step.dynamic else ""
     quant = f" -> {_quant(step.quant)}" if step.quant is not None else ""
     return f"{step.name} = {step.op}({', '.join(arguments)}){dynamic}{quant}"
 

@@ -1,1 +1,1 @@
-"""Cases as files that any toolchain can run, and judgement of what it computed."""
+"""Cases as files that any toolchain can run, and judgment of what it computed."""

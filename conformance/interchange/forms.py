@@ -114,7 +114,7 @@ def real_of(codes: Tensor, quant: Quant) -> Tensor:
 
 
 def output_quants(graph: Graph, table: Table) -> tuple[Quant | None, ...]:
-    """The quantisation of each output."""
+    """The quantization of each output."""
     return golden_of(graph).walk(table.rescale or None, False).quants
 
 
@@ -171,7 +171,7 @@ def tflite_form(case: Case, table: Table, backend: Backend) -> Made:
     inputs = tuple(materialise(value) for value in case.graph.values if not value.constant)
     quants = output_quants(case.graph, table)
     if any(known is None for known in _exact(golden_of(case.graph), table.rescale)[0]):
-        raise FormError("inexact", "an output is not known to the last bit: a step in front of it is not quantised")
+        raise FormError("inexact", "an output is not known to the last bit: a step in front of it is not quantized")
     outputs = expected_outputs(case, table, codes_at_both_ends=True)
     codes = tuple(_codes_of(real, quant) for real, quant in zip(outputs, quants, strict=True))
     _check_device(backend, delegate, inputs, case, table, quants)

@@ -64,7 +64,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Report:
-    """All judgements; `arithmetic` says how the codes were compared."""
+    """All judgments; `arithmetic` says how the codes were compared."""
 
     manifest: Manifest
     manifest_sha256: str
@@ -323,7 +323,7 @@ def _plain(judgement: Judgement) -> dict[str, Any]:
 
 
 def write_report(report: Report, path: Path) -> None:
-    """The judgements as JSON, whole or not at all. Raises UsageError when it cannot be written."""
+    """The judgments as JSON, whole or not at all. Raises UsageError when it cannot be written."""
     data = {
         "manifest_sha256": report.manifest_sha256,
         "format": report.manifest.format,

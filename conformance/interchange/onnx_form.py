@@ -105,7 +105,7 @@ def _written(writer: Writer, node: fx.Node) -> str | tuple[str, ...]:
         source, index = _arguments(node)
         return writer.names[source][index]
     if name in _RUN_TIME:
-        raise FormError("run_time", "ONNX quantises at run time to uint8 only, not to int8")
+        raise FormError("run_time", "ONNX quantizes at run time to uint8 only, not to int8")
     if name in _QDQ:
         return _QDQ[name](writer, node)
     if not node.all_input_nodes:
@@ -131,7 +131,7 @@ def _computed(node: fx.Node) -> Array:
     return found
 
 
-# ------------------------------------------------------------------------------------ quantisation
+# ------------------------------------------------------------------------------------ quantization
 
 
 def _parameters(writer: Writer, node: fx.Node, scale: Any, zero_point: Any, dtype: torch.dtype) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ def _arguments(node: fx.Node) -> tuple[Any, ...]:
 
 
 def _cast(writer: Writer, name: str, node: object, before: bool) -> str:
-    """Scales are float32, and so is what is quantised: other floats are converted to it, or from it."""
+    """Scales are float32, and so is what is quantized: other floats are converted to it, or from it."""
     found = value(node)
     if found is None or found.dtype == torch.float32:
         return name

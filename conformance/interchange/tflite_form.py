@@ -155,7 +155,7 @@ class _Form:
         if not users or any(target_name(user.target) != QUANTIZE_PER_TENSOR for user in users):
             raise FormError("quantized", f"{node.name} is not followed by quantize nodes alone")
         if len({_parameters(user) for user in users}) != 1:
-            raise FormError("quantized", f"{node.name} is quantised in more ways than one")
+            raise FormError("quantized", f"{node.name} is quantized in more ways than one")
         return users
 
     def returned(self, node: fx.Node) -> int:
@@ -163,7 +163,7 @@ class _Form:
         if node in self.codes:
             return self.codes[node]
         if node not in self.writer.places:
-            raise FormError("quantized", f"{node.name} is returned without being quantised")
+            raise FormError("quantized", f"{node.name} is returned without being quantized")
         made = self.writer.tensor(Tensor(_sizes(node), "float32"))
         return self.writer.emit("DEQUANTIZE", [self.writer.places[node]], made)
 

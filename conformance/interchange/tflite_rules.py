@@ -1,7 +1,7 @@
 """How each edge operator is written in TFLite, on int8 codes: one small function each.
 
 Tensors keep torch's order of dimensions; around convolutions, pools and resizes, which read channels last, codes are
-transposed. What LiteRT's specification of 8-bit quantisation restricts is refused with the constraint's code.
+transposed. What LiteRT's specification of 8-bit quantization restricts is refused with the constraint's code.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _softmax(s: Site) -> None:
 
 
 def _cat(s: Site) -> None:
-    """What has other parameters than the result is quantised to them first, as a converter does."""
+    """What has other parameters than the result is quantized to them first, as a converter does."""
     alike, wanted = list[int](), s.known(s.result).codes
     for x in (s.operand(x) for x in s["tensors"]):
         same = s.known(x).codes == wanted

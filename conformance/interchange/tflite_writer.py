@@ -68,7 +68,7 @@ class Tensor:
 
 @dataclass
 class Writer:
-    """Tensors and operators so far. `places` has the tensor of what is dequantised, `constants` the program's own."""
+    """Tensors and operators so far. `places` has the tensor of what is dequantized, `constants` the program's own."""
 
     tensors: list[Tensor] = field(default_factory=list)
     operators: list[tuple[str, list[int], list[int], dict[str, Any]]] = field(default_factory=list)
@@ -189,7 +189,7 @@ class Site:
         return self.shape(self.result)
 
     def sized(self, name: str) -> tuple[int, ...]:
-        """The sizes of an argument, quantised or not."""
+        """The sizes of an argument, quantized or not."""
         found = value(self.given[name])
         return () if found is None else tuple(int(size) for size in found.shape)
 

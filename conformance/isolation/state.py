@@ -206,7 +206,7 @@ NUMERIC = (
         "torch's float32 precision of products", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
     ),
     Setting(
-        "torch's engine for quantised operators",
+        "torch's engine for quantized operators",
         lambda: torch.backends.quantized.engine,
         lambda value: setattr(torch.backends.quantized, "engine", value),
     ),

@@ -16,7 +16,7 @@ from npu_assay.conformance.record.results import Element, Number, rounded
 MOST = 6
 """Elements of a case that are recorded: enough to see a pattern, and less than a kilobyte."""
 DIGITS = 9
-"""Significant digits that tell every float32 from its neighbours."""
+"""Significant digits that tell every float32 from its neighbors."""
 
 
 def furthest(golden: Golden, outputs: Sequence[Tensor], scheme: str | None, delegated: bool) -> tuple[Element, ...]:

@@ -47,7 +47,7 @@ CODES_END = 127
 
 @dataclass(frozen=True)
 class Walk:
-    """The float golden of every graph output: chain bounds, legal codes and their quantisation, dtype.
+    """The float golden of every graph output: chain bounds, legal codes and their quantization, dtype.
 
     own: the same outputs along the code path, which has the roundings that really happened on the way.
     last: where a step's operands are known exactly, the float golden of that step alone; None where they are not, or
@@ -129,7 +129,7 @@ def _last(node: _Node) -> Bounded | None:
 
 
 def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
-    """The number type that a step computes in and returns, unless its result is quantised."""
+    """The number type that a step computes in and returns, unless its result is quantized."""
     options = dict(step.kwargs)
     named = options.get("dtype") or options.get("out_dtype")
     if step.op in QUANTIZE:
@@ -191,7 +191,7 @@ class _Arithmetic:
     delegated: bool
 
     def results(self, step: Step, operands: Mapping[Ref, Bounded], exact: bool = False) -> list[_Result]:
-        """A step's outputs. exact: an operand that is quantised at run time is known, and so are its codes."""
+        """A step's outputs. exact: an operand that is quantized at run time is known, and so are its codes."""
         if step.dynamic is not None:
             operands = self._chosen(step, operands, exact)
         args, kwargs = substitute(step.args, operands), dict(step.kwargs)
@@ -206,7 +206,7 @@ class _Arithmetic:
         return [self._result(step, args, kwargs, real) for real in reals]
 
     def _chosen(self, step: Step, operands: Mapping[Ref, Bounded], exact: bool) -> Mapping[Ref, Bounded]:
-        """The first operand quantised at run time: by rows on the device, else as the program says."""
+        """The first operand quantized at run time: by rows on the device, else as the program says."""
         first = references(step.args)[0]
         x = operands[first]
         everywhere, rank = tuple(range(x.value.dim())), x.value.dim()
@@ -274,7 +274,7 @@ def _output(step: Step, ref: Ref, chain: _Result, code: _Result, dtype: torch.dt
 
 
 def _real_node(ref: Ref, chain: _Result, code: _Result, exact: Tensor | None, dtype: torch.dtype) -> _Node:
-    """A result that is not quantised; the code path goes on from the exact one, where there is one."""
+    """A result that is not quantized; the code path goes on from the exact one, where there is one."""
     if exact is None:
         return _Node(chain.real, code.real, dtype=dtype)
     found = exact.to(torch.float64)

@@ -20,7 +20,7 @@ from npu_assay.reference.golden.special import other_class
 
 @dataclass(frozen=True)
 class Coded:
-    """The codes of a quantised output; float64 whole numbers in the output's shape.
+    """The codes of a quantized output; float64 whole numbers in the output's shape.
 
     expected: what gate 1 compares with, allowed: by how many LSB it may differ. ambiguous: by how many LSB
     a correct code may differ from the nearest one.
@@ -38,7 +38,7 @@ class Coded:
 class Output:
     """One output beside its goldens, in float64 and the output's shape.
 
-    name: as messages print it, such as "out" or "out1". real: what the backend computed; a quantised
+    name: as messages print it, such as "out" or "out1". real: what the backend computed; a quantized
     output counts as its code times the scale, for its float32 rounding is not the backend's. distance: to
     the float golden. codes: None for a float output. unit: of errors, one LSB, or 1 for a float output.
     own, last: see `Walk`. exact: what a float output must be to the last bit, None where that is not known.
@@ -71,7 +71,7 @@ def shape(run: Walk, index: int, output: Tensor) -> str:
 
 
 def dtype(run: Walk, index: int, output: Tensor) -> str:
-    """Guard: the type that the operator returns: float32 for a quantised output, int64 for indices."""
+    """Guard: the type that the operator returns: float32 for a quantized output, int64 for indices."""
     expected = run.dtypes[index]
     return "" if output.dtype == expected else f": dtype {output.dtype}, expected {expected}"
 
@@ -90,7 +90,7 @@ def finite(run: Walk, index: int, output: Tensor) -> str:
 
 
 def on_grid(run: Walk, index: int, output: Tensor) -> str:
-    """Guard: a quantised output holds the reals of codes: whole steps, but for float32's rounding (2**-23)."""
+    """Guard: a quantized output holds the reals of codes: whole steps, but for float32's rounding (2**-23)."""
     quant = run.quants[index]
     if quant is None:
         return ""

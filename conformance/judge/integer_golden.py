@@ -23,13 +23,13 @@ TFLITE, TOSA, XNNPACK = "tflite_double_round", "tosa_single_round", "xnnpack_fp3
 
 @lru_cache(maxsize=1024)
 def affine(quant: Quant) -> Affine:
-    """A per-tensor quantisation as `reference` spells it. Raises GoldenError for any other."""
+    """A per-tensor quantization as `reference` spells it. Raises GoldenError for any other."""
     if isinstance(quant.scale, tuple):
-        raise GoldenError(f"quantisation of an output: found {len(quant.scale)} scales, expected 1")
+        raise GoldenError(f"quantization of an output: found {len(quant.scale)} scales, expected 1")
     try:
         return Affine(quant.scale, quant.zero_point, quant.qmin, quant.qmax)
     except ValueError as error:
-        raise GoldenError(f"quantisation of an output: {error}") from error
+        raise GoldenError(f"quantization of an output: {error}") from error
 
 
 def substitute(argument: Any, found: Mapping[Ref, Any]) -> Any:
@@ -50,13 +50,13 @@ def operands(step: Step, scheme: str = TFLITE) -> tuple[Ref, ...]:
 
 
 def _fuses(step: Step, behind: Step, scheme: str) -> bool:
-    """Whether the device computes both at once, with the quantisation of the second."""
+    """Whether the device computes both at once, with the quantization of the second."""
     codes = integer.codes_of(behind.op, scheme)
     return codes is not None and (ANY in codes.after or step.op in codes.after)
 
 
 def step_quants(graph: Graph, scheme: str = TFLITE) -> dict[str, Quant | None]:
-    """The quantisation that each step's result has as integers; None for a step that works on reals.
+    """The quantization that each step's result has as integers; None for a step that works on reals.
 
     A step without its own takes that of the activation or reshape behind it, when nothing else uses its result.
     """
@@ -75,7 +75,7 @@ def step_quants(graph: Graph, scheme: str = TFLITE) -> dict[str, Quant | None]:
 
 
 def with_moved_quants(graph: Graph) -> Graph:
-    """The graph with a quantisation for every step that only moves codes and has none: its operand's.
+    """The graph with a quantization for every step that only moves codes and has none: its operand's.
 
     Between dequantize and an operator, a transposed weight is still codes.
     """
@@ -96,7 +96,7 @@ def with_moved_quants(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class Exact:
-    """What is known to the last bit: the codes of quantised values and outputs, and real ones in their own type."""
+    """What is known to the last bit: the codes of quantized values and outputs, and real ones in their own type."""
 
     codes: dict[Ref, QTensor]
     reals: dict[Ref, Tensor]
@@ -110,7 +110,7 @@ def exact_codes(graph: Graph, scheme: str = TFLITE) -> dict[Ref, QTensor]:
 def exact_values(graph: Graph, scheme: str = TFLITE) -> Exact:
     """The exact golden of every value and every step's output; none where it cannot be known to the last bit.
 
-    Integer steps are exact in any scheme's arithmetic; with XNNPACK's also products that quantise their operand at
+    Integer steps are exact in any scheme's arithmetic; with XNNPACK's also products that quantize their operand at
     run time, and what IEEE floats compute in one rounding. Raises IntegerError for an operator or operands
     without integer semantics.
     """
@@ -159,7 +159,7 @@ def _plain_step(step: Step, found: Exact) -> dict[Ref, Tensor]:
 
 
 def _real_step(step: Step, found: Exact) -> None:
-    """Add the outputs of a step on reals that is exact all the same, as codes when they are quantised."""
+    """Add the outputs of a step on reals that is exact all the same, as codes when they are quantized."""
     refs = references(step.args)
     if any(ref not in found.reals and ref not in found.codes for ref in refs):
         return

@@ -13,7 +13,7 @@ gate4: SQNR over each output against the floor that gate 3's bounds give.
 Any other float output has no codes: gates 3 and 4 only. The numbers come from two independent
 computations, `npu_assay.reference.integer` and `npu_assay.reference.golden`. The simulated devices share no arithmetic
 with the first where it computes on integers, and none with the second. Real numbers that XNNPACK computes in one known
-way (activations quantised at run time) are its device's own kernels in both.
+way (activations quantized at run time) are its device's own kernels in both.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Golden:
         return self._exact[scheme]
 
     def codes(self, scheme: str = TFLITE) -> tuple[Tensor | None, ...]:
-        """Exact codes of every graph output; None for an output that is not known exactly, or not quantised."""
+        """Exact codes of every graph output; None for an output that is not known exactly, or not quantized."""
         found = (self.exact(scheme).codes.get(ref) for ref in self.graph.outputs)
         return tuple(None if x is None else x.codes for x in found)
 
     def reals(self, scheme: str = TFLITE) -> tuple[Tensor | None, ...]:
-        """The same of outputs that are not quantised, in float64."""
+        """The same of outputs that are not quantized, in float64."""
         found = (self.exact(scheme).reals.get(ref) for ref in self.graph.outputs)
         return tuple(None if x is None else x.to(torch.float64) for x in found)
 

@@ -32,7 +32,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor of an application, as a device sees it: `dtype` is that of the codes where it is quantised."""
+    """A tensor of an application, as a device sees it: `dtype` is that of the codes where it is quantized."""
 
     shape: tuple[int, ...]
     dtype: str

@@ -59,7 +59,7 @@ REALS: Mapping[str, torch.dtype] = {
     "bool": torch.bool,
 }
 CODES = (-128, 127)
-"""The codes of an activation that is quantised at run time."""
+"""The codes of an activation that is quantized at run time."""
 EPSILON = 2.0**-12
 """The smallest scale that such an activation may get: what PT2E's observers use."""
 
@@ -69,7 +69,7 @@ EPSILON = 2.0**-12
 
 @remember(512)
 def materialise(value: Value) -> Tensor:
-    """The numbers of a value: integer codes of `value.quant.dtype`, or `value.dtype` when it is not quantised.
+    """The numbers of a value: integer codes of `value.quant.dtype`, or `value.dtype` when it is not quantized.
 
     The tensor is shared between calls: read it, never write it. Raises ValueError for an unknown fill.
     """
@@ -117,7 +117,7 @@ def _codes(shape: tuple[int, ...], fill: Fill, quant: Quant) -> Tensor:
 
 
 def _plain(value: Value) -> Tensor:
-    """Numbers that are not quantised: whole ones within int8 for integers, two of them for booleans."""
+    """Numbers that are not quantized: whole ones within int8 for integers, two of them for booleans."""
     dtype = REALS[value.dtype]
     if dtype.is_floating_point or value.fill.kind == "list":
         return _floats(value.shape, value.fill)
@@ -135,7 +135,7 @@ def _floats(shape: tuple[int, ...], fill: Fill) -> Tensor:
 
 
 def model_inputs(graph: Graph) -> tuple[Tensor, ...]:
-    """The model's inputs. A quantised one is scale * (code - zero point), or reals: quantising it gives the codes."""
+    """The model's inputs. A quantized one is scale * (code - zero point), or reals: quantizing it gives the codes."""
     return tuple(_real(value) for value in graph.values if not value.constant)
 
 
@@ -178,8 +178,8 @@ Apply = Callable[[Step, list[Any]], Output]  # writes one operator application o
 class _Model:
     """The nodes that references stand for while a model is being written.
 
-    `emit` appends a quantize or dequantize node. Float nodes are unquantised values and steps;
-    integer nodes are quantised ones; per-channel constants also have a scale and a zero point node.
+    `emit` appends a quantize or dequantize node. Float nodes are unquantized values and steps;
+    integer nodes are quantized ones; per-channel constants also have a scale and a zero point node.
     """
 
     emit: Emit
@@ -188,7 +188,7 @@ class _Model:
     channels: dict[Ref, tuple[fx.Node, fx.Node]] = field(default_factory=dict)
 
     def dequantised(self, ref: Ref) -> fx.Node:
-        """The float node of a reference; a quantised one gets a new dequantize node each time."""
+        """The float node of a reference; a quantized one gets a new dequantize node each time."""
         if ref in self.floats:
             return self.floats[ref]
         node, quant = self.codes[ref]
@@ -200,7 +200,7 @@ class _Model:
         return self.emit(DEQUANTIZE_PER_TENSOR, (node, *_per_tensor(ref.name, quant)), {})
 
     def define(self, ref: Ref, node: fx.Node, quant: Quant | None) -> None:
-        """Record the float node of a reference, quantised when it has a quantisation."""
+        """Record the float node of a reference, quantized when it has a quantization."""
         if quant is None:
             self.floats[ref] = node
         elif ref in self.channels:
@@ -230,7 +230,7 @@ def _substitute(argument: Any, nodes: Mapping[Ref, fx.Node]) -> Any:
 
 
 def _write_step(model: _Model, step: Step, used: set[Ref], apply: Apply) -> None:
-    """Dequantise each distinct operand once, apply the operator, quantise each consumed output."""
+    """Dequantize each distinct operand once, apply the operator, quantize each consumed output."""
     nodes: dict[Ref, fx.Node] = {}
     for ref in references(step.args):
         if ref not in nodes:
@@ -247,7 +247,7 @@ def _write_step(model: _Model, step: Step, used: set[Ref], apply: Apply) -> None
 
 @dataclass(frozen=True)
 class _RunTime:
-    """The operators of a quantisation whose parameters the program computes; `last` ends dequantize's arguments."""
+    """The operators of a quantization whose parameters the program computes; `last` ends dequantize's arguments."""
 
     choose: str
     arguments: tuple[Any, ...]
@@ -270,7 +270,7 @@ _RUN_TIME: Mapping[str, _RunTime] = {
 
 
 def _quantised_at_run_time(emit: Emit, node: fx.Node, how: str) -> fx.Node:
-    """Choose parameters for a real tensor, quantise it, dequantise it."""
+    """Choose parameters for a real tensor, quantize it, dequantize it."""
     ops = _RUN_TIME[how]
     chosen = emit(ops.choose, (node, *ops.arguments), {})
     scale, zero_point = (emit(GETITEM, (chosen, index), {}) for index in (0, 1))
@@ -349,7 +349,7 @@ def module(graph: Graph) -> nn.Module:
 
 
 def quantised_steps(graph: Graph) -> frozenset[str]:
-    """The steps that a quantizer deals with: those whose result is quantised, itself or behind the next step."""
+    """The steps that a quantizer deals with: those whose result is quantized, itself or behind the next step."""
     own = {step.name for step in graph.steps if step.quant is not None}
     behind = {ref.name for step in graph.steps if step.name in own for ref in references(step.args)}
     return frozenset(own | (behind & {step.name for step in graph.steps}))
@@ -359,7 +359,7 @@ def build(graph: Graph, preserve: Collection[str] = (), mark: str = "") -> Expor
     """The model as an edge program. Every node of a step carries the step's name in `meta["step"]`.
 
     preserve: operators that `to_edge` is told to keep whole. mark: the name of a quantizer's note on the nodes of
-    quantised steps (`quantised_steps`), "" for none. Raises EdgeError when an operator refuses its
+    quantized steps (`quantised_steps`), "" for none. Raises EdgeError when an operator refuses its
     arguments.
     """
     writer = EdgeWriter(preserve=frozenset(preserve), mark=mark, marked=quantised_steps(graph) if mark else frozenset())

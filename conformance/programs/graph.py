@@ -15,11 +15,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Quant:
-    """Affine quantisation: real = scale * (code - zero_point), codes within [qmin, qmax].
+    """Affine quantization: real = scale * (code - zero_point), codes within [qmin, qmax].
 
     `axis` None is per-tensor and `scale` a number; otherwise `scale` holds one number per index of
     that axis and the zero point is the same for all of them. With `group` (axis 0 of a matrix only) every
-    `group` neighbours along the last axis share a scale: `scale` holds them row by row.
+    `group` neighbors along the last axis share a scale: `scale` holds them row by row.
     """
 
     scale: float | tuple[float, ...]
@@ -33,11 +33,11 @@ class Quant:
 
 @dataclass(frozen=True)
 class Fill:
-    """How a value's numbers are made: codes for a quantised value, reals for a float one.
+    """How a value's numbers are made: codes for a quantized value, reals for a float one.
 
     kind: "random" (full range, from `seed`), "all_codes" (qmin..qmax, repeated), "ramp" (one step
     per element, wrapping), "one_hot" (qmax at flat index `index`, zero point elsewhere), "min",
-    "max", "zero" (the zero point), "alternating" (qmin, qmax, ...), "list" (`values`, repeated), "reals" (a quantised
+    "max", "zero" (the zero point), "alternating" (qmin, qmax, ...), "list" (`values`, repeated), "reals" (a quantized
     input gets `values`, repeated, as real numbers, and is the codes nearest to them: infinities saturate).
     """
 
@@ -51,7 +51,7 @@ class Fill:
 class Value:
     """A model input or a constant. `quant` None means plain numbers of type `dtype`.
 
-    A quantised value is dequantised to float32. `dynamic` are the axes whose size the program leaves open
+    A quantized value is dequantized to float32. `dynamic` are the axes whose size the program leaves open
     (`shape` has the sizes that the case runs with).
     """
 
@@ -99,10 +99,10 @@ class Step:
     """One operator application, spelled as in ATen (`op` is a name as tables have it).
 
     Arguments are constants, tuples (for lists) and `Ref`; a memory format is its name in torch
-    ("contiguous_format"). `quant` is the output's quantisation;
-    None leaves the output float, unquantised: an activation fused behind it, or a float model.
-    A step with several outputs has one quantisation for all of them.
-    `dynamic` quantises the first operand, a real number, on the way in, with parameters chosen at run time:
+    ("contiguous_format"). `quant` is the output's quantization;
+    None leaves the output float, unquantized: an activation fused behind it, or a float model.
+    A step with several outputs has one quantization for all of them.
+    `dynamic` quantizes the first operand, a real number, on the way in, with parameters chosen at run time:
     "per_tensor" (one scale for all of it) or "per_token" (one per row of the last axis).
     """
 

@@ -16,7 +16,7 @@ DEQUANTIZE = "quantized_decomposed.dequantize"
 
 
 def plain_module(graph: Graph) -> nn.Module:
-    """The model without quantisation. Integers that no quantisation made stay as they are."""
+    """The model without quantization. Integers that no quantization made stay as they are."""
     root = module(graph)
     assert isinstance(root, fx.GraphModule)
     for node in list(root.graph.nodes):
@@ -43,7 +43,7 @@ def _is_input(node: fx.Node) -> bool:
 
 
 def _real(root: fx.GraphModule, node: fx.Node) -> fx.Node:
-    """What a dequantize node gives, without codes: what was quantised, or a constant of its numbers."""
+    """What a dequantize node gives, without codes: what was quantized, or a constant of its numbers."""
     codes = node.args[0]
     assert isinstance(codes, fx.Node)
     if codes.op != "get_attr":

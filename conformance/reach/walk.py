@@ -22,7 +22,7 @@ DELEGATED, PARTLY, LEFT, ERROR, WRONG, NO_WAY = "delegated", "partly", "left", "
 FAULTS = (ERROR, WRONG)
 BOUNDS = {"float16": 2e-2, "bfloat16": 5e-2}
 REAL_BOUND, STEPS, CODES = 1e-3, 4, 255
-"""Real numbers may differ by this part of the largest one; quantised ones by so many steps of their scale, or of 255 to
+"""Real numbers may differ by this part of the largest one; quantized ones by so many steps of their scale, or of 255 to
 the largest."""
 
 

@@ -51,7 +51,7 @@ CHECKS = {
     "gate1": "exact integers, in LSB",
     "gate2": "bias and share of codes that are not the nearest",
     "gate3": "float golden within its bound, element by element",
-    "gate4": "signal to quantisation noise ratio (SQNR)",
+    "gate4": "signal to quantization noise ratio (SQNR)",
     GOLDEN: "two float goldens, which must agree: where they do not, the suite is at fault, not the backend",
 }
 """What a failure can be noticed by, and what each of them looks at."""

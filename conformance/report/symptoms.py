@@ -130,7 +130,7 @@ _OTHER = {
     "noise": Symptom("Something printed", "what it writes to stdout or stderr; logging is allowed", traits=True),
     "outputs": Symptom(
         "Outputs of another count, shape, type or grid",
-        "sizes, strides, padding and axes in the compiler; the quantisation of its outputs",
+        "sizes, strides, padding and axes in the compiler; the quantization of its outputs",
         traits=True,
     ),
     "mutation": Symptom("The runtime changes its inputs", "operations that work in place", traits=True),

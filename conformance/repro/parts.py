@@ -76,7 +76,7 @@ ARM_CALL = """[
 
 EXPORT = """exported = torch.export.export(model, inputs$DYNAMIC)
 """
-MARK = """for node in exported.graph.nodes:  # as Arm's quantizer marks what it has quantised
+MARK = """for node in exported.graph.nodes:  # as Arm's quantizer marks what it has quantized
     if node.op == "call_function"$MARKED:
         node.meta["custom"] = {"$MARK": {"quantized": True}}
 """

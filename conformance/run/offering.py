@@ -18,7 +18,7 @@ from npu_assay.reference.operators import VIEWS
 
 SUFFIX = "_offers"
 OFFERED = ("", "int8", "int16", "integers", "fp32", "fp16")
-"""Number types; the others are about the weights of products, or quantise as one library does."""
+"""Number types; the others are about the weights of products, or quantize as one library does."""
 
 
 def offers_text(table: Table) -> str:

@@ -60,7 +60,7 @@ COMMON: Mapping[str, str] = MappingProxyType(
         "static_shape": "every dimension must be a known number, at least 1",
     }
 )
-"""What holds for every row where all are quantised."""
+"""What holds for every row where all are quantized."""
 WINDOWS = ("dilation", "kernel", "padding", "stride")
 
 
@@ -157,7 +157,7 @@ def precisions(row: str, kinds: str) -> tuple[str, ...] | None:
     if "int8" in kinds.lower() and not named:
         named = [""]
     known = [each for each in named if has_cases(row, each)]
-    if not known:  # integers are what is left of 8 bits where nothing is quantised
+    if not known:  # integers are what is left of 8 bits where nothing is quantized
         plain = ("", "int8", "fp32") if kinds.strip() else ("fp32", "int8", "")
         others = {"": ("int8", "integers"), "int8": ("integers",)}.get(named[0], ()) if named else plain
         known = [each for each in others if has_cases(row, each)][:1]

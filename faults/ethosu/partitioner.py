@@ -26,7 +26,7 @@ TARGETS = {"ethos-u55": "ethos-u55-128", "ethos-u85": "ethos-u85-256"}
 
 
 def with_partitioner(backend: Backend, change: Callable[[Found], Found], patches: Any = ()) -> Backend:
-    """A backend whose partitioner judges nodes under patches, and whose judgement is changed."""
+    """A backend whose partitioner judges nodes under patches, and whose judgment is changed."""
 
     def of_partition(nodes: Any, graph: fx.Graph) -> Any:
         found = boundary.partition_rejections(nodes, graph)

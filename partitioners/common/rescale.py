@@ -13,7 +13,7 @@ a zero point nor saturates.
     tflite_float64       1 (+ the float64 product)   half away from zero
 
 The formulas are those of TensorFlow Lite's kernels (internal/common.h), of the TOSA 1.0 operator
-RESCALE, and of XNNPACK's fp32 requantisation.
+RESCALE, and of XNNPACK's fp32 requantization.
 """
 
 from __future__ import annotations

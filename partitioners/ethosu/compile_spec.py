@@ -54,7 +54,7 @@ class VelaExternalBlockPlacements:
 
 @dataclass(frozen=True)
 class QuantizeInf:
-    """The real numbers that stand for minus and plus infinity when a model is quantised."""
+    """The real numbers that stand for minus and plus infinity when a model is quantized."""
 
     neg_inf: float = -256.0
     pos_inf: float = 255.0
@@ -62,7 +62,7 @@ class QuantizeInf:
 
 @dataclass(frozen=True)
 class PipelineConfig:
-    """How some operators are rewritten before quantisation. Raises ValueError for a choice that does not exist."""
+    """How some operators are rewritten before quantization. Raises ValueError for a choice that does not exist."""
 
     softmax: str = "MASKED"
     leaky_relu: str = "DECOMPOSE"
@@ -162,19 +162,19 @@ class EthosUCompileSpec:
         return self
 
     def get_pass_pipeline_config(self) -> PipelineConfig:
-        """How operators are rewritten before quantisation; the target's default when nothing else was set."""
+        """How operators are rewritten before quantization; the target's default when nothing else was set."""
         if self.pipeline_config is None:
             self.pipeline_config = PipelineConfig(softmax="STABLE" if self.tosa_spec.is_u55_subset else "MASKED")
         return self.pipeline_config
 
     def set_pass_pipeline_config(self, config: PipelineConfig) -> None:
-        """Rewrite operators that way before quantisation. Raises TypeError for what is no PipelineConfig."""
+        """Rewrite operators that way before quantization. Raises TypeError for what is no PipelineConfig."""
         if not isinstance(config, PipelineConfig):
             raise TypeError(f"config is {config!r}, expected a PipelineConfig")
         self.pipeline_config = config
 
     def set_preserve_io_quantization(self, enabled: bool) -> EthosUCompileSpec:
-        """Leave quantisation at the model's border to the CPU, which is what always happens: warns that it is so."""
+        """Leave quantization at the model's border to the CPU, which is what always happens: warns that it is so."""
         self.preserve_io_quantization = enabled
         if enabled:
             warnings.warn("preserve_io_quantization: delegates always take and give codes", UserWarning, stacklevel=2)

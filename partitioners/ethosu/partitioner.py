@@ -77,7 +77,7 @@ class EthosUPartitioner(Partitioner):
         self._custom[target_name(op)] = op
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
-        """The operators that are delegated whole, and a filter that keeps those nodes that are quantised and taken.
+        """The operators that are delegated whole, and a filter that keeps those nodes that are quantized and taken.
 
         What `partition` refuses is not kept, as nothing could run it then: `additional_checks` are asked as well.
         """

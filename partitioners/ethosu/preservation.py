@@ -21,7 +21,7 @@ def preserved_operators(is_u55: bool) -> list[OpOverload]:
 
 
 def is_preserved(node: fx.Node, custom: frozenset[str] = frozenset()) -> bool:
-    """Whether to keep a node whole: it is quantised, computes integers, or its operator is one of `custom`."""
+    """Whether to keep a node whole: it is quantized, computes integers, or its operator is one of `custom`."""
     if node.op != "call_function":
         return False
     name = target_name(node.target)

@@ -52,7 +52,7 @@ class _Choice:
 class EthosUQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annotations
     """Rewrites and annotates what Ethos-U computes. Use with torchao's `prepare_pt2e` and `convert_pt2e`.
 
-    compile_spec: what to quantise for.
+    compile_spec: what to quantize for.
 
     Of the configurations that are for a node, the one that was set last counts; the global one is for all others.
     None stands for leaving nodes as they are, and so does no configuration at all.
@@ -104,7 +104,7 @@ class EthosUQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annota
         return self
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
-        """Rewrite what will be quantised into what the device has; see `finite_constants` about infinite numbers."""
+        """Rewrite what will be quantized into what the device has; see `finite_constants` about infinite numbers."""
         warn_changed_in_place(model, type(self).__name__)
         self.annotate(model)
         calls = [node for node in model.graph.nodes if node.op == "call_function"]
@@ -119,7 +119,7 @@ class EthosUQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annota
         return rewritten
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        """By the configurations, then on to the operators that share their neighbours' parameters."""
+        """By the configurations, then on to the operators that share their neighbors' parameters."""
         for choice in self._in_order():
             annotate([node for node in model.graph.nodes if choice.finder(node)], choice.config)
         annotate_shared(model)

@@ -1,6 +1,6 @@
 """The TOSA flatbuffer schema (file identifier TOSA, version 1.0): the integer profile's part of it.
 
-Names, slots, union members and enum values are those of `tosa.fbs` in Arm's TOSA serialisation library.
+Names, slots, union members and enum values are those of `tosa.fbs` in Arm's TOSA serialization library.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def is_float(node: Node) -> bool:
 
 
 def finite_constants(model: GraphModule, quantizer: str, annotate: Callable[[GraphModule], object]) -> None:
-    """Give operators that `annotate` would quantise finite constants; a ClampedConstantWarning names those replaced.
+    """Give operators that `annotate` would quantize finite constants; a ClampedConstantWarning names those replaced.
 
     Without, an observer would leave the infinite numbers of a mask out, and its codes would all mean zero. `quantizer`
     is its name in the warning.

@@ -31,7 +31,7 @@ PERMUTE = "aten.permute_copy.default"
 TO_COPY = "dim_order_ops._to_dim_order_copy.default"
 RELU, HARDTANH, CLAMP = "aten.relu.default", "aten.hardtanh.default", "aten.clamp.default"
 CODES = (torch.int8, torch.int16, torch.int32)
-"""The types that quantised numbers may have; a bias has the widest."""
+"""The types that quantized numbers may have; a bias has the widest."""
 ACTIVATIONS = frozenset({RELU, HARDTANH, CLAMP})
 """What only cuts a result off, so that on codes it is two limits."""
 WEIGHTED = frozenset(
@@ -40,7 +40,7 @@ WEIGHTED = frozenset(
         *("aten.linear.default", "aten.addmm.default", "aten.mm.default"),
     }
 )
-"""What quantizers leave unquantised in front of an activation."""
+"""What quantizers leave unquantized in front of an activation."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Takes:
 
     dtypes: the types of codes, other than of a bias, which may have int32 as well. activations: those that may stand
     between one of WEIGHTED and its quantize node. per_channel: whether constants may have a scale for each index of one
-    axis. numbers: whether an operand may be a number, a constant of one element that nobody quantises.
+    axis. numbers: whether an operand may be a number, a constant of one element that nobody quantizes.
     """
 
     dtypes: Collection[torch.dtype] = CODES
@@ -67,7 +67,7 @@ class Operand:
 
     members: the dequantize node, and a transposition of constant codes behind it; of a number, a copy to floats.
     source: the node that has the codes. codes: those of a constant, transposed; None for what is computed or has no
-    data. scales: one for each index of `axis` of a constant that is quantised per channel (with zero points of 0), of
+    data. scales: one for each index of `axis` of a constant that is quantized per channel (with zero points of 0), of
     which `qparams` has the largest; () for one that is not.
     """
 
@@ -84,7 +84,7 @@ class Cluster:
     """An operator, the dequantize nodes of its operands and the quantize node of its (first) result.
 
     operands: in the order of the operator's arguments. behind: the quantize node, and in front of it the getitem of
-    an operator with several results, or an activation. output: the quantisation of the result; its `qmin` and `qmax`
+    an operator with several results, or an activation. output: the quantization of the result; its `qmin` and `qmax`
     are the codes at which the activation cuts it off.
     """
 
@@ -118,7 +118,7 @@ class Cluster:
         """What a compiler needs of it, as plain data and a list of arrays, for `blob.pack`.
 
         An operand is "constant", a position in the list, or "input", one of the delegate's inputs. "scale" is that of
-        the compiled model, a float32; of a constant that is quantised per channel a list, for the indices of "axis".
+        the compiled model, a float32; of a constant that is quantized per channel a list, for the indices of "axis".
         """
         inputs = list(dict.fromkeys(o.source for o in self.operands if o.codes is None))
         arrays = [operand.codes for operand in self.operands if operand.codes is not None]
@@ -334,7 +334,7 @@ def activation_bounds(node: fx.Node) -> tuple[float, float] | None:
 
 
 def _cut_off(output: QParams, first: fx.Node) -> QParams:
-    """The quantisation with the codes that an activation leaves; `first` is the node behind the operator."""
+    """The quantization with the codes that an activation leaves; `first` is the node behind the operator."""
     bounds = activation_bounds(first)
     if bounds is None:
         return output

@@ -30,7 +30,7 @@ from npu_assay.partitioners.exir.run import run_program
 class LoweredBackendModule(torch.nn.Module):
     """What `to_backend` makes of a delegated subgraph.
 
-    Torch recognises the class by its name: it may be the first argument of
+    Torch recognizes the class by its name: it may be the first argument of
     `executorch_call_delegate`, and export accepts modules that contain it.
     """
 

@@ -25,7 +25,7 @@ DEQUANTIZE_PER_TENSOR = "quantized_decomposed.dequantize_per_tensor.default"
 DEQUANTIZE_PER_CHANNEL = "quantized_decomposed.dequantize_per_channel.default"
 QUANTIZE = frozenset({QUANTIZE_PER_TENSOR, QUANTIZE_PER_CHANNEL})
 DEQUANTIZE = frozenset({DEQUANTIZE_PER_TENSOR, DEQUANTIZE_PER_CHANNEL})
-# Quantisation whose parameters are computed by the program, and weights with a scale per group.
+# Quantization whose parameters are computed by the program, and weights with a scale per group.
 CHOOSE_QPARAMS_PER_TENSOR = "quantized_decomposed.choose_qparams.tensor"
 CHOOSE_QPARAMS_PER_TOKEN = "quantized_decomposed.choose_qparams_per_token_asymmetric.default"
 QUANTIZE_PER_TENSOR_DYNAMIC = "quantized_decomposed.quantize_per_tensor.tensor"

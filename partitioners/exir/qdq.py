@@ -1,4 +1,4 @@
-"""Quantised computation in a graph: quantize and dequantize nodes, and their parameters."""
+"""Quantized computation in a graph: quantize and dequantize nodes, and their parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from npu_assay.partitioners.exir.ops import (
 
 @dataclass(frozen=True)
 class QParams:
-    """Per-tensor quantisation as one quantize or dequantize node states it: real = scale * (code - zero_point)."""
+    """Per-tensor quantization as one quantize or dequantize node states it: real = scale * (code - zero_point)."""
 
     scale: float
     zero_point: int
@@ -89,7 +89,7 @@ def qparams(node: object) -> QParams | None:
 
 
 def input_qparams(node: fx.Node, position: int = 0) -> QParams | None:
-    """Quantisation of a tensor argument that comes straight from a per-tensor dequantize."""
+    """Quantization of a tensor argument that comes straight from a per-tensor dequantize."""
     return qparams(operand(node, position))
 
 
@@ -104,7 +104,7 @@ def output_quantize(node: fx.Node) -> fx.Node | None:
 
 
 def output_qparams(node: fx.Node) -> QParams | None:
-    """How the node's result is quantised, or None when it is not."""
+    """How the node's result is quantized, or None when it is not."""
     return qparams(output_quantize(node))
 
 

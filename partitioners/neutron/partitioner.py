@@ -204,7 +204,7 @@ def _proposed(judged: _Judged) -> list[frozenset[fx.Node]]:
 
 
 def _border(node: fx.Node, originals: frozenset[fx.Node], judged: _Judged) -> tuple[Rejection, ...]:
-    """Why the program's nodes cannot be tagged without a neighbour: its reasons, or that real numbers would leak."""
+    """Why the program's nodes cannot be tagged without a neighbor: its reasons, or that real numbers would leak."""
     origins = (judged.nodes.origins.get(one) for one in _members(node, judged.context) if is_compute(one))
     leaks = (leak(origin, originals) for origin in origins if origin is not None)
     found = next((one for one in leaks if one is not None), None)

@@ -2,9 +2,9 @@
 
 Every consumer gets a dequantize of its own, splits become slices,
 squeeze and unsqueeze become reshapes, division becomes multiplication by constant reciprocals, and operators that
-share one quantisation get one each. A node that replaces another keeps its meta. Source: the edge passes and
-the quantizer's preparation in v1.3.1; what they do there before quantisation (splits, division) is
-done here on the quantised graph.
+share one quantization get one each. A node that replaces another keeps its meta. Source: the edge passes and
+the quantizer's preparation in v1.3.1; what they do there before quantization (splits, division) is
+done here on the quantized graph.
 
 Nobody has to run them: the partitioner judges a rewritten copy of the program that it gets, and the compiler rewrites
 what it gets (`rewriting.py`).
@@ -51,7 +51,7 @@ RESHAPES = frozenset(
 )
 COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.default"})
 CLAMPS = frozenset(name for name, row in OPERATORS.items() if row.narrows)
-# Operator -> position of its data operand, and what may stand unquantised before it.
+# Operator -> position of its data operand, and what may stand unquantized before it.
 LEADING: Mapping[str, tuple[int, frozenset[str]]] = {
     "aten.convolution.default": (0, frozenset({VIEW})),
     "aten.addmm.default": (1, frozenset({VIEW})),
@@ -60,8 +60,8 @@ LEADING: Mapping[str, tuple[int, frozenset[str]]] = {
     "aten.max_pool2d_with_indices.default": (0, frozenset({VIEW})),
     VIEW: (0, COPIES),
 }
-# Operator -> what may stand unquantised behind it. sigmoid and tanh are missing: with their
-# quantisation in front of them, the values they need would be cut off.
+# Operator -> what may stand unquantized behind it. sigmoid and tanh are missing: with their
+# quantization in front of them, the values they need would be cut off.
 TRAILING: Mapping[str, frozenset[str]] = {
     "aten.convolution.default": CLAMPS | {VIEW},
     "aten.addmm.default": CLAMPS | {VIEW},
@@ -272,7 +272,7 @@ def _reciprocals(module: fx.GraphModule, node: fx.Node, divisor: torch.Tensor) -
     return insert_after(constant, DEQUANTIZE_PER_TENSOR, args, retyped(node, torch.float32))
 
 
-# ------------------------------------------------------------------------------------ own quantisation
+# ------------------------------------------------------------------------------------ own quantization
 
 
 def split_leading(module: fx.GraphModule) -> None:

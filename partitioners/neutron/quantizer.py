@@ -97,7 +97,7 @@ def is_relu_like(node: Node) -> bool:
 
 
 def fused_activation(node: Node) -> Node | None:
-    """The activation that is quantised together with `node`: its only user, when that is relu-like."""
+    """The activation that is quantized together with `node`: its only user, when that is relu-like."""
     users = list(node.users)
     return users[0] if len(users) == 1 and is_relu_like(users[0]) else None
 

@@ -97,5 +97,5 @@ def leak(node: fx.Node, partition: frozenset[fx.Node]) -> Leak | None:
             return Leak(source, f"operand {source.name} {what}")
     for user in node.users:
         if user not in partition:
-            return Leak(user, f"{user.name} uses the unquantised result")
+            return Leak(user, f"{user.name} uses the unquantized result")
     return None

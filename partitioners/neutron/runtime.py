@@ -1,7 +1,7 @@
 """The simulated Neutron NPU: loads a TFLite flatbuffer and runs it with integer kernels.
 
 The numbers are those of TensorFlow Lite's reference kernels. `load` reads and checks everything once:
-shapes, quantisation, options, memory; what it returns is a list of prepared kernel calls.
+shapes, quantization, options, memory; what it returns is a list of prepared kernel calls.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ FLOAT32_SMALLEST: Final = float(np.finfo(np.float32).smallest_normal)
 FLOAT32_LARGEST: Final = float(np.finfo(np.float32).max)
 
 _CODES: Final = {"int8": (-128, 127), "int32": (0, 0)}
-"""Zero points that a quantised tensor of each dtype may have."""
+"""Zero points that a quantized tensor of each dtype may have."""
 
 
 def check(model: Model) -> None:

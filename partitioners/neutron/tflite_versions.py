@@ -1,7 +1,7 @@
 """The version each operator carries: the lowest that has what this use of it needs.
 
 The rules are those of `tensorflow/lite/tools/versioning/op_version.cc` for int8 tensors. LEAKY_RELU and
-QUANTIZE carry the version that TFLite's quantiser gives them (`tools/optimize/operator_property.cc`).
+QUANTIZE carry the version that TFLite's quantizer gives them (`tools/optimize/operator_property.cc`).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _quantizer() -> Any:
 
 
 def _dynamic_quantizer() -> Any:
-    """int8 weights per channel, activations quantised at run time."""
+    """int8 weights per channel, activations quantized at run time."""
     from npu_assay.partitioners.xnnpack.quantizer import XnnpackQuantizer, get_symmetric_quantization_config
 
     return XnnpackQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True))

@@ -32,7 +32,7 @@ ONLY_WITH_PRODUCT = "the operator is delegated only together with the product th
 NOT_SELECTED = "the operator's config must be one of configs"
 CYCLE = "a delegate must not wait for an operator that waits for the same delegate"
 UNREAD = "something outside of a delegate must read one of its results"
-PRIVATE = "weights in codes, and activations quantised at run time, must go to delegated products only"
+PRIVATE = "weights in codes, and activations quantized at run time, must go to delegated products only"
 OPTIONS = (
     "configs",
     "config_precisions",
@@ -280,12 +280,12 @@ class XnnpackFloatingPointPartitioner(_OnePrecision):
 
 
 class XnnpackQuantizedPartitioner(_OnePrecision):
-    """For models that are quantised ahead of time."""
+    """For models that are quantized ahead of time."""
 
     precision = ConfigPrecisionType.STATIC_QUANT
 
 
 class XnnpackDynamicallyQuantizedPartitioner(_OnePrecision):
-    """For models whose activations are quantised at run time."""
+    """For models whose activations are quantized at run time."""
 
     precision = ConfigPrecisionType.DYNAMIC_QUANT

@@ -1,4 +1,4 @@
-"""How quantised computation stands in a graph: what the partitioner groups and the compiler serialises together.
+"""How quantized computation stands in a graph: what the partitioner groups and the compiler serializes together.
 
 Three kinds: operators between dequantize and quantize nodes with constant parameters (static), products whose
 activations get their parameters at run time (dynamic), and weights that are stored as codes. torchao's affine
@@ -214,7 +214,7 @@ def leaves(node: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
 class QuantisedWeight:
     """Weights that are stored as codes.
 
-    kind: "per_tensor", "per_channel" (`axis`) or "per_group" (`group` neighbours along the last axis).
+    kind: "per_tensor", "per_channel" (`axis`) or "per_group" (`group` neighbors along the last axis).
     scale, zero_point: numbers for per_tensor, else nodes (the zero point may be None: 0).
     """
 

@@ -50,7 +50,7 @@ class Product:
 
     pad: a padding with zeros between the dequantize and a convolution, which is done on the codes.
     permute: the transposition between the stored weight and an operator that wants [input, output].
-    quantised: the stored weight of a product on codes. dynamic: its activation, when quantised at run time.
+    quantised: the stored weight of a product on codes. dynamic: its activation, when quantized at run time.
     """
 
     precision: ConfigPrecisionType

@@ -1,9 +1,9 @@
-"""XNNPACK quantizer for torchao's PT2E flow: static int8, or int8 activations quantised at run time.
+"""XNNPACK quantizer for torchao's PT2E flow: static int8, or int8 activations quantized at run time.
 
 Install the extra `quantize` (torchao) to use it. Activations are int8 per-tensor affine, weights symmetric int8 per
-tensor or per output channel; biases stay real numbers, which the compiler quantises. A relu behind a product, a sum
+tensor or per output channel; biases stay real numbers, which the compiler quantizes. A relu behind a product, a sum
 or an element-wise product takes over its output; operators that only pick, move or clamp numbers keep the parameters
-of what they read, if that is quantised. Every other operator stays real.
+of what they read, if that is quantized. Every other operator stays real.
 
     quantizer = XnnpackQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
     prepared = prepare_pt2e(torch.export.export(model, inputs).module(), quantizer)
@@ -84,7 +84,7 @@ Annotations = Mapping[Node, QuantizationAnnotation]
 
 @dataclass(frozen=True)
 class QuantizationConfig:
-    """How to quantise: weights per tensor or per output channel, activations ahead of time or at run time."""
+    """How to quantize: weights per tensor or per output channel, activations ahead of time or at run time."""
 
     is_per_channel: bool = False
     is_dynamic: bool = False
@@ -192,7 +192,7 @@ def _cat(node: Node, config: QuantizationConfig) -> Annotations:
 
 @dataclass(frozen=True)
 class Rule:
-    """How operators are annotated; `at_run_time`: also where activations are quantised at run time."""
+    """How operators are annotated; `at_run_time`: also where activations are quantized at run time."""
 
     targets: frozenset[object]
     annotate: Callable[[Node, QuantizationConfig], Annotations]
@@ -252,7 +252,7 @@ def _has_output(node: Node) -> bool:
 
 
 def _has_parameters(node: Node) -> bool:
-    """Whether the value is quantised, itself or through operators that keep their input's parameters."""
+    """Whether the value is quantized, itself or through operators that keep their input's parameters."""
     while not _has_output(node):
         source = node.args[0] if node.op == "call_function" and node.target in KEEP_INPUT else None
         if not isinstance(source, Node):
@@ -270,7 +270,7 @@ class XnnpackQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
     """Annotates what XNNPACK computes on codes. Use with torchao's `prepare_pt2e` and `convert_pt2e`.
 
     The configuration of a module's name goes before that of a module's type, of an operator, and the global one.
-    Without any, nothing is quantised.
+    Without any, nothing is quantized.
     """
 
     def __init__(self) -> None:
@@ -302,7 +302,7 @@ class XnnpackQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
         return self
 
     def set_filter_function(self, keep: Filter) -> XnnpackQuantizer:
-        """Quantise only nodes for which `keep` is true."""
+        """Quantize only nodes for which `keep` is true."""
         self._filter = keep
         return self
 

@@ -135,11 +135,11 @@ def _check_quantisation(value: XValue, where: str) -> None:
     quant, expected = value.quant, _QUANTISATIONS.get(value.dtype)
     if expected is None:
         if quant is not None:
-            raise FormatError("quantisation", type(quant).__name__, f"none on {value.dtype}", where)
+            raise FormatError("quantization", type(quant).__name__, f"none on {value.dtype}", where)
         return
     if not isinstance(quant, expected):
         found = "absent" if quant is None else type(quant).__name__
-        raise FormatError(f"quantisation of {value.dtype}", found, expected.__name__, where)
+        raise FormatError(f"quantization of {value.dtype}", found, expected.__name__, where)
     match quant:
         case PerTensor():
             _check_scales([quant.scale], where)

@@ -309,7 +309,7 @@ def _data(tensor: Record, dtype: str, shape: tuple[int, ...], buffers: Buffers, 
 def _quantisation(union: Record, dtype: str, shape: tuple[int, ...], buffers: Buffers, where: str) -> Quantisation:
     record = union["quant_params"]
     if record is None:
-        raise FormatError("quantisation", "empty", "parameters", where)
+        raise FormatError("quantization", "empty", "parameters", where)
     match union["quant_params_type"]:
         case schema.PER_TENSOR:
             return PerTensor(record["scale"], record["zero_point"])

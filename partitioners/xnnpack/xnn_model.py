@@ -57,7 +57,7 @@ class PerToken:
 
 @dataclass(frozen=True, eq=False)
 class PerGroup:
-    """One scale for every `group` neighbours along the last axis of a matrix [output, input] channels.
+    """One scale for every `group` neighbors along the last axis of a matrix [output, input] channels.
 
     `scales` is float32 [output, input / group] and holds bfloat16 numbers only; the zero point is 0.
     """
@@ -118,7 +118,7 @@ class XNode:
       Concatenate*: axis;  ELU: alpha;  LeakyReLU: negative_slope;  all others: none
     Filters: FullyConnected [output, input]; Conv2d [output, kh, kw, input / groups];
       DepthwiseConv2d [1, kh, kw, output]; ConvTranspose2d [output, kh, kw, input / groups].
-    `limits` (lower, upper) clamps the real result; for a quantised output the limits are quantised with
+    `limits` (lower, upper) clamps the real result; for a quantized output the limits are quantized with
     its parameters. Clamp always has limits; (0.0, inf) is ReLU.
     """
 

@@ -1,4 +1,4 @@
-"""Which types of operands, and which quantisations, each XNNPACK operator takes together."""
+"""Which types of operands, and which quantizations, each XNNPACK operator takes together."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _moved(node: XNode, operands: Sequence[XValue], result: XValue, where: str) 
     _floats_or_codes(node, operands, result, where)
     for value in operands:
         if value.quant != result.quant:
-            raise FormatError("quantisation of the result", result.quant, str(value.quant), where)
+            raise FormatError("quantization of the result", result.quant, str(value.quant), where)
 
 
 def _convert(node: XNode, operands: Sequence[XValue], result: XValue, where: str) -> None:
@@ -79,7 +79,7 @@ _CONVOLUTION: Final[Mapping[tuple[str, str, str], str]] = {**_PRODUCTS, ("fp16",
 def _fully_connected(node: XNode, operands: Sequence[XValue], result: XValue, where: str) -> None:
     _product(_FULLY_CONNECTED, operands, result, where)
     if operands[1].dtype not in FLOATS and node.flags:
-        raise FormatError("flags", hex(node.flags), "0 with quantised weights", where)
+        raise FormatError("flags", hex(node.flags), "0 with quantized weights", where)
     _check_channels(operands, 0, where)
 
 
@@ -88,14 +88,14 @@ def _convolution(node: XNode, operands: Sequence[XValue], result: XValue, where:
     if operands[1].data is None:
         raise FormatError("filter", "computed", "a constant", where)
     if operands[0].dtype == "qdint8" and node.op == "DepthwiseConv2d":
-        raise _refuse(operands, result, "no input quantised at run time", where)
+        raise _refuse(operands, result, "no input quantized at run time", where)
     _check_channels(operands, len(operands[1].shape) - 1 if node.op == "DepthwiseConv2d" else 0, where)
 
 
 def _product(table: Mapping[tuple[str, str, str], str], operands: Sequence[XValue], result: XValue, where: str) -> None:
     kinds = (operands[0].dtype, operands[1].dtype, result.dtype)
     if kinds not in table:
-        raise _refuse(operands, result, "float, static or dynamic quantisation throughout", where)
+        raise _refuse(operands, result, "float, static or dynamic quantization throughout", where)
     if len(operands) > 2 and operands[2].dtype != table[kinds]:
         raise FormatError("type of the bias", operands[2].dtype, table[kinds], where)
     if operands[1].dtype not in FLOATS:

@@ -12,7 +12,7 @@ from torch import Tensor
 Scale = float | tuple[float, ...]
 
 ZERO = torch.zeros((), dtype=torch.float64)
-"""The error of an exact tensor; recognised by identity, so that exact inputs cost no second run."""
+"""The error of an exact tensor; recognized by identity, so that exact inputs cost no second run."""
 
 
 class GoldenError(ValueError):
@@ -24,7 +24,7 @@ class Bounded:
     """Reals and their error bounds: what a backend computes lies within value +- error.
 
     value: float64. error: float64 >= 0 that broadcasts to value's shape, or `ZERO` when exact.
-    scale: the quantisation step that the values are multiples of, None for arbitrary reals; one
+    scale: the quantization step that the values are multiples of, None for arbitrary reals; one
     number per index of `axis` when that is not None.
     """
 

@@ -155,7 +155,7 @@ def _magnitudes(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _misplaced(x: Bounded, form: Format) -> Tensor:
-    """What rounded positions change: each up to its extent * 2 roundings off, between two neighbours, on two axes."""
+    """What rounded positions change: each up to its extent * 2 roundings off, between two neighbors, on two axes."""
     return x.magnitude.amax((-2, -1), keepdim=True) * (8 * max(x.value.shape[-2:]) * form.unit)
 
 
@@ -205,7 +205,7 @@ def per_first(found: Sequence[Bounded]) -> int:
 
 
 def _perturbed(argument: Any, count: int, form: Format) -> Any:
-    """An argument with its operands off by `count` roundings; two more are the dequantisation's."""
+    """An argument with its operands off by `count` roundings; two more are the dequantization's."""
     if isinstance(argument, Bounded):
         error = argument.error + _rounding(argument.value, (count + 2) * form.unit)
         return Bounded(argument.value, error, argument.scale, argument.axis)

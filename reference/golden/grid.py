@@ -28,7 +28,7 @@ def dequantised(codes: Tensor, scale: Scale, zero_point: int, axis: int | None =
 
 
 def groupwise(codes: Tensor, scales: tuple[float, ...], group: int) -> Bounded:
-    """The reals behind a matrix of codes with a scale per `group` neighbours in a row, row by row.
+    """The reals behind a matrix of codes with a scale per `group` neighbors in a row, row by row.
 
     Devices keep such scales in bfloat16: what that changes is the bound.
     """
@@ -47,7 +47,7 @@ SMALLEST_STEP = 2.0**-12
 
 
 def chosen_at_run_time(x: Bounded, axes: tuple[int, ...]) -> Bounded:
-    """Reals that are quantised to 256 codes over their own range, which holds zero, and dequantised.
+    """Reals that are quantized to 256 codes over their own range, which holds zero, and dequantized.
 
     axes: those that share a range. Off by a step: half for the rounding, half because the zero point is rounded
     and the far end then saturates; 2**-12 of it for float32's roundings in up to 255 steps.
@@ -81,7 +81,7 @@ def codes_at_run_time(x: Bounded, axes: tuple[int, ...]) -> Bounded:
 
 
 def quantised(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> Bounded:
-    """What a correct quantised output may be: b within the representable range, half a step further.
+    """What a correct quantized output may be: b within the representable range, half a step further.
 
     slack: in steps, as `slack.device` gives it. on_grid: the reals are multiples of the step already, so
     that nothing is rounded. Both ends of the range are on the grid, so saturation never adds an error.

@@ -1,4 +1,4 @@
-"""Normalisations: numbers less their mean, divided by their deviation.
+"""Normalizations: numbers less their mean, divided by their deviation.
 
 With a number off by e and the mean by m, the distance d from the mean is off by c = e + m. The deviation
 s = sqrt(mean(d**2) + eps) is a norm of the distances and sqrt(eps), so it is off by at most sqrt(mean(c**2)) = t.

@@ -269,7 +269,7 @@ def softmax(given: Given, step: float, over: Excess) -> Slack:
 
 
 def bilinear(given: Given, step: float, over: Excess) -> Slack:
-    """upsample_bilinear2d: how far positions are off, times the steepest change between neighbouring rows.
+    """upsample_bilinear2d: how far positions are off, times the steepest change between neighboring rows.
 
     Positions are multiples of i * round(1024 * ratio) / 1024, so output row i is up to i / 2048 input rows off.
     Likewise columns.
@@ -288,7 +288,7 @@ def bilinear(given: Given, step: float, over: Excess) -> Slack:
 
 
 def _steepest(x: Tensor, axis: int) -> Tensor:
-    """The largest absolute difference of neighbours along an axis of each image: [N, C, 1, 1]."""
+    """The largest absolute difference of neighbors along an axis of each image: [N, C, 1, 1]."""
     if x.shape[axis] < 2:
         return torch.zeros((), dtype=torch.float64)
     return x.diff(dim=axis).abs().amax((-2, -1), keepdim=True)

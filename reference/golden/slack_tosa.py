@@ -90,7 +90,7 @@ def window(given: Given, result: Bounded, step: float, wide: bool) -> Slack:
 
 @ByName
 def looked_up(op: str) -> Rule:
-    """Functions from a table: entries are computed in float32 and quantised as torch does it; 16 bits interpolate."""
+    """Functions from a table: entries are computed in float32 and quantized as torch does it; 16 bits interpolate."""
 
     def rule(given: Given, result: Bounded, step: float, wide: bool) -> Slack:
         x = next(x for x in operands(list(given.values())) if isinstance(x.scale, float))
@@ -143,7 +143,7 @@ def _apart(function: Callable[[Tensor], Tensor], x: Tensor, scale: float, step: 
 def largest_within(numbers: Tensor, first: Tensor, last: Tensor) -> Tensor:
     """The largest of `numbers[first:last + 1]`, for indices of any shape. Every range has at least one number.
 
-    Of each power of two, the largest of so many neighbours is known; two of those cover a range.
+    Of each power of two, the largest of so many neighbors is known; two of those cover a range.
     """
     found = torch.empty(first.shape, dtype=numbers.dtype)
     width, runs = 1, numbers

@@ -3,7 +3,7 @@
 A function of `npu_assay.reference.arithmetic.tflite` is channels-last and takes what a TensorFlow Lite operator takes.
 Here each ATen operator becomes the functions that compute it: arguments are read as torch reads them (lists of one,
 negative dims, an empty stride is the kernel), images are moved to channels-last and back. Where a TFLite
-operator needs equal quantisations and the operands differ, a QUANTIZE follows (before a concatenation).
+operator needs equal quantizations and the operands differ, a QUANTIZE follows (before a concatenation).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def codes_of(op: str, scheme: str) -> Codes | None:
 def run(
     op: str, args: Sequence[Any], kwargs: Mapping[str, Any], y: Affine, scheme: str = "tflite_double_round"
 ) -> tuple[Tensor, ...]:
-    """An operator on codes: the int8 codes of its outputs, quantised as `y`. Operands are never written to.
+    """An operator on codes: the int8 codes of its outputs, quantized as `y`. Operands are never written to.
 
     Raises IntegerError for an operator or operands without integer semantics in that scheme's arithmetic. The
     index output of max_pool2d_with_indices is left out: an NPU does not compute it.

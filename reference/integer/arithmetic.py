@@ -40,7 +40,7 @@ mul = binary("aten.mul.Tensor", tflite.mul)
 
 
 def _extreme(function: Callable[[Tensor, Tensor], Tensor]) -> Rule:
-    """Operands in the quantisation of the result, and of two codes one."""
+    """Operands in the quantization of the result, and of two codes one."""
 
     def rule(given: Given, y: Affine) -> Tensor:
         a, b = (requantised(x.codes, x.affine, y) for x in (operand(given, "self"), operand(given, "other")))

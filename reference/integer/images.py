@@ -120,7 +120,7 @@ def total(given: Given, y: Affine) -> Tensor:
 
 
 def _reduced(function: Callable[[Tensor, list[int], bool], Tensor]) -> Rule:
-    """One of the codes over some dimensions, in the quantisation of the result."""
+    """One of the codes over some dimensions, in the quantization of the result."""
 
     def rule(given: Given, y: Affine) -> Tensor:
         x = operand(given, "self")

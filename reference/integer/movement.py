@@ -1,4 +1,4 @@
-"""Operators that move codes, and QUANTIZE where the quantisations differ."""
+"""Operators that move codes, and QUANTIZE where the quantizations differ."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cat(given: Given, y: Affine) -> Tensor:
 
 
 def pad(given: Given, y: Affine) -> Tensor:
-    """The constant is quantised by the input's parameters, ties to even."""
+    """The constant is quantized by the input's parameters, ties to even."""
     x = operand(given, "self")
     code = round(float(given["value"]) / x.affine.scale32) + x.zero_point
     padded = torch.constant_pad_nd(x.codes, list(given["pad"]), min(max(code, -128), 127))

@@ -26,7 +26,7 @@ class QTensor:
     """Codes and what they stand for: real = scale * (code - zero_point).
 
     codes: int8, or int32 for a bias. scale: one number, or one per index of `axis`; with `group`, one per that many
-    neighbours in a row of a matrix, row by row.
+    neighbors in a row of a matrix, row by row.
     """
 
     codes: Tensor
@@ -37,7 +37,7 @@ class QTensor:
 
     @property
     def affine(self) -> Affine:
-        """The per-tensor quantisation. Raises IntegerError for a per-channel one."""
+        """The per-tensor quantization. Raises IntegerError for a per-channel one."""
         if isinstance(self.scale, tuple):
             raise IntegerError(f"operand: found {len(self.scale)} scales, expected one")
         return Affine(self.scale, self.zero_point)

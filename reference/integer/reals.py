@@ -1,6 +1,6 @@
 """Real numbers that XNNPACK computes to the last bit.
 
-What IEEE floats compute with one rounding, and products that quantise their operand at run time.
+What IEEE floats compute with one rounding, and products that quantize their operand at run time.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def copied(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]
 
 
 def run_dynamic(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """A product of real activations, quantised row by row (images: one by one), and quantised weights (QTensor)."""
+    """A product of real activations, quantized row by row (images: one by one), and quantized weights (QTensor)."""
     own = home(canonical(op))
     if own is None or not own.dynamic:
-        raise IntegerError(f"operator: found {op!r}, expected a product that quantises its operand at run time")
+        raise IntegerError(f"operator: found {op!r}, expected a product that quantizes its operand at run time")
     return (loaded(own.dynamic, INTEGERS)(bound(own.name, args, kwargs)),)
 
 

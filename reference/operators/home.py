@@ -175,9 +175,9 @@ class Operator:
     at: the operator's arguments for an `X` of a shape; None where cases are written by hand. shape: the plain one.
         shapes: others, of other ranks and sizes.
     spellings: other arguments by name, for the plain shape.
-    takes, gives: the reals that `X` and the result have, which quantisations are chosen for; None: about -6.5 to 6.2.
+    takes, gives: the reals that `X` and the result have, which quantizations are chosen for; None: about -6.5 to 6.2.
     bounded: whether `X` may hold no reals but those within `takes`.
-    result: "reals", "truths" or "indices" (which nobody quantises).
+    result: "reals", "truths" or "indices" (which nobody quantizes).
     moves: every element of the result is one of an operand's, or zero: nothing is rounded.
     compares: two operands on codes are compared at the smaller of their scales.
     on_grid: the result of codes is codes of the same step size, unless a number that is not 0 is among the arguments.
@@ -302,7 +302,7 @@ def moving(name: str, *rest: Any, integers: bool = True, schemes: Schemes = NO_C
 
 
 MOVED = Codes("movement:moved", "slack:one_ratio", after=(ANY,))
-"""TFLite's own operator on the codes, with the quantisation of its result for what stands before."""
+"""TFLite's own operator on the codes, with the quantization of its result for what stands before."""
 MOVED_CODES = Schemes(MOVED, Codes("tosa:moved", "slack_tosa:rescaled"), UNNAMED)
 
 

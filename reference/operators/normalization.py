@@ -9,7 +9,7 @@ from npu_assay.reference.operators.home import NO_CODES, Call, Operator, Shape, 
 TOKENS: Shape = (2, 5, 8)
 SPREADS = (0.5, 2.0)
 UNIT = (-4.0, 4.0)
-"""What normalised numbers have, weights included."""
+"""What normalized numbers have, weights included."""
 
 
 def _layer_norm(axes: int) -> Callable[[Shape], Call]:

@@ -1,4 +1,4 @@
-"""Seeded choices for random programs: shapes, quantisations, and codes that reach their types' limits."""
+"""Seeded choices for random programs: shapes, quantizations, and codes that reach their types' limits."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def leaky_relu(draw: Draw) -> Program:
 
 
 def neg(draw: Draw) -> Program:
-    """SUB(zero point, x) with one quantisation for all."""
+    """SUB(zero point, x) with one quantization for all."""
     x = draw.affine()
     codes = np.arange(-128, 128).astype(np.int8).reshape(1, 16, 16)
     zero = constant_of(np.array(x.zero_point, dtype=np.int8), x)

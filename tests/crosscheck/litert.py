@@ -1,6 +1,6 @@
 """Builds TFLite models of one operator with the published schema, and runs LiteRT's reference kernels.
 
-Needs ai_edge_litert. The reference kernels (BUILTIN_REF) are the oracle; the optimised ones differ from
+Needs ai_edge_litert. The reference kernels (BUILTIN_REF) are the oracle; the optimized ones differ from
 them by one LSB in some operators.
 """
 

@@ -23,7 +23,7 @@ OTHERS = "baseline and (int8 or fp32) and not sigmoid"
 
 
 def as_written(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
-    """The outputs without optimisations: every operator on floats, as the model says."""
+    """The outputs without optimizations: every operator on floats, as the model says."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1

@@ -37,7 +37,7 @@ def reference(blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]
 
 
 def xnnpack(blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The same of an interpreter as users make it: XNNPACK, and optimised kernels for what it leaves."""
+    """The same of an interpreter as users make it: XNNPACK, and optimized kernels for what it leaves."""
     return _run(_interpreter(blob, "AUTO"), inputs)
 
 

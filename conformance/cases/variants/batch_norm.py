@@ -17,7 +17,7 @@ NORM = "aten._native_batch_norm_legit_no_training.default"
 CONVOLUTIONS = ("aten.conv1d.default", "aten.conv2d.default", "aten.convolution.default")
 MATRICES = ("aten.addmm.default", "aten.linear.default", "aten.mm.default")
 NORMALISED = f32(0.08)
-"""The scale of a normalised result, in 8 bits."""
+"""The scale of a normalized result, in 8 bits."""
 ABS = "aten.abs.default"
 FACTORS = (0.75, -1.25, 1.5, 0.5, 2.0, -0.625, 1.125)
 SHIFTS = (0.5, -0.25, 1.0, -1.5, 0.125)
@@ -85,7 +85,7 @@ def normalised(graph: Graph, *after: str) -> Graph:
 
 
 def second_consumer(graph: Graph) -> Graph:
-    """An abs takes the result, and a batch norm as well: what the abs gets must not be normalised."""
+    """An abs takes the result, and a batch norm as well: what the abs gets must not be normalized."""
     steps, values = _norm(graph, Ref(SUBJECT), "norm", 0)
     first = Step("abs", ABS, (Ref(SUBJECT),), (), graph.steps[-1].quant)
     return Graph((*graph.values, *values), (*graph.steps, first, *steps), (Ref("abs"), Ref("norm")))
@@ -128,7 +128,7 @@ def _turned(numbers: tuple[float, ...], shift: int) -> tuple[float, ...]:
 
 
 def _result(product: Quant | None) -> Quant | None:
-    """The quantisation of a normalised result: codes as the product's, at a scale of their own."""
+    """The quantization of a normalized result: codes as the product's, at a scale of their own."""
     return None if product is None else replace(product, scale=NORMALISED * _steps(product))
 
 

@@ -25,7 +25,7 @@ def gates_fit(node: fx.Node, cluster: Cluster | None) -> str | None:
 
 
 class GluPartitioner(ClusterPartitioner):
-    """Every quantised glu whose gates fit."""
+    """Every quantized glu whose gates fit."""
 
     backend_id = "GluNpuBackend"
     rules: ClassVar = {"aten.glu.default": (gates_fit,)}

@@ -1,4 +1,4 @@
-"""The compiler: one quantised operator to a JSON header and arrays of integers."""
+"""The compiler: one quantized operator to a JSON header and arrays of integers."""
 
 import torch
 from torch.export import ExportedProgram
@@ -15,7 +15,7 @@ class HeronBackend(BackendDetails):
 
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        """The operator's name, quantisation and arguments, its constants, and for some a table of its results."""
+        """The operator's name, quantization and arguments, its constants, and for some a table of its results."""
         cluster = only_cluster(edge_program)
         header, arrays = cluster.describe()
         if cluster.op in TABLES:

@@ -54,7 +54,7 @@ def eight_bits(node: fx.Node, cluster: Cluster | None) -> str | None:
 
 
 class HeronPartitioner(ClusterPartitioner):
-    """Tags the operators below where they are quantised and their rules hold; `rejections` says why not the others."""
+    """Tags the operators below where they are quantized and their rules hold; `rejections` says why not the others."""
 
     backend_id = "HeronBackend"
     dtypes = (torch.int8, torch.int16)

@@ -40,12 +40,12 @@ def mul(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> Ke
 
 
 def maximum(p: Tensor, q: Tensor) -> Tensor:
-    """The larger code, with broadcasting: inputs and output share their quantisation."""
+    """The larger code, with broadcasting: inputs and output share their quantization."""
     return torch.maximum(p, q)
 
 
 def minimum(p: Tensor, q: Tensor) -> Tensor:
-    """The smaller code, with broadcasting: inputs and output share their quantisation."""
+    """The smaller code, with broadcasting: inputs and output share their quantization."""
     return torch.minimum(p, q)
 
 
@@ -57,7 +57,7 @@ def abs_(x: Affine, y: Affine) -> Kernel:
 
 
 def neg(x: Affine) -> Kernel:
-    """y = -x with the input's quantisation: 2 * zero_point - code, saturated."""
+    """y = -x with the input's quantization: 2 * zero_point - code, saturated."""
     return table_kernel(2 * x.zero_point - ALL_CODES, bounds(x, None))
 
 
@@ -74,7 +74,7 @@ def relu_bounds(lo: float | None, hi: float | None, y: Affine) -> Bounds:
 
 
 def requantize(x: Affine, y: Affine) -> Kernel:
-    """The same reals in another quantisation: QUANTIZE from int8 to int8. Its ratio is a float64 quotient."""
+    """The same reals in another quantization: QUANTIZE from int8 to int8. Its ratio is a float64 quotient."""
     codes = _rescale(ALL_CODES - x.zero_point, x.scale32 / y.scale32) + y.zero_point
     return table_kernel(codes, bounds(y, None))
 

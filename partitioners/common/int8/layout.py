@@ -26,7 +26,7 @@ def pad(paddings: Sequence[tuple[int, int]], code: int) -> Kernel:
 
 
 def concat(axis: int) -> Callable[[Sequence[Tensor]], Tensor]:
-    """Join tensors, which share their quantisation, along `axis`."""
+    """Join tensors, which share their quantization, along `axis`."""
     return lambda parts: torch.cat(list(parts), dim=axis)
 
 

@@ -14,7 +14,7 @@ from npu_assay.partitioners.common.rescale import half_away_
 from npu_assay.reference.affine import Affine, float32
 
 FAR = (-(2.0**20), 2.0**20)
-"""Steps beyond these, and infinities, saturate in any quantisation."""
+"""Steps beyond these, and infinities, saturate in any quantization."""
 ALL_CODES = torch.arange(256, dtype=torch.uint8).view(torch.int8).to(torch.int64)
 """Every int8 code, 0 to 127 and then -128 to -1: a table's index is the code's bit pattern as uint8."""
 

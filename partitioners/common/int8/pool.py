@@ -95,12 +95,12 @@ def sum_(axes: Sequence[int], keep_dims: bool, x: Affine, y: Affine) -> Kernel:
 
 
 def reduce_max(axes: Sequence[int], keep_dims: bool) -> Kernel:
-    """The largest code over `axes`: input and output share their quantisation."""
+    """The largest code over `axes`: input and output share their quantization."""
     return lambda codes: codes.amax(tuple(axes), keep_dims)
 
 
 def reduce_min(axes: Sequence[int], keep_dims: bool) -> Kernel:
-    """The smallest code over `axes`: input and output share their quantisation."""
+    """The smallest code over `axes`: input and output share their quantization."""
     return lambda codes: codes.amin(tuple(axes), keep_dims)
 
 

@@ -1,6 +1,6 @@
 """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR of TensorFlow Lite on int8, NHWC.
 
-Input and output share their quantisation. Sources: TensorFlow Lite reference_ops.h
+Input and output share their quantization. Sources: TensorFlow Lite reference_ops.h
 (ResizeBilinearInteger) and reference/resize_nearest_neighbor.h.
 """
 

@@ -15,7 +15,7 @@ from npu_assay.partitioners.common.rescale import quantize_multiplier
 from npu_assay.reference.affine import Affine
 
 OUTPUT = Affine(1 / 256, -128)
-"""The quantisation that SOFTMAX's output has."""
+"""The quantization that SOFTMAX's output has."""
 
 _INT32_MAX = 2**31 - 1
 _INTEGER_BITS = 5
@@ -32,7 +32,7 @@ _LONGEST = 8191
 
 
 def softmax(beta: float, x: Affine) -> Kernel:
-    """y = exp(beta * x) / sum(exp(beta * x)) over the last axis, quantised as `OUTPUT`.
+    """y = exp(beta * x) / sum(exp(beta * x)) over the last axis, quantized as `OUTPUT`.
 
     Raises ValueError where LiteRT aborts: beta * sx * 2**26 <= 1. The kernel raises ValueError for rows of
     more than 8191 entries, whose sum may leave 32 bits.

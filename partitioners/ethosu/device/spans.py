@@ -92,7 +92,7 @@ def rescaled(site: Site) -> Span:
 
 
 def looked_up(site: Site) -> Span:
-    """Entries, or numbers between two neighbours with 7 more bits."""
+    """Entries, or numbers between two neighbors with 7 more bits."""
     low, high = site.spans[1]
     return (low, high) if site.y.dtype == "INT8" else (low << 7, high << 7)
 

@@ -139,7 +139,7 @@ def table8(values: Tensor, place: Place | None = None) -> Kernel:
 def table16(values: Tensor) -> Kernel:
     """INT16 -> INT32 with 7 fraction bits: between 513 entries, 128 codes apart, on straight lines.
 
-    Raises Unpredictable for a code where neighbours differ by more than 16 bits hold.
+    Raises Unpredictable for a code where neighbors differ by more than 16 bits hold.
     """
     starts = values.to(torch.int32)
     slopes = starts.diff()

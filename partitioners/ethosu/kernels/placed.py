@@ -1,4 +1,4 @@
-"""Kernels with a place, see `common.int8.buffers`: the arithmetic of their neighbours, on kept memory."""
+"""Kernels with a place, see `common.int8.buffers`: the arithmetic of their neighbors, on kept memory."""
 
 from __future__ import annotations
 

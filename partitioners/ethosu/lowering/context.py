@@ -53,7 +53,7 @@ class Context(Values[Value]):
         axis: Any = node.args[3]
         scales, zero_points = (self.value(argument, node) for argument in node.args[1:3])
         for value in (source, scales, zero_points):
-            require(value.data is not None, node, "quantisation per channel", f"{value.name} at run time", "constants")
+            require(value.data is not None, node, "quantization per channel", f"{value.name} at run time", "constants")
         assert scales.data is not None and zero_points.data is not None
         require(not zero_points.data.any(), node, "zero point per channel", zero_points.data.tolist(), 0)
         return PerChannel(tuple(float(scale) for scale in scales.data.flat), axis_of(node, axis, source.rank))
@@ -73,7 +73,7 @@ class Context(Values[Value]):
         """
         found = value.quant
         if not isinstance(found, QParams):
-            raise refusal(node, "operand", f"{value.name}, which is not quantised", "a dequantised tensor")
+            raise refusal(node, "operand", f"{value.name}, which is not quantized", "a dequantized tensor")
         if found == quant or (found.same_values(quant) and is_within(found, quant)):
             return value.seen_as(quant)
         ratio, zeros = found.scale / quant.scale, (found.zero_point, quant.zero_point)
@@ -97,7 +97,7 @@ class Context(Values[Value]):
     def limited(
         self, tensor: str, quant: QParams, node: fx.Node, low: int | None = None, high: int | None = None
     ) -> str:
-        """Codes within the range that the quantisation names, or a narrower one."""
+        """Codes within the range that the quantization names, or a narrower one."""
         bounds = (quant.qmin if low is None else low, quant.qmax if high is None else high)
         if CODES[quant.dtype] == "INT32":
             require(bounds == LIMITS["INT32"], node, "range of int32 codes", bounds, "all of them")
@@ -126,9 +126,9 @@ def constant_value(node: fx.Node, data: torch.Tensor) -> Value:
 def checked_qparams(node: fx.Node) -> QParams:
     """The parameters of a per-tensor quantize or dequantize. Raises CompileError unless the device has them."""
     found = qparams(node)
-    require(found is not None, node, "quantisation", "parameters that are not constant", "numbers")
+    require(found is not None, node, "quantization", "parameters that are not constant", "numbers")
     assert found is not None
-    require(found.dtype in CODES, node, "quantised type", found.dtype, "int8, int16 or int32")
+    require(found.dtype in CODES, node, "quantized type", found.dtype, "int8, int16 or int32")
     low, high = LIMITS[CODES[found.dtype]]
     require(0 < found.scale < float("inf"), node, "scale", found.scale, "a positive number")
     symmetric = found.dtype == torch.int8 or found.zero_point == 0

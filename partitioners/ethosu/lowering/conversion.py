@@ -29,7 +29,7 @@ def to_copy(operation: Operation) -> Value:
     assert found is not None
     if x.dtype == FLOAT:
         return x
-    operation.require(x.quant is None, "operand", "quantised numbers", "integers")
+    operation.require(x.quant is None, "operand", "quantized numbers", "integers")
     if found.is_floating_point():
         return _numbers(operation, x)
     dtype = operation.dtype

@@ -41,7 +41,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Product:
-    """What all convolutions of one operation share: the input's quantisation and the bias."""
+    """What all convolutions of one operation share: the input's quantization and the bias."""
 
     operation: Operation
     quant: QParams

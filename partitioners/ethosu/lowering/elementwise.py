@@ -1,4 +1,4 @@
-"""Arithmetic and limits. Quantised operands are brought to one scale in int32, and back after the operator."""
+"""Arithmetic and limits. Quantized operands are brought to one scale in int32, and back after the operator."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def _gathered(
     operation: Operation, values: Value, indices: str, batches: int, rows: int, shape: Sequence[int]
 ) -> Value:
     """Rows of `values`, seen as [batches, rows, ...], by int32 `indices` [batches, n]; a value of `shape`."""
-    operation.require(values.dtype != FLOAT, "operand", "numbers that are not quantised", "codes or integers")
+    operation.require(values.dtype != FLOAT, "operand", "numbers that are not quantized", "codes or integers")
     elements = int(np.prod(values.shape)) // (batches * rows)
     flat = operation.tensor(viewed(values, (batches, rows, elements)), identity(3))
     sizes = (batches, operation.model.shape(indices)[1], elements)

@@ -29,7 +29,7 @@ _COMPARISONS = {
 
 
 def compare(operation: Operation) -> Value:
-    """aten.eq, ne, gt, ge, lt, le of two tensors, brought to the smaller scale when they are quantised."""
+    """aten.eq, ne, gt, ge, lt, le of two tensors, brought to the smaller scale when they are quantized."""
     values = [operation.operand(source) for source in operation.node.args[:2]]
     kind = _kind(operation)
     code, swapped = _COMPARISONS[kind]
@@ -83,7 +83,7 @@ def _limit(kind: str, number: float) -> int | None:
 
 
 def _code_limit(operation: Operation, quant: QParams) -> int | None:
-    """The same among the codes of a quantisation, as torch compares their float32 numbers."""
+    """The same among the codes of a quantization, as torch compares their float32 numbers."""
     codes = torch.arange(quant.qmin, quant.qmax + 1).to(quant.dtype)
     target: Any = operation.node.target
     holds = target(dequantised(codes, quant), operation.arguments["other"])
@@ -134,7 +134,7 @@ def scalar(operation: Operation, number: int) -> Value:
 
 
 def _combined(operation: Operation, code: str, values: Sequence[Value], dtype: str) -> Value:
-    operation.require(is_plain(values), "operands", "quantised numbers", "integers or booleans")
+    operation.require(is_plain(values), "operands", "quantized numbers", "integers or booleans")
     layout, tensors = operation.together(values)
     tensors = [operation.integers(tensor, dtype) for tensor in tensors]
     return operation.result(operation.emit(code, tensors, arranged(operation.shape, layout), dtype), layout)
@@ -152,7 +152,7 @@ def shift_right(operation: Operation) -> Value:
     so small that this would overflow are first raised to one that gives the same result.
     """
     values = _all_operands(operation)
-    operation.require(is_plain(values), "operands", "quantised numbers", "integers")
+    operation.require(is_plain(values), "operands", "quantized numbers", "integers")
     layout, tensors = operation.together(values)
     x, amount = (operation.integers(tensor, "INT32") for tensor in tensors)
     if operation.ctx.is_u55:
@@ -176,7 +176,7 @@ def _without_half(operation: Operation, x: str, amount: str, layout: Layout) -> 
 
 
 def where(operation: Operation) -> Value:
-    """aten.where -> SELECT, on codes of the result's quantisation."""
+    """aten.where -> SELECT, on codes of the result's quantization."""
     condition, *values = (operation.operand(source) for source in operation.node.args[:3])
     return select(operation, condition, values)
 
@@ -192,7 +192,7 @@ def masked_fill(operation: Operation) -> Value:
 
 
 def fill(operation: Operation, number: float) -> Value:
-    """A number as a constant of the result's quantisation."""
+    """A number as a constant of the result's quantization."""
     codes = quantised(torch.tensor(number, dtype=torch.float32), operation.y).numpy()
     return Value(f"{operation.node.name}_number", (), CODES[operation.y.dtype], operation.y, data=codes)
 

@@ -64,12 +64,12 @@ def permute(operation: Operation) -> Value:
 
 
 def quant_of(x: Value, operation: Operation) -> QParams | None:
-    """The quantisation that a moved value keeps."""
+    """The quantization that a moved value keeps."""
     return None if x.quant is None else operation.quant_of(x)
 
 
 def cat(operation: Operation) -> Value:
-    """aten.cat -> CONCAT of operands of one quantisation."""
+    """aten.cat -> CONCAT of operands of one quantization."""
     values = [operation.operand(source) for source in operation.arguments["tensors"]]
     values = [value for value in values if value.shape != (0,)]
     quant = operation.quant if any(value.quant is not None for value in values) else None
@@ -283,7 +283,7 @@ def _bordered(operation: Operation, tensor: str, axis: int, mode: str, amounts: 
 def padded(operation: Operation, flat: Sequence[int], number: float) -> Value:
     """Padding in torch's spelling: the last dimension's (before, behind) first."""
     x = operation.first
-    operation.require(x.dtype != FLOAT, "operand", "numbers that are not quantised", "codes or integers")
+    operation.require(x.dtype != FLOAT, "operand", "numbers that are not quantized", "codes or integers")
     quant, layout, amounts = quant_of(x, operation), x.home, [(0, 0)] * x.rank
     for position in range(len(flat) // 2):
         amounts[x.rank - 1 - position] = (flat[2 * position], flat[2 * position + 1])

@@ -25,7 +25,7 @@ from npu_assay.partitioners.exir.qdq import QParams
 
 @dataclass(frozen=True)
 class Operation:
-    """`node`, the quantisation of its result when that is quantised, and the limits of an activation fused to it."""
+    """`node`, the quantization of its result when that is quantized, and the limits of an activation fused to it."""
 
     ctx: Context
     node: fx.Node
@@ -49,18 +49,18 @@ class Operation:
 
     @property
     def dtype(self) -> str:
-        """The device type of a result that is not quantised."""
+        """The device type of a result that is not quantized."""
         found = value_of(self.node)
         dtype = None if found is None else found.dtype
-        self.require(dtype in DTYPES, "type of the result", dtype, "bool, int8, int16, int32, or quantised")
+        self.require(dtype in DTYPES, "type of the result", dtype, "bool, int8, int16, int32, or quantized")
         assert dtype is not None
         return DTYPES[dtype]
 
     @property
     def y(self) -> QParams:
-        """The quantisation of the result. Raises CompileError when it has none."""
+        """The quantization of the result. Raises CompileError when it has none."""
         if self.quant is None:
-            raise refusal(self.node, "result", "numbers without a quantize behind them", "a quantised result")
+            raise refusal(self.node, "result", "numbers without a quantize behind them", "a quantized result")
         return self.quant
 
     def require(self, holds: bool, what: str, found: object, expected: object) -> None:
@@ -83,13 +83,13 @@ class Operation:
         return axis_of(self.node, dim, rank)
 
     def quant_of(self, value: Value) -> QParams:
-        """The parameters of an operand that must be quantised, per tensor, in 8 or 16 bits."""
+        """The parameters of an operand that must be quantized, per tensor, in 8 or 16 bits."""
         found = value.quant
         if isinstance(found, PerChannel):
-            raise refusal(self.node, "quantisation of an operand", "a scale per channel", "one scale")
+            raise refusal(self.node, "quantization of an operand", "a scale per channel", "one scale")
         if found is None or found.dtype == torch.int32:
             kind = value.dtype if found is None else "int32 codes"
-            raise refusal(self.node, "operand", f"{value.name} ({kind})", "a tensor quantised in 8 or 16 bits")
+            raise refusal(self.node, "operand", f"{value.name} ({kind})", "a tensor quantized in 8 or 16 bits")
         return found
 
     def tensor(self, value: Value, layout: Layout | None = None) -> str:
@@ -125,7 +125,7 @@ class Operation:
         return self.rescale(tensor, (ratio,), "INT32", (quant.zero_point, 0))
 
     def narrowed(self, tensor: str, ratios: Sequence[float], y: QParams | None = None) -> str:
-        """Wide numbers as the result's codes, within the limits of the quantisation and of a fused activation."""
+        """Wide numbers as the result's codes, within the limits of the quantization and of a fused activation."""
         y = self.y if y is None else y
         made = self.rescale(tensor, ratios, CODES[y.dtype], (0, y.zero_point))
         if self.limits is None:
@@ -137,7 +137,7 @@ class Operation:
         return self.model.cast(tensor, dtype, f"{self.node.name}_{dtype.lower()}")
 
     def slice(self, tensor: str, axis: int, start: int, size: int) -> str:
-        """`size` neighbours along a device axis."""
+        """`size` neighbors along a device axis."""
         shape = self.model.shape(tensor)
         starts = [start if each == axis else 0 for each in range(len(shape))]
         sizes = [size if each == axis else length for each, length in enumerate(shape)]

@@ -58,7 +58,7 @@ def average(
     pads: Sequence[int],
     quant: QParams,
 ) -> str:
-    """AVG_POOL2D between codes of one quantisation."""
+    """AVG_POOL2D between codes of one quantization."""
     model = operation.model
     zero, sizes = model.number(quant.zero_point, model.dtype(tensor)), model.shape(tensor)
     attributes = {"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pads), "acc_type": "INT32"}

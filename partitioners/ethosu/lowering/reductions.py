@@ -81,7 +81,7 @@ def any_(operation: Operation) -> Value:
     """aten.any -> REDUCE_ANY of booleans; an empty list of dimensions is none here, and all in other reductions."""
     x = operation.first
     _scalar_refused(operation, x)
-    operation.require(is_plain([x]), "operand", "quantised numbers", "booleans or integers")
+    operation.require(is_plain([x]), "operand", "quantized numbers", "booleans or integers")
     dims = [] if operation.arguments.get("dim") == [] else reduced_dims(operation.node)
     layout = x.home
     tensor = operation.integers(operation.tensor(x, layout), "BOOL")

@@ -60,7 +60,7 @@ def tabulated(operation: Operation, args: Any, kwargs: Any) -> Value:
 
 
 def _all_codes(quant: QParams) -> torch.Tensor:
-    """Every int8 code in order, limited to those that the quantisation names."""
+    """Every int8 code in order, limited to those that the quantization names."""
     return torch.arange(-128, 128).clamp(quant.qmin, quant.qmax).to(torch.int8)
 
 

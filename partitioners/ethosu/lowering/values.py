@@ -1,4 +1,4 @@
-"""What a node of the program is on the device: a tensor of integers, how it is quantised, the layouts it exists in."""
+"""What a node of the program is on the device: a tensor of integers, how it is quantized, the layouts it exists in."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ DTYPES: dict[torch.dtype, str] = {
 }
 """Device types. int64 numbers, which the device has not, must fit 32 bits."""
 FLOAT = "FLOAT32"
-"""The type of a constant that is not quantised yet."""
+"""The type of a constant that is not quantized yet."""
 
 
 @dataclass(frozen=True)
 class PerChannel:
-    """Symmetric quantisation with a scale for each index of `axis`."""
+    """Symmetric quantization with a scale for each index of `axis`."""
 
     scales: tuple[float, ...]
     axis: int

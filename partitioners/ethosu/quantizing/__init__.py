@@ -1,1 +1,1 @@
-"""How tensors are quantised for Ethos-U: specifications, and which operators get them. Needs torchao."""
+"""How tensors are quantized for Ethos-U: specifications, and which operators get them. Needs torchao."""

@@ -1,4 +1,4 @@
-"""Annotates operators and their neighbours, and marks them for the partitioner."""
+"""Annotates operators and their neighbors, and marks them for the partitioner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_annotated(node: Node) -> bool:
 
 
 def mark(node: Node, inputs: Specs, output: QuantizationSpecBase | None) -> None:
-    """Annotate a node, and note for the partitioner that it is quantised."""
+    """Annotate a node, and note for the partitioner that it is quantized."""
     node.meta[ANNOTATION] = QuantizationAnnotation(dict(inputs), output, _annotated=True)
     if node.op == "call_function":
         node.meta["custom"] = node.meta.get("custom", {}) | {MARK: {"quantized": True}}
@@ -159,7 +159,7 @@ def _output(node: Node, config: QuantizationConfig) -> QuantizationSpecBase:
 
 
 def annotate_shared(model: GraphModule) -> None:
-    """One set of parameters for each group of connected operators that share; none without a quantised neighbour."""
+    """One set of parameters for each group of connected operators that share; none without a quantized neighbor."""
     for node in model.graph.nodes:
         if row_of(node).annotation is Annotation.SHARED and not is_annotated(node):
             _annotate_group(node)

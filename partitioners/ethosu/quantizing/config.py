@@ -21,7 +21,7 @@ LARGEST_16 = 32767
 
 @dataclass(frozen=True)
 class QuantizationConfig:
-    """How to quantise. Take one from `get_symmetric_quantization_config` or `get_symmetric_a16w8_quantization_config`.
+    """How to quantize. Take one from `get_symmetric_quantization_config` or `get_symmetric_a16w8_quantization_config`.
 
     activation: per tensor. weight: symmetric int8, per tensor or along the first axis; transposed: the same along the
     second axis, where transposed convolutions without groups have their output channels; grouped: per tensor, for

@@ -1,4 +1,4 @@
-"""One constant for each reader, because each reader quantises it in its own way."""
+"""One constant for each reader, because each reader quantizes it in its own way."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from npu_assay.partitioners.ethosu.rewriting.writer import Writer
 
 
 def rewrite(model: fx.GraphModule, quantised: Iterable[fx.Node], is_u55: bool) -> fx.GraphModule:
-    """Replace the nodes that will be quantised, and what becomes of them, by operators of the device."""
+    """Replace the nodes that will be quantized, and what becomes of them, by operators of the device."""
     chosen = frozenset(quantised)
     for node in list(model.graph.nodes):
         if node in chosen or ((row := row_of(node)) is not None and row.annotation is None):

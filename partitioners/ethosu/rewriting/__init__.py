@@ -1,1 +1,1 @@
-"""Rewrites float models into operators that Ethos-U has, before they are quantised."""
+"""Rewrites float models into operators that Ethos-U has, before they are quantized."""

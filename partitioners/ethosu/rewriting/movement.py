@@ -31,7 +31,7 @@ def stack(w: Writer, tensors: list[fx.Node], dim: int = 0) -> fx.Node:
 
 
 def pixel_shuffle(w: Writer, input: fx.Node, upscale_factor: int) -> fx.Node:
-    """Channels become neighbouring pixels."""
+    """Channels become neighboring pixels."""
     *outer, channels, height, width = shape(input)
     r, n = upscale_factor, len(outer)
     parts = w.call(aten.reshape.default, input, [*outer, channels // r**2, r, r, height, width])
@@ -40,7 +40,7 @@ def pixel_shuffle(w: Writer, input: fx.Node, upscale_factor: int) -> fx.Node:
 
 
 def pixel_unshuffle(w: Writer, input: fx.Node, downscale_factor: int) -> fx.Node:
-    """Neighbouring pixels become channels."""
+    """Neighboring pixels become channels."""
     *outer, channels, height, width = shape(input)
     r, n = downscale_factor, len(outer)
     parts = w.call(aten.reshape.default, input, [*outer, channels, height // r, r, width // r, r])

@@ -84,7 +84,7 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> fx.Node | None:
-    """The input with neighbouring slices replaced."""
+    """The input with neighboring slices replaced."""
     dim %= len(shape(input))
     first, last, _ = slice(start, end).indices(shape(input)[dim])
     return None if step != 1 or last <= first else _spliced(w, input, src, dim, first, last)

@@ -25,7 +25,7 @@ from npu_assay.partitioners.exir.rules import rule
 ANY_QUANTIZE = QUANTIZE | {"quantized_decomposed.quantize_per_tensor.tensor"}
 ANY_DEQUANTIZE = DEQUANTIZE | {"quantized_decomposed.dequantize_per_tensor.tensor"}
 MARK = "_arm_annotation_info"
-"""The key in `node.meta["custom"]` under which the quantizer says whether it quantised the node."""
+"""The key in `node.meta["custom"]` under which the quantizer says whether it quantized the node."""
 
 ARGMAX = "aten.argmax.default"
 CONVERT = "dim_order_ops._to_dim_order_copy.default"
@@ -43,12 +43,12 @@ REFUSED_DTYPES = (
 
 
 def is_quantize(node: fx.Node) -> bool:
-    """Whether the node quantises, with parameters that are constant or computed."""
+    """Whether the node quantizes, with parameters that are constant or computed."""
     return target_name(node.target) in ANY_QUANTIZE
 
 
 def is_dequantize(node: fx.Node) -> bool:
-    """Whether the node dequantises, with parameters that are constant or computed."""
+    """Whether the node dequantizes, with parameters that are constant or computed."""
     return target_name(node.target) in ANY_DEQUANTIZE
 
 
@@ -245,13 +245,13 @@ def _may_be_int64(source: fx.Node, node: fx.Node, context: Context) -> bool:
     return context.is_computed_ahead(source) and int64_result(source, context) is None
 
 
-# ------------------------------------------------------------------------------------ quantisation
+# ------------------------------------------------------------------------------------ quantization
 
 
 @rule("quantized")
 def quantized(node: fx.Node, context: Context) -> str | None:
-    """the operator must be marked as quantised by the quantizer, or have integers in and out"""
-    # The quantizer's mark survives export; operators without operands count when all users quantise them.
+    """the operator must be marked as quantized by the quantizer, or have integers in and out"""
+    # The quantizer's mark survives export; operators without operands count when all users quantize them.
     if is_qdq(node) or _computes_integers(node) or _is_quantised_constant(node, context):
         return None
     mark = node.meta.get("custom", {}).get(MARK)
@@ -307,7 +307,7 @@ def quantized_inputs(node: fx.Node, context: Context) -> str | None:
 
 @rule("quantized_outputs")
 def quantized_outputs(node: fx.Node, context: Context) -> str | None:
-    """every use of the result must quantise it, or the result must hold integers"""
+    """every use of the result must quantize it, or the result must hold integers"""
     # Of a product that takes an activation in, the activation's result counts.
     if is_integer(dtype_of(node)) or (is_fusing(node, context) and is_fused(next(iter(node.users)), context)):
         return None
@@ -315,7 +315,7 @@ def quantized_outputs(node: fx.Node, context: Context) -> str | None:
     real = next((f"{user.name} uses the real numbers" for user in others), None)
     results = list(node.users) if context.traits(node).splits else [node]
     torn = any(len(set(map(qparams, readers(result)))) > 1 for result in results)
-    return real or ("quantised in several ways" if torn else None)
+    return real or ("quantized in several ways" if torn else None)
 
 
 def passes_codes(source: fx.Node, user: fx.Node, context: Context) -> bool:
@@ -351,7 +351,7 @@ EVERY_NODE: tuple[Rule, ...] = (
 @rule("integer_operands")
 def integer_operands(node: fx.Node, context: Context) -> str | None:
     """the operands must be integers or booleans"""
-    # There is no truth of quantised numbers.
+    # There is no truth of quantized numbers.
     real = (source for source in node.all_input_nodes if not is_integer(dtype_of(source)))
     return next((f"{source.name} is {type_text(dtype_of(source))}" for source in real), None)
 

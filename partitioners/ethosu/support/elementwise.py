@@ -45,7 +45,7 @@ def whole_number(node: fx.Node, context: Context) -> str | None:
 
 @rule("code_dtype")
 def signed_operands(node: fx.Node, context: Context) -> str | None:
-    """the values must be booleans or integers of up to 32 bits with a sign, or quantised so"""
+    """the values must be booleans or integers of up to 32 bits with a sign, or quantized so"""
     # Of comparisons and logic, whose results do not show what they were made of.
     found = next((source for source in node.all_input_nodes if dtype_of(source) == torch.uint8), None)
     return None if found is None else f"{found.name} is uint8"
@@ -53,25 +53,25 @@ def signed_operands(node: fx.Node, context: Context) -> str | None:
 
 @rule("mixed_dtype")
 def no_plain_operand(node: fx.Node, context: Context) -> str | None:
-    """quantised operands and results must have the same integer type"""
-    # An integer that stands for itself has no scale, which whatever else is quantised has.
+    """quantized operands and results must have the same integer type"""
+    # An integer that stands for itself has no scale, which whatever else is quantized has.
     others = (source for source in node.all_input_nodes if not context.is_constant(source))
     plain = next((source for source in others if is_integer(dtype_of(source))), None)
-    return f"{plain.name} is not quantised" if plain is not None and any(neighbours(node)) else None
+    return f"{plain.name} is not quantized" if plain is not None and any(neighbours(node)) else None
 
 
 @rule("mixed_dtype")
 def looked_up(node: fx.Node, context: Context) -> str | None:
-    """quantised operands and results must have the same integer type"""
+    """quantized operands and results must have the same integer type"""
     # A TABLE is indexed by codes; integers that stand for themselves have none.
     source = operand(node)
-    return f"{source.name} is not quantised" if source is not None and is_integer(dtype_of(source)) else None
+    return f"{source.name} is not quantized" if source is not None and is_integer(dtype_of(source)) else None
 
 
 @rule("conversion")
 def conversion(node: fx.Node, context: Context) -> str | None:
-    """the types must be booleans and integers of up to 32 bits, or the result quantised 1 to 1"""
-    # A real number becomes an integer where it is quantised with scale 1 and zero point 0.
+    """the types must be booleans and integers of up to 32 bits, or the result quantized 1 to 1"""
+    # A real number becomes an integer where it is quantized with scale 1 and zero point 0.
     before, after = dtype_of(node.all_input_nodes[0]), dtype_of(node)
     if before in (*CONVERTIBLE, torch.int64) and after in CONVERTIBLE:
         return None

@@ -189,6 +189,6 @@ def adaptive_side(node: fx.Node, context: Context) -> str | None:
 
 @rule("code_dtype")
 def pooled_dtype(node: fx.Node, context: Context) -> str | None:
-    """the values must be int8 or int16, or quantised so"""
+    """the values must be int8 or int16, or quantized so"""
     found = dtype_of(node.all_input_nodes[0])
     return None if found in (torch.int8, torch.int16, torch.float32, torch.float16) else type_text(found)

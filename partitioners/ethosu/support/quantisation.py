@@ -42,13 +42,13 @@ def codes_behind(node: fx.Node, context: Context) -> fx.Node | None:
 
 
 def operand_params(node: fx.Node, context: Context) -> list[QParams]:
-    """How the node's operands are quantised, per tensor, in order."""
+    """How the node's operands are quantized, per tensor, in order."""
     found = (qparams(codes_behind(source, context)) for source in origin(node).all_input_nodes)
     return [params for params in found if params is not None]
 
 
 def result_params(node: fx.Node) -> list[QParams]:
-    """How the node's results are quantised, per tensor, each way once."""
+    """How the node's results are quantized, per tensor, each way once."""
     found = (qparams(user) for user in readers(node) if is_quantize(user))
     return list(dict.fromkeys(params for params in found if params is not None))
 
@@ -63,7 +63,7 @@ def codes_of(node: fx.Node) -> torch.dtype | None:
 
 @rule("io_dtype")
 def conversion_dtype(node: fx.Node, context: Context) -> str | None:
-    """quantised values must be int8 or int16, and int32 in constants"""
+    """quantized values must be int8 or int16, and int32 in constants"""
     # TOSA tells unsigned numbers by flags of single operators; here there are none.
     constant = is_dequantize(node) and context.is_constant(node)
     found = codes_of(node)
@@ -118,7 +118,7 @@ def _around(rule: Rule) -> Rule:
 
 @rule("mixed_dtype")
 def mixed_dtype(node: fx.Node, context: Context) -> str | None:
-    """quantised operands and results must have the same integer type"""
+    """quantized operands and results must have the same integer type"""
     # Of operators that compute; what only moves is rescaled behind it.
     members = [member for member in neighbours(node) if not context.is_constant(member)]
     found = list(dict.fromkeys(type_text(codes_of(member)) for member in members))

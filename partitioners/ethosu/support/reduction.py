@@ -89,7 +89,7 @@ def one_dim(node: fx.Node, context: Context) -> str | None:
 @rule("code_dtype")
 def raw_codes(node: fx.Node, context: Context) -> str | None:
     """the values must be int8 or int16"""
-    # Not dequantised: indices have no scale, so there would be nothing to quantise behind it.
+    # Not dequantized: indices have no scale, so there would be nothing to quantize behind it.
     found = dtype_of(node.all_input_nodes[0])
     return None if found in (torch.int8, torch.int16) else type_text(found)
 

@@ -120,7 +120,7 @@ def weighted(node: fx.Node, context: Context) -> Iterator[Scaling]:
 
 
 def _end(node: fx.Node) -> fx.Node:
-    """The operator whose result is quantised: the product, or the activation behind it."""
+    """The operator whose result is quantized: the product, or the activation behind it."""
     user = next(iter(node.users), node)
     return user if len(node.users) == 1 and not is_quantize(user) else node
 

@@ -1,4 +1,4 @@
-"""All rules, by operator, and the judgement of one node."""
+"""All rules, by operator, and the judgment of one node."""
 
 from __future__ import annotations
 

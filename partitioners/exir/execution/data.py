@@ -21,7 +21,7 @@ def check_plain(tensor: torch.Tensor, where: str) -> None:
         "without data": isinstance(tensor, FakeTensor),
         "a nested tensor": tensor.is_nested,
         f"of layout {tensor.layout}": tensor.layout != torch.strided,
-        "quantised": tensor.is_quantized,
+        "quantized": tensor.is_quantized,
         f"of type {tensor.dtype}": value_code(tensor.dtype) is None,
     }
     found = [kind for kind, is_so in kinds.items() if is_so]

@@ -84,7 +84,7 @@ class Tensor:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Distances in elements between neighbours, by axis."""
+        """Distances in elements between neighbors, by axis."""
         strides, distance = [0] * len(self.sizes), 1
         for axis in reversed(self.dim_order):
             strides[axis] = distance

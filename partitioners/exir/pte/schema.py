@@ -47,7 +47,7 @@ DTYPES: Final[Mapping[torch.dtype, int]] = {
     torch.uint32: 28,
     torch.uint64: 29,
 }
-"""ScalarType of each dtype; torch's own quantised and packed types are left out."""
+"""ScalarType of each dtype; torch's own quantized and packed types are left out."""
 
 DYNAMISMS: Final = ("static", "bound", "unbound")
 LOCATIONS: Final = ("segment", "external")

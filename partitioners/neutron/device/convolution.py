@@ -1,7 +1,7 @@
 """CONV_2D, DEPTHWISE_CONV_2D and TRANSPOSE_CONV: NHWC, constant int8 weights, int32 bias.
 
-Shape rules: TFLite kernels/{conv,depthwise_conv,transpose_conv}.cc. Quantisation rules: the TFLite
-quantisation specification (weights symmetric, bias scale = input scale x weight scale).
+Shape rules: TFLite kernels/{conv,depthwise_conv,transpose_conv}.cc. Quantization rules: the TFLite
+quantization specification (weights symmetric, bias scale = input scale x weight scale).
 """
 
 from __future__ import annotations

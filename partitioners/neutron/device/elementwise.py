@@ -1,4 +1,4 @@
-"""Element-wise operators: broadcasting arithmetic, activations, tables and requantisation."""
+"""Element-wise operators: broadcasting arithmetic, activations, tables and requantization."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def mul(site: Site) -> Step:
 
 
 def maximum(site: Site) -> Step:
-    """MAXIMUM with broadcasting; one quantisation. Source: TFLite kernels/maximum_minimum.cc."""
+    """MAXIMUM with broadcasting; one quantization. Source: TFLite kernels/maximum_minimum.cc."""
     return _extreme(site, elementwise.maximum)
 
 
 def minimum(site: Site) -> Step:
-    """MINIMUM with broadcasting; one quantisation. Source: TFLite kernels/maximum_minimum.cc."""
+    """MINIMUM with broadcasting; one quantization. Source: TFLite kernels/maximum_minimum.cc."""
     return _extreme(site, elementwise.minimum)
 
 
@@ -142,7 +142,7 @@ def broadcast(site: Site, a: Shape, b: Shape) -> Shape:
 
 
 def _unary(site: Site) -> tuple[Affine, Affine]:
-    """Quantisation of input and output, which have one shape."""
+    """Quantization of input and output, which have one shape."""
     site.output_shape(site.x.shape)
     x, y = site.affine(site.x), site.affine(site.y)
     site.ratio(x.scale / y.scale)

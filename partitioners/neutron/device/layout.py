@@ -1,4 +1,4 @@
-"""Data movement: codes are copied, so inputs and output have one quantisation.
+"""Data movement: codes are copied, so inputs and output have one quantization.
 
 Shape rules: TFLite kernels/{pad,concatenation,slice,transpose,reshape}.cc.
 """
@@ -18,7 +18,7 @@ def pad(site: Site) -> Step:
 
 
 def padv2(site: Site) -> Step:
-    """PADV2 with a constant int8 code in the input's quantisation."""
+    """PADV2 with a constant int8 code in the input's quantization."""
     value = site.input(2)
     site.same_quantisation(site.x, value)
     codes = site.constant(2, "int8")

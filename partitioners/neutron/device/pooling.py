@@ -15,13 +15,13 @@ from npu_assay.partitioners.neutron.device.window import Window, fits_memory, wi
 
 
 def average_pool_2d(site: Site) -> Step:
-    """AVERAGE_POOL_2D: the mean of the cells that lie in the image; one quantisation."""
+    """AVERAGE_POOL_2D: the mean of the cells that lie in the image; one quantization."""
     geometry = _pooled(site)
     return Step(pool.avg_pool2d(geometry.kernel, geometry.stride, site.affine(site.x), geometry.padding))
 
 
 def max_pool_2d(site: Site) -> Step:
-    """MAX_POOL_2D: the largest of the cells that lie in the image; one quantisation."""
+    """MAX_POOL_2D: the largest of the cells that lie in the image; one quantization."""
     geometry = _pooled(site)
     return Step(pool.max_pool2d(geometry.kernel, geometry.stride, geometry.padding))
 
@@ -49,12 +49,12 @@ def sum_(site: Site) -> Step:
 
 
 def reduce_max(site: Site) -> Step:
-    """REDUCE_MAX over constant axes; one quantisation."""
+    """REDUCE_MAX over constant axes; one quantization."""
     return _picked(site, pool.reduce_max)
 
 
 def reduce_min(site: Site) -> Step:
-    """REDUCE_MIN over constant axes; one quantisation."""
+    """REDUCE_MIN over constant axes; one quantization."""
     return _picked(site, pool.reduce_min)
 
 
@@ -93,12 +93,12 @@ def _axes(site: Site, rank: int) -> tuple[int, ...]:
 
 
 def resize_bilinear(site: Site) -> Step:
-    """RESIZE_BILINEAR to a constant size; one quantisation."""
+    """RESIZE_BILINEAR to a constant size; one quantization."""
     return _resize(site, resize.resize_bilinear)
 
 
 def resize_nearest_neighbor(site: Site) -> Step:
-    """RESIZE_NEAREST_NEIGHBOR to a constant size; one quantisation."""
+    """RESIZE_NEAREST_NEIGHBOR to a constant size; one quantization."""
     return _resize(site, resize.resize_nearest)
 
 

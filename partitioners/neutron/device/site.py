@@ -66,7 +66,7 @@ class Site:
         return self.outputs[0]
 
     def affine(self, tensor: Tensor) -> Affine:
-        """The quantisation of an int8 tensor with one scale."""
+        """The quantization of an int8 tensor with one scale."""
         self.require(tensor.dtype == "int8", f"dtype of {tensor.name!r}", tensor.dtype, "int8")
         self.require(len(tensor.scales) == 1, f"scales of {tensor.name!r}", len(tensor.scales), "one per tensor")
         return Affine(self.scale(tensor, tensor.scales[0]), tensor.zero_points[0])
@@ -85,12 +85,12 @@ class Site:
         """Data movement keeps codes, so both tensors must mean the same by them."""
         found = (other.scales, other.zero_points)
         expected = (tensor.scales, tensor.zero_points)
-        self.require(found == expected, f"quantisation of {other.name!r}", found, f"{expected} as {tensor.name!r}")
+        self.require(found == expected, f"quantization of {other.name!r}", found, f"{expected} as {tensor.name!r}")
 
     def fixed_output(self, scale: float, zero_point: int) -> None:
-        """Refuse any other output quantisation."""
+        """Refuse any other output quantization."""
         found = (self.y.scales, self.y.zero_points)
-        self.require(found == ((scale,), (zero_point,)), "output quantisation", found, f"{scale}, {zero_point}")
+        self.require(found == ((scale,), (zero_point,)), "output quantization", found, f"{scale}, {zero_point}")
 
     def output_shape(self, expected: Sequence[int]) -> None:
         """Refuse an output whose shape is not the one the operator makes."""

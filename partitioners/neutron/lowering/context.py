@@ -131,7 +131,7 @@ class Context(Values[Value]):
             quantisation = self._per_channel(node, args) if name == DEQUANTIZE_PER_CHANNEL else per_tensor(node)
             self.values[node] = Value(source.name, codes.shape, quantisation, data=codes)
             return
-        require(name == DEQUANTIZE_PER_TENSOR, node, "quantisation of a computed value", name, DEQUANTIZE_PER_TENSOR)
+        require(name == DEQUANTIZE_PER_TENSOR, node, "quantization of a computed value", name, DEQUANTIZE_PER_TENSOR)
         value, found = self.value(source, node), per_tensor(node)
         require(value.quantisation == found, node, "scale and zero point", found, value.quantisation)
         self.values[node] = value

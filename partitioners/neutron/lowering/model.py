@@ -58,7 +58,7 @@ class ModelBuilder:
         return self.tensors[tensor].shape
 
     def quantisation(self, tensor: int) -> Quantisation:
-        """The quantisation of a tensor."""
+        """The quantization of a tensor."""
         found = self.tensors[tensor]
         return Quantisation(found.scales, found.zero_points, found.axis)
 
@@ -71,7 +71,7 @@ class ModelBuilder:
         quantisation: Quantisation,
         options: Mapping[str, Any] | None = None,
     ) -> int:
-        """Append an operator with one output of the given name, device shape and quantisation."""
+        """Append an operator with one output of the given name, device shape and quantization."""
         output = self.tensor(name, shape, quantisation)
         self.operators.append(Operator(code, tuple(inputs), (output,), {} if options is None else options))
         return output

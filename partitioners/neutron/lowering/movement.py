@@ -1,4 +1,4 @@
-"""Operators that move codes without computing: their input and output have the same quantisation."""
+"""Operators that move codes without computing: their input and output have the same quantization."""
 
 from __future__ import annotations
 

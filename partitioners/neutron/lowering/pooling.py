@@ -94,7 +94,7 @@ def resize_nearest(ctx: Context, node: fx.Node) -> None:
 
 
 def _input(ctx: Context, node: fx.Node) -> int:
-    """The NHWC tensor of the first operand, with the result's quantisation, which the operator keeps."""
+    """The NHWC tensor of the first operand, with the result's quantization, which the operator keeps."""
     value = ctx.value(node.args[0], node)
     require(value.rank == 4, node, "rank of the input", value.rank, 4)
     return ctx.tensor(ctx.requantised(value, ctx.output_quantisation(node)), NHWC)

@@ -70,7 +70,7 @@ def constant_placeholders(program: ExportedProgram) -> dict[fx.Node, torch.Tenso
 
 
 def _input(ctx: Context, node: fx.Node, layout: Layout) -> int:
-    """The model's input tensor for a placeholder, quantised as its dequantize node says."""
+    """The model's input tensor for a placeholder, quantized as its dequantize node says."""
     dtype = node.meta["val"].dtype
     require(dtype == torch.int8, node, "type of an input", dtype, torch.int8)
     readers = [user for user in node.users if target_name(user.target) == DEQUANTIZE_PER_TENSOR]

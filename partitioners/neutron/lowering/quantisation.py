@@ -24,12 +24,12 @@ class Quantisation:
 
     @property
     def scale(self) -> float:
-        """The scale of a per-tensor quantisation."""
+        """The scale of a per-tensor quantization."""
         return self.scales[0]
 
     @property
     def zero_point(self) -> int:
-        """The zero point of a per-tensor quantisation."""
+        """The zero point of a per-tensor quantization."""
         return self.zero_points[0]
 
     @property
@@ -60,7 +60,7 @@ def per_tensor(node: fx.Node) -> Quantisation:
     """The parameters of a per-tensor quantize or dequantize node. Raises CompileError unless they are fit numbers."""
     scale, zero_point = node.args[1], node.args[2]
     if not isinstance(scale, (int, float)) or not isinstance(zero_point, int):
-        raise refusal(node, "quantisation that is not constant", f"{scale}, {zero_point}", "numbers")
+        raise refusal(node, "quantization that is not constant", f"{scale}, {zero_point}", "numbers")
     return Quantisation((stored_scale(node, scale),), (zero_point,))
 
 
@@ -76,7 +76,7 @@ def activation(node: fx.Node) -> Quantisation:
     require(
         dtype == torch.int8 and (low, high) == (-128, 127),
         node,
-        "quantised type",
+        "quantized type",
         f"{dtype} in [{low}, {high}]",
         "torch.int8 in [-128, 127]",
     )
@@ -101,7 +101,7 @@ def output_quantisation(node: fx.Node, operators: Operators) -> Quantisation:
     for user in node.users:
         if user.op == "call_function":
             return output_quantisation(user, operators)
-    raise refusal(node, "result without quantisation", "no quantize node behind it", "a quantize node")
+    raise refusal(node, "result without quantization", "no quantize node behind it", "a quantize node")
 
 
 def _source(node: Any, operators: Operators) -> Quantisation | None:

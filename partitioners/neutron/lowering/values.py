@@ -1,4 +1,4 @@
-"""What a float node of the program is on the device: codes, their quantisation, and the layouts they exist in."""
+"""What a float node of the program is on the device: codes, their quantization, and the layouts they exist in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation
 
 @dataclass(eq=False)
 class Value(LaidOut[ModelBuilder, int]):
-    """A quantised value."""
+    """A quantized value."""
 
     quantisation: Quantisation
 

@@ -18,12 +18,12 @@ VIEW = "aten.view_copy.default"
 
 @rule("fused_activation")
 def fused_activation(node: fx.Node, context: Context) -> str | None:
-    """sigmoid and tanh after a convolution or matrix product need their own quantisation in between"""
+    """sigmoid and tanh after a convolution or matrix product need their own quantization in between"""
     name = target_name(node.target)
     if name in LINEAR:
-        return next((f"{user.name} uses the unquantised result" for user in _behind(node) if _is_unfusable(user)), None)
+        return next((f"{user.name} uses the unquantized result" for user in _behind(node) if _is_unfusable(user)), None)
     producer = _before(node) if name in UNFUSABLE else None
-    return None if producer is None else f"uses the unquantised result of {producer.name}"
+    return None if producer is None else f"uses the unquantized result of {producer.name}"
 
 
 def _is_unfusable(node: fx.Node) -> bool:
@@ -39,7 +39,7 @@ def _behind(node: fx.Node) -> list[fx.Node]:
 
 
 def _before(node: fx.Node) -> fx.Node | None:
-    """The convolution or matrix product that feeds `node` unquantised, looking through reshapes."""
+    """The convolution or matrix product that feeds `node` unquantized, looking through reshapes."""
     producer = operand(node)
     while producer is not None and target_name(producer.target) == VIEW:
         producer = operand(producer)
@@ -64,7 +64,7 @@ def operand_problem(node: fx.Node, source: fx.Node) -> str | None:
     if is_bias(node, source):
         return None
     if target_name(source.target) == DEQUANTIZE_PER_CHANNEL:
-        return None if is_weight(node, source) else f"operand {source.name} is quantised per channel"
+        return None if is_weight(node, source) else f"operand {source.name} is quantized per channel"
     return _defect(f"operand {source.name}", qparams(source))
 
 
@@ -78,7 +78,7 @@ def result_problem(node: fx.Node) -> str | None:
     users = _value_users(node)
     other = next((user.name for user in users if not is_quantize(user)), None)
     if other is not None or not users:
-        return f"{other} uses the unquantised result" if other is not None else "nothing uses the result"
+        return f"{other} uses the unquantized result" if other is not None else "nothing uses the result"
     params = [qparams(user) for user in users]
     first = params[0]
     if first is None or _defect("the result", first) is not None:
@@ -86,7 +86,7 @@ def result_problem(node: fx.Node) -> str | None:
     if (first.qmin, first.qmax) != (-128, 127):
         return f"the result has codes {first.qmin}..{first.qmax}, not -128..127"
     differ = any(p is None or not p.same_values(first) or (p.qmin, p.qmax) != (-128, 127) for p in params)
-    return "the result is quantised in different ways" if differ else None
+    return "the result is quantized in different ways" if differ else None
 
 
 def _value_users(node: fx.Node) -> list[fx.Node]:
@@ -134,7 +134,7 @@ device_rank = output_rank_at_most(8)
 
 
 def output_qparams_are(scale: float, zero_point: int) -> Rule:
-    """The rule on operators whose result has one possible quantisation."""
+    """The rule on operators whose result has one possible quantization."""
 
     def check(node: fx.Node, context: Context) -> str | None:
         params = output_qparams(node)
@@ -142,7 +142,7 @@ def output_qparams_are(scale: float, zero_point: int) -> Rule:
             return None
         return f"scale {params.scale}, zero point {params.zero_point}"
 
-    return Rule("output_qparams", f"the output must be quantised with scale {scale} and zero point {zero_point}", check)
+    return Rule("output_qparams", f"the output must be quantized with scale {scale} and zero point {zero_point}", check)
 
 
 @rule("same_qparams")

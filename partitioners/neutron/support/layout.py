@@ -44,7 +44,7 @@ def _permutation_supported(
     """Whether some chain of transpositions on the device does it. Source: v1.3.1.
 
     A channels-first input has to be brought back to the graph's order before (`to_nchw`) and a
-    channels-first output to the device's order afterwards (`to_nhwc`); neighbours may merge.
+    channels-first output to the device's order afterwards (`to_nhwc`); neighbors may merge.
     """
     before, after = to_nchw(len(sizes)), to_nhwc(len(sizes))
     device, result = permuted(sizes, after), permuted(sizes, dims)

@@ -44,7 +44,7 @@ class Context:
 
     @cached_property
     def clusters(self) -> dict[fx.Node, Cluster]:
-        """Quantised operators with their quantize and dequantize nodes."""
+        """Quantized operators with their quantize and dequantize nodes."""
         return find_clusters(self.graph, self.operators)
 
     def is_channels_first(self, node: fx.Node) -> bool:

@@ -46,7 +46,7 @@ def computing(partition: Partition) -> list[fx.Node]:
 
 
 def computing_users(node: fx.Node) -> list[fx.Node]:
-    """The nearest operators, or the graph output, that use a result, looking through quantisation."""
+    """The nearest operators, or the graph output, that use a result, looking through quantization."""
     users: list[fx.Node] = []
     for user in node.users:
         users += computing_users(user) if is_qdq(user) else [user]
@@ -54,7 +54,7 @@ def computing_users(node: fx.Node) -> list[fx.Node]:
 
 
 def producer(node: fx.Node) -> fx.Node:
-    """What computes a value, looking back through quantisation."""
+    """What computes a value, looking back through quantization."""
     while is_qdq(node):
         node = node.all_input_nodes[0]
     return node

@@ -122,7 +122,7 @@ def weight_zero_point(node: fx.Node, context: Context) -> str | None:
     if context.is_constant(source):
         return _symmetry_problem(node, source, context)
     return (
-        "a computed weight is quantised per channel" if target_name(source.target) == DEQUANTIZE_PER_CHANNEL else None
+        "a computed weight is quantized per channel" if target_name(source.target) == DEQUANTIZE_PER_CHANNEL else None
     )
 
 
@@ -136,7 +136,7 @@ def static_bias(node: fx.Node, context: Context) -> str | None:
     if not isinstance(bias, fx.Node) or not context.is_constant(bias):
         return "the bias is computed by the model"
     if not is_dequantize(bias):
-        return "the bias is not quantised"
+        return "the bias is not quantized"
     count = output_count(node)
     if shape(bias) not in ((count,), (1, count)):
         return f"bias of shape {list(shape(bias))} for {count} outputs"

@@ -1,4 +1,4 @@
-"""Configs of pools, reductions and normalisation."""
+"""Configs of pools, reductions and normalization."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def without_subnormals(node: XNode) -> bool:
 
 
 def clamp(site: Site) -> Step:
-    """Clamp, which is relu and hardtanh too; on codes the output may have its own quantisation."""
+    """Clamp, which is relu and hardtanh too; on codes the output may have its own quantization."""
     low, high = site.limits() or (-math.inf, math.inf)
     if site.on_codes:
         return Step(static.clamp(low, high, site.affine(site.x), site.affine(site.y)))
@@ -120,7 +120,7 @@ def elu(site: Site) -> Step:
 
 
 def convert(site: Site) -> Step:
-    """Between reals and codes. For parameters chosen at run time the product that follows quantises."""
+    """Between reals and codes. For parameters chosen at run time the product that follows quantizes."""
     given, wanted = site.x.dtype, site.y.dtype
     if wanted == "qdint8":
         return Step(lambda x: x)

@@ -39,7 +39,7 @@ def slice_(site: Site) -> Step:
 
 
 def pad(site: Site) -> Step:
-    """Cells of one value around: a real, for codes quantised as the values are."""
+    """Cells of one value around: a real, for codes quantized as the values are."""
     pairs = list(zip(site.option("pre_paddings"), site.option("post_paddings"), strict=True))
     widths = [width for pair in reversed(pairs) for width in pair]
     real = float(site.option("padding_value"))

@@ -31,7 +31,7 @@ def _window(site: Site) -> Pair:
 
 
 def global_average(site: Site) -> Step:
-    """The mean over height and width; on codes the output may have its own quantisation."""
+    """The mean over height and width; on codes the output may have its own quantization."""
     if site.on_codes:
         y = site.affine(site.y)
         kernel = limited(static.mean(site.affine(site.x), y), site.codes(y))

@@ -1,4 +1,4 @@
-"""Products with weights, and of two activations: in float, on codes, and on activations quantised at run time."""
+"""Products with weights, and of two activations: in float, on codes, and on activations quantized at run time."""
 
 from __future__ import annotations
 

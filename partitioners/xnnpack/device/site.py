@@ -1,6 +1,6 @@
 """One operator of a loaded model, as the functions that prepare kernels see it.
 
-A model that was read or checked keeps the rules of `xnn_check`: types, quantisations, options and shapes fit
+A model that was read or checked keeps the rules of `xnn_check`: types, quantizations, options and shapes fit
 together. Here are only the device's own limits.
 """
 
@@ -77,10 +77,10 @@ class Site:
         return self.y.dtype == "qint8" and self.x.dtype == "qint8"
 
     def affine(self, value: XValue) -> Affine:
-        """The quantisation of a value with one scale."""
+        """The quantization of a value with one scale."""
         quant = value.quant
         if not isinstance(quant, PerTensor):
-            raise DeviceError("quantisation", type(quant).__name__, "PerTensor", self.where)
+            raise DeviceError("quantization", type(quant).__name__, "PerTensor", self.where)
         return Affine(quant.scale, quant.zero_point)
 
     def limits(self) -> tuple[float, float] | None:
@@ -110,7 +110,7 @@ class Site:
             return (quant.scale,)
         if isinstance(quant, PerChannel):
             return tuple(float(scale) for scale in quant.scales)
-        raise DeviceError("weight quantisation", type(quant).__name__, "per tensor or per channel", self.where)
+        raise DeviceError("weight quantization", type(quant).__name__, "per tensor or per channel", self.where)
 
     def windows(self) -> None:
         """Refuse windows that would not fit the device's memory."""

@@ -5,6 +5,6 @@ on tensors of any fitting shape that never changes its inputs.
 
     static        add, sub, mul, clamp, linear, conv2d, transpose_conv2d, mean, max_pool2d: codes to codes
     convert       quantize, dequantize: between reals and codes
-    dynamic       linear, conv2d, transpose_conv2d, groupwise_linear: reals that are quantised per row on the way in
+    dynamic       linear, conv2d, transpose_conv2d, groupwise_linear: reals that are quantized per row on the way in
     float32       kernels on real numbers, with XNNPACK's formulas
 """

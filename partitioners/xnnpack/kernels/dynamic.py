@@ -1,6 +1,6 @@
-"""XNNPACK's products of dynamically quantised activations with int8 or 4-bit weights: reals to reals.
+"""XNNPACK's products of dynamically quantized activations with int8 or 4-bit weights: reals to reals.
 
-The activations of a row (the last axis; for images all of H x W x C of one image) are quantised on the way in
+The activations of a row (the last axis; for images all of H x W x C of one image) are quantized on the way in
 with a scale and a zero point chosen from their extremes; the integer accumulator is exact, and the scales are
 applied in float32 with one fused multiply-add at the end.
 """
@@ -27,7 +27,7 @@ Product = Callable[["Rows"], Tensor]
 
 @dataclass(frozen=True)
 class Rows:
-    """Quantised activations: int8 codes of any shape [rows, ...], and for each row its zero point and its scale.
+    """Quantized activations: int8 codes of any shape [rows, ...], and for each row its zero point and its scale.
 
     zero_points and scales: float32 [rows, 1, ...], as many axes as the codes.
     """
@@ -38,7 +38,7 @@ class Rows:
 
 
 def quantize_rows(reals: Tensor) -> Rows:
-    """Quantise each index of the first axis of `reals` (float32 or float16) with its own parameters.
+    """Quantize each index of the first axis of `reals` (float32 or float16) with its own parameters.
 
     The range holds zero; a row of equal numbers zero has scale 1. The zero point is that of the end of the range
     whose own code it hits more exactly.
@@ -111,7 +111,7 @@ def conv2d(
 ) -> Kernel:
     """weights [O, KH, KW, I / groups] int8; x [N, H, W, I] real -> y [N, OH, OW, O] real.
 
-    XNNPACK computes a convolution of single elements as a matrix product, which quantises them one by one.
+    XNNPACK computes a convolution of single elements as a matrix product, which quantizes them one by one.
     """
     if is_matrix_product(weights.shape[1:3], stride, padding, groups):
         return linear(weights.flatten(1), w_scales, bias, activation)

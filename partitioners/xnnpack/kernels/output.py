@@ -45,7 +45,7 @@ def ratios(x: Affine, w_scales: Sequence[float], y: Affine, outputs: int) -> Ten
     weights = torch.tensor(list(w_scales), dtype=torch.float32)
     found = weights * x.scale32 / y.scale32
     if float(found.max()) > REQUANTISATION_LIMIT:
-        raise ValueError(f"requantisation ratio: found {float(found.max())}, expected at most {REQUANTISATION_LIMIT}")
+        raise ValueError(f"requantization ratio: found {float(found.max())}, expected at most {REQUANTISATION_LIMIT}")
     return found if len(set(found.tolist())) > 1 else found[0]
 
 

@@ -123,7 +123,7 @@ def transpose_conv2d(
 
 
 def spread(x: Tensor, stride: Pair, around: Padding, value: float) -> Tensor:
-    """x [N, H, W, C] with stride - 1 cells of `value` between neighbours, and as many around (cut when negative)."""
+    """x [N, H, W, C] with stride - 1 cells of `value` between neighbors, and as many around (cut when negative)."""
     n, h, w, c = x.shape
     wide = x.new_full((n, (h - 1) * stride[0] + 1, (w - 1) * stride[1] + 1, c), value)
     wide[:, :: stride[0], :: stride[1]] = x

@@ -60,7 +60,7 @@ def mul(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> On
 def clamp(lo: float | None, hi: float | None, x: Affine, y: Affine) -> Kernel:
     """y = min(max(x, lo), hi) for real limits (None: no limit): relu, hardtanh, clamp.
 
-    With one quantisation the codes are clamped. Else a table: the real value in float32, clamped, times
+    With one quantization the codes are clamped. Else a table: the real value in float32, clamped, times
     f32(1 / sy), plus the zero point, and only then rounded.
     """
     low = -math.inf if lo is None else float32(lo)

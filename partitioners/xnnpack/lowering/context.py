@@ -71,7 +71,7 @@ class Context(Values[Value]):
         return Value(node.name, codes.shape, dtype, None, {last: made}, open_axes=codes.open_axes)
 
     def converted(self, source: int, quant: PerToken) -> int:
-        """Numbers quantised at run time, once for all products that take them."""
+        """Numbers quantized at run time, once for all products that take them."""
         if (source, quant) not in self._converted:
             self._converted[source, quant] = self.model.emit("Convert", [source], "qdint8", quant)
         return self._converted[source, quant]
@@ -89,7 +89,7 @@ def per_tensor(node: fx.Node) -> PerTensor:
     found = qparams(node)
     defect = "parameters that are not constant" if found is None else found.defect()
     if found is None or defect is not None:
-        raise refusal(node, "quantisation", defect, "int8, a positive float32 scale, an int8 zero point")
+        raise refusal(node, "quantization", defect, "int8, a positive float32 scale, an int8 zero point")
     return PerTensor(found.scale32, found.zero_point)
 
 

@@ -39,7 +39,7 @@ class ModelBuilder:
     ) -> int:
         """Append a node; returns its result, whose shape follows from its operands.
 
-        Without `dtype` the result is of the first operand's type and quantisation. Raises FormatError for
+        Without `dtype` the result is of the first operand's type and quantization. Raises FormatError for
         shapes that the operator does not take.
         """
         first = self.values[inputs[0]]

@@ -1,4 +1,4 @@
-"""Batch normalisation with known statistics: one factor and one summand per channel.
+"""Batch normalization with known statistics: one factor and one summand per channel.
 
 Behind a convolution or a linear layer on numbers it is folded into the weights and the bias; else it is a product
 of its own.
@@ -48,7 +48,7 @@ def batch_norm(operation: Operation) -> Value:
 
 
 def norm_behind(ctx: Context, node: fx.Node) -> fx.Node | None:
-    """The batch norm that alone uses a product, and whose normalised result alone is used, once; else None."""
+    """The batch norm that alone uses a product, and whose normalized result alone is used, once; else None."""
     if target_name(node.target) not in (CONVOLUTION, LINEAR):
         return None
     norm, weight = only_user(node), operand(node, 1)

@@ -17,7 +17,7 @@ from npu_assay.partitioners.xnnpack.xnn_model import PerTensor
 
 @dataclass(frozen=True)
 class Operation:
-    """`node`, with the result's quantisation when it is computed on codes, and the limits of what follows it.
+    """`node`, with the result's quantization when it is computed on codes, and the limits of what follows it.
 
     norm: the batch norm right behind a product, which becomes part of it.
     """
@@ -55,12 +55,12 @@ class Operation:
         flags: int = 0,
         limits: tuple[float, float] | None = None,
     ) -> int:
-        """A node whose result has the operation's type and quantisation."""
+        """A node whose result has the operation's type and quantization."""
         dtype = dtype_of(self.node) if self.quant is None else "qint8"
         return self.ctx.model.emit(op, inputs, dtype, self.quant, options, flags=flags, limits=limits)
 
     def moved(self, op: str, inputs: Sequence[int], options: Mapping[str, Any] = {}) -> int:
-        """A node whose result has the first operand's type and quantisation."""
+        """A node whose result has the first operand's type and quantization."""
         return self.ctx.model.emit(op, inputs, options=options)
 
     def result(self, made: int, channels_last: bool = False) -> Value:

@@ -120,7 +120,7 @@ def max_pool2d(operation: Operation) -> Value:
 
 
 def _maxima(operation: Operation, source: int, options: dict[str, int]) -> int:
-    """MaxPooling2d keeps the operand's type and quantisation."""
+    """MaxPooling2d keeps the operand's type and quantization."""
     return operation.ctx.model.emit("MaxPooling2d", [source], options=options, flags=KEEP_DIMS)
 
 

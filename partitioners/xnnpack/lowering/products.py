@@ -1,4 +1,4 @@
-"""Matrix products and convolutions: on numbers, on codes, and on activations quantised at run time."""
+"""Matrix products and convolutions: on numbers, on codes, and on activations quantized at run time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Site:
         return ctx.value(self.found.activation if self.found.dynamic is None else self.found.dynamic.source, node)
 
     def converted(self, source: int, nonbatch: int) -> int:
-        """The activation's place, quantised there when that is done at run time."""
+        """The activation's place, quantized there when that is done at run time."""
         if self.found.precision is not DYNAMIC:
             return source
         return self.operation.ctx.converted(source, PerToken(nonbatch))
@@ -131,7 +131,7 @@ def convolution(operation: Operation) -> Value:
 def _convolved(site: _Site, source: int, kind: str, options: dict[str, int], filters: Weights) -> int:
     """The convolution's result, channels-last.
 
-    An activation that is quantised at run time gets one scale per image. The runtime turns a convolution of
+    An activation that is quantized at run time gets one scale per image. The runtime turns a convolution of
     single elements into a matrix product and then gives it one scale per element, even where another
     convolution reads the same codes; so such a product is written as what it is, with codes of its own.
     """

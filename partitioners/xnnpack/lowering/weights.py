@@ -40,7 +40,7 @@ class Weights:
     def per_channel(self, axis: int, count: int) -> Weights:
         """The same weights with a scale for each of `count` indices of `axis`, if they had one for all.
 
-        XNNPACK has no kernels for one scale where activations are quantised at run time.
+        XNNPACK has no kernels for one scale where activations are quantized at run time.
         """
         if not isinstance(self.scales, float):
             return self
@@ -83,7 +83,7 @@ def _codes(ctx: Context, node: fx.Node, stored: QuantisedWeight) -> Weights:
     codes = ctx.constant(stored.codes)
     if codes is None or codes.dtype != torch.int8:
         found = "computed ones" if codes is None else codes.dtype
-        require(False, node, "quantised weights", found, "int8 constants")
+        require(False, node, "quantized weights", found, "int8 constants")
     assert codes is not None
     if stored.kind == "per_tensor":
         zero_point = per_tensor(stored.dequantize).zero_point
@@ -113,7 +113,7 @@ def write_quantised_bias(ctx: Context, bias: torch.Tensor, activation: fx.Node, 
     quantize_per_channel give.
     """
     found = qparams(activation)
-    require(found is not None, activation, "quantisation", "computed", "constant parameters")
+    require(found is not None, activation, "quantization", "computed", "constant parameters")
     assert found is not None and weights.scales is not None
     scales = weights.scales * found.scale
     codes = (bias.reshape(-1).to(torch.float32) * (1.0 / scales)).round().clamp(_INT32.min, _INT32.max)

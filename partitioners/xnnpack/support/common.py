@@ -40,7 +40,7 @@ def is_open(size: object) -> bool:
 
 @rule("dtype")
 def dtype(node: fx.Node, site: Site) -> str | None:
-    """tensors must be float32 or float16, all inputs of one operator the same, and quantised ones int8"""
+    """tensors must be float32 or float16, all inputs of one operator the same, and quantized ones int8"""
     allowed = {torch.float32, torch.float16}
     if takes_bfloat16(node, site):
         allowed.add(torch.bfloat16)
@@ -80,7 +80,7 @@ def _parameters(site: Site) -> Iterator[tuple[fx.Node, QParams]]:
 
 @rule("dtype")
 def real_dtype(node: fx.Node, site: Site) -> str | None:
-    """tensors must be float32 or float16, all inputs of one operator the same, and quantised ones int8"""
+    """tensors must be float32 or float16, all inputs of one operator the same, and quantized ones int8"""
     real = operand(node) if is_quantize(node) else node
     found = value(real)
     allowed = (torch.float32, torch.float16)

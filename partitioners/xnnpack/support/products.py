@@ -116,7 +116,7 @@ def bias_shape(node: fx.Node, site: Site) -> str | None:
 
 @rule("quantized")
 def quantized(node: fx.Node, site: Site) -> str | None:
-    """a product of quantised weights must stand between dequantize and one quantize node,
+    """a product of quantized weights must stand between dequantize and one quantize node,
     with at most a relu or a hardtanh before that"""
     found = site.product
     if found is None or found.precision is not ConfigPrecisionType.STATIC_QUANT:
@@ -125,18 +125,18 @@ def quantized(node: fx.Node, site: Site) -> str | None:
         return f"operand {found.activation} is not dequantized"
     activation, output = result_path(node, site.fused)
     if output is None:
-        return f"{len(activation.users if activation else node.users)} users of the unquantised result"
-    return None if qparams(output) is not None and is_quantize(output) else f"{output.name} uses the unquantised result"
+        return f"{len(activation.users if activation else node.users)} users of the unquantized result"
+    return None if qparams(output) is not None and is_quantize(output) else f"{output.name} uses the unquantized result"
 
 
 @rule("run_time_qparams")
 def run_time_qparams(node: fx.Node, site: Site) -> str | None:
-    """an activation quantised at run time must get its parameters from its own range, and the codes -128..127"""
+    """an activation quantized at run time must get its parameters from its own range, and the codes -128..127"""
     found = site.product
     if found is None or found.precision is not ConfigPrecisionType.DYNAMIC_QUANT:
         return None
     if found.dynamic is None:
-        return f"operand {found.activation} is not quantised with parameters of its own"
+        return f"operand {found.activation} is not quantized with parameters of its own"
     for member in (found.dynamic.choose, found.dynamic.quantize, found.dynamic.dequantize):
         if code_range(member) != (-128, 127, torch.int8):
             low, high, dtype = code_range(member)
@@ -146,7 +146,7 @@ def run_time_qparams(node: fx.Node, site: Site) -> str | None:
 
 @rule("dtype")
 def run_time_dtype(node: fx.Node, site: Site) -> str | None:
-    """activations that are quantised at run time must be float32"""
+    """activations that are quantized at run time must be float32"""
     dynamic = site.product.dynamic if site.product else None
     found = None if dynamic is None else dynamic.source.meta["val"].dtype
     return None if found in (None, torch.float32) else f"operand is {type_text(found)}"
@@ -154,7 +154,7 @@ def run_time_dtype(node: fx.Node, site: Site) -> str | None:
 
 @rule("depthwise")
 def depthwise(node: fx.Node, site: Site) -> str | None:
-    """with activations quantised at run time, each group must have more than 1 input channel"""
+    """with activations quantized at run time, each group must have more than 1 input channel"""
     found = site.product
     if found is None or found.precision is not ConfigPrecisionType.DYNAMIC_QUANT:
         return None
@@ -163,7 +163,7 @@ def depthwise(node: fx.Node, site: Site) -> str | None:
     return f"{channels} input channel of {groups(node)} groups" if channels == 1 else None
 
 
-# ------------------------------------------------------------------------------------ quantised weights
+# ------------------------------------------------------------------------------------ quantized weights
 
 
 def quantised_of(site: Site) -> QuantisedWeight | None:
@@ -173,7 +173,7 @@ def quantised_of(site: Site) -> QuantisedWeight | None:
 
 @rule("weight_dtype")
 def weight_dtype(node: fx.Node, site: Site) -> str | None:
-    """quantised weights must be int8 codes with a scale per tensor, per output channel or per group"""
+    """quantized weights must be int8 codes with a scale per tensor, per output channel or per group"""
     found = site.product
     if found is None or found.precision is ConfigPrecisionType.FP32:
         return None
@@ -185,7 +185,7 @@ def weight_dtype(node: fx.Node, site: Site) -> str | None:
 
 @rule("weight_zero_point")
 def weight_zero_point(node: fx.Node, site: Site) -> str | None:
-    """quantised weights must be symmetric (zero point 0)"""
+    """quantized weights must be symmetric (zero point 0)"""
     weight = quantised_of(site)
     if weight is None or weight.zero_point is None:
         return None
@@ -259,14 +259,14 @@ def group_size(node: fx.Node, site: Site) -> str | None:
 
 @rule("group_codes")
 def group_codes(node: fx.Node, site: Site) -> str | None:
-    """weights with a scale per group must have 4 bits, and activations that are quantised at run time"""
+    """weights with a scale per group must have 4 bits, and activations that are quantized at run time"""
     weight, found = quantised_of(site), site.product
     if weight is None or found is None or weight.kind != "per_group":
         return None
     if weight.bits != 4:
         low, high, _ = code_range(weight.dequantize)
         return f"codes {low}..{high}"
-    return None if found.precision is ConfigPrecisionType.DYNAMIC_QUANT else "activations are quantised ahead of time"
+    return None if found.precision is ConfigPrecisionType.DYNAMIC_QUANT else "activations are quantized ahead of time"
 
 
 @rule("requant_scale")

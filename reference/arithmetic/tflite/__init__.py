@@ -1,6 +1,6 @@
 """TensorFlow Lite's int8 operators, as its reference kernels define them: codes in, codes out, in int64.
 
-Functions take the codes first, then the operator's constants, and the quantisations of inputs and output (`Affine`).
+Functions take the codes first, then the operator's constants, and the quantizations of inputs and output (`Affine`).
 Images are [N, H, W, C]. What a formula computes in float32 or float64 is said where it does. Operators that only
 move codes need no arithmetic and are not here.
 """

@@ -69,7 +69,7 @@ def _steps(real: float, y: Affine) -> int:
 
 
 def requantize(codes: Tensor, x: Affine, y: Affine) -> Tensor:
-    """QUANTIZE: the same reals in another quantisation. The ratio is computed in float64."""
+    """QUANTIZE: the same reals in another quantization. The ratio is computed in float64."""
     return narrowed(rescaled(centred(codes, x), x.scale32 / y.scale32), y)
 
 

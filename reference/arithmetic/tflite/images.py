@@ -1,6 +1,6 @@
 """Pools and resizes: integer_ops/pooling.h, reference_ops.h (ResizeBilinearInteger), resize_nearest_neighbor.h.
 
-Input and output share their quantisation.
+Input and output share their quantization.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def max_pool2d(codes: Tensor, kernel: Pair, stride: Pair, padding: Padding = NO_
 
 
 def resize_bilinear(codes: Tensor, size: Pair, align_corners: bool = False, half_pixel: bool = False) -> Tensor:
-    """The four neighbours weighted in 2**-20, ties away from zero."""
+    """The four neighbors weighted in 2**-20, ties away from zero."""
     image = codes.to(torch.int64)
     top, bottom, down = _neighbours(codes.shape[1], size[0], align_corners, half_pixel)
     left, right, across = _neighbours(codes.shape[2], size[1], align_corners, half_pixel)

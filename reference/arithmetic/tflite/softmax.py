@@ -19,7 +19,7 @@ from npu_assay.reference.arithmetic.tflite.rounding import (
 )
 
 OUTPUT = Affine(1 / 256, -128)
-"""The one quantisation that the result has."""
+"""The one quantization that the result has."""
 
 LONGEST = 8191
 """Entries of a row whose sum of exponentials fits 32 bits."""
@@ -33,7 +33,7 @@ FORTY_EIGHT_17THS, MINUS_THIRTY_TWO_17THS, ONE = 1515870810, -1010580540, 2**29 
 
 
 def softmax(codes: Tensor, beta: float, x: Affine) -> Tensor:
-    """exp(beta * x) / sum(exp(beta * x)) over the last axis, quantised as `OUTPUT`.
+    """exp(beta * x) / sum(exp(beta * x)) over the last axis, quantized as `OUTPUT`.
 
     Raises ValueError where LiteRT aborts, beta * sx * 2**26 <= 1, and for rows longer than `LONGEST`.
     """

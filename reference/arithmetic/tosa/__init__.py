@@ -1,6 +1,6 @@
 """Static int8 and int16 by TOSA 1.0's operators, as Arm's compiler puts them together: codes in, codes out, in int64.
 
-Functions take the codes first, then the operator's constants, and the quantisations of inputs and output (`Affine`);
+Functions take the codes first, then the operator's constants, and the quantizations of inputs and output (`Affine`);
 int16 codes are those of a tensor of that type. Images of products are [N, H, W, C]; of pools and
 resizes, height and width are the last axes. Sums of products are exact, and rescaled once:
 `rescale` has the one rounding of the scheme. What is computed in float32 says so: entries of a TABLE, codes of real

@@ -71,7 +71,7 @@ def limited(
 
 
 def clamp(codes: Tensor, low: float | None, high: float | None, x: Affine, y: Affine) -> Tensor:
-    """Requantised, and then between the codes of real limits; None is no limit."""
+    """Requantized, and then between the codes of real limits; None is no limit."""
     first = y.qmin if low is None else code_of(low, y)
     last = y.qmax if high is None else code_of(high, y)
     return requantised(codes, x, y).clamp_min(first).clamp_max(last)

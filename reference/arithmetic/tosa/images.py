@@ -15,7 +15,7 @@ MIDDLE = 16
 
 
 def averaged(sums: Tensor, counts: Tensor, codes: Tensor, x: Affine) -> Tensor:
-    """Codes, in x, of sums of `counts` centred codes: times ((2**30 + 1) << k) / count, by 2**(30 + k), halves up.
+    """Codes, in x, of sums of `counts` centered codes: times ((2**30 + 1) << k) / count, by 2**(30 + k), halves up.
 
     k is the number of bits of count - 1. codes: any of the type that is averaged.
     """
@@ -47,7 +47,7 @@ def _middle(codes: Tensor, x: Affine) -> Tensor:
 
 
 def _interpolated(codes: Tensor, axis: int, count: int, aligned: bool) -> tuple[Tensor, int]:
-    """Weighted sums of two neighbours along an axis, and what the weights add up to."""
+    """Weighted sums of two neighbors along an axis, and what the weights add up to."""
     size = codes.shape[axis]
     ratio = Fraction(count - 1, size - 1) if aligned and size > 1 and count > 1 else Fraction(count, size)
     n, d = 2 * ratio.numerator, 2 * ratio.denominator

@@ -53,7 +53,7 @@ def saturated(numbers: Tensor, y: Affine) -> Tensor:
 
 
 def dtype_of(y: Affine) -> torch.dtype:
-    """The type that holds the codes of a quantisation."""
+    """The type that holds the codes of a quantization."""
     return torch.int8 if y.qmin >= -128 and y.qmax <= 127 else torch.int16
 
 
@@ -74,14 +74,14 @@ def range_of(codes: Tensor) -> tuple[int, int]:
 
 
 def requantised(codes: Tensor, x: Affine, y: Affine) -> Tensor:
-    """The codes in another quantisation; themselves where it is the same."""
+    """The codes in another quantization; themselves where it is the same."""
     if (x.scale, x.zero_point) == (y.scale, y.zero_point) and codes.dtype == dtype_of(y):
         return saturated(codes.to(torch.int64), y)
     return output(centred(codes, x), x.scale / y.scale, y)
 
 
 def quantised(reals: Tensor, y: Affine) -> Tensor:
-    """float32 reals as codes, as torch quantises: times the float32 reciprocal of the scale, halves to even.
+    """float32 reals as codes, as torch quantizes: times the float32 reciprocal of the scale, halves to even.
 
     What is not a number becomes code 0.
     """
@@ -96,5 +96,5 @@ def code_of(number: float, y: Affine) -> int:
 
 
 def reals_of(codes: Tensor, x: Affine) -> Tensor:
-    """float32 reals of codes, as torch dequantises."""
+    """float32 reals of codes, as torch dequantizes."""
     return (codes.to(torch.float32) - x.zero_point) * float32(x.scale)

@@ -1,6 +1,6 @@
-"""XNNPACK's products of real activations, quantised at run time, with int8 or 4-bit weights: reals to reals.
+"""XNNPACK's products of real activations, quantized at run time, with int8 or 4-bit weights: reals to reals.
 
-Sources: XNNPACK's parameters of dynamic quantisation (per row, the range with zero in it) and its microkernels
+Sources: XNNPACK's parameters of dynamic quantization (per row, the range with zero in it) and its microkernels
 qd8-f32-qc8w, qd8-f32-qc4w and qd8-f32-qb4w. Every sum of products of codes is an exact integer; what is computed in
 float32 says so. Where the scheme leaves freedom:
 
@@ -42,7 +42,7 @@ class Rows:
 
 
 def rows(reals: Tensor) -> Rows:
-    """Each index of the first axis quantised with its own parameters, all of it in float32.
+    """Each index of the first axis quantized with its own parameters, all of it in float32.
 
     255 steps span the range, which holds zero; a range of zero alone has steps of 1. Of the ends of the range the
     zero point is reckoned from the one where the error is smaller, and rounded, ties to even.
@@ -60,7 +60,7 @@ def rows(reals: Tensor) -> Rows:
 
 
 def linear(x: Tensor, weights: Tensor, scales: Sequence[float], bias: Tensor | None) -> Tensor:
-    """x [..., I] real, quantised by rows of I; weights [O, I] int8 or 4-bit, one scale or one per output: [..., O]."""
+    """x [..., I] real, quantized by rows of I; weights [O, I] int8 or 4-bit, one scale or one per output: [..., O]."""
     flat = rows(x.reshape(-1, x.shape[-1]))
     acc = flat.steps @ weights.to(torch.int64).mT
     return _reals(acc, flat, scales, bias).view(*x.shape[:-1], len(weights)).to(x.dtype)
@@ -97,9 +97,9 @@ def conv2d(
     dilation: Pair = (1, 1),
     padding: Padding = NO_PADDING,
 ) -> Tensor:
-    """x [N, H, W, I * groups] real, quantised by images; weights [O, KH, KW, I] int8: [N, OH, OW, O].
+    """x [N, H, W, I * groups] real, quantized by images; weights [O, KH, KW, I] int8: [N, OH, OW, O].
 
-    A convolution of single elements is a matrix product, which quantises them one by one.
+    A convolution of single elements is a matrix product, which quantizes them one by one.
     """
     if is_matrix_product(weights.shape[1:3], stride, padding, x.shape[3] // weights.shape[3]):
         return linear(x, weights.flatten(1), scales, bias)
@@ -125,7 +125,7 @@ def transpose_conv2d(
     padding: Padding = NO_PADDING,
     output_padding: Pair = (0, 0),
 ) -> Tensor:
-    """x [N, H, W, I * groups] real, quantised by images; weights [O, KH, KW, I] int8: [N, OH, OW, O]."""
+    """x [N, H, W, I * groups] real, quantized by images; weights [O, KH, KW, I] int8: [N, OH, OW, O]."""
     images = rows(x)
     acc = scattered(images.steps, weights, *transposed(x, weights, stride, dilation, padding, output_padding))
     return _reals(acc, images, scales, bias).to(x.dtype)

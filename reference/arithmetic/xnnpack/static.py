@@ -58,7 +58,7 @@ def mul(p: Tensor, q: Tensor, a: Affine, b: Affine, y: Affine) -> Tensor:
 def clamp(codes: Tensor, lo: float | None, hi: float | None, x: Affine, y: Affine) -> Tensor:
     """min(max(x, lo), hi) for real limits; None is no limit.
 
-    With one quantisation codes are clamped. Else reals: clamped, times f32(1 / sy), plus the zero point, rounded.
+    With one quantization codes are clamped. Else reals: clamped, times f32(1 / sy), plus the zero point, rounded.
     """
     low, high = f32(-math.inf if lo is None else lo), f32(math.inf if hi is None else hi)
     if (x.scale32, x.zero_point) == (y.scale32, y.zero_point):
@@ -171,5 +171,5 @@ def _ratios(x: Affine, scales: Sequence[float], y: Affine, outputs: int) -> Tens
         check_scale(scale, "weight scale")
     found = torch.tensor([f32(scale) * f32(x.scale32) / f32(y.scale32) for scale in scales])
     if float(found.max()) > LARGEST_RATIO:
-        raise ValueError(f"requantisation ratio: found {float(found.max())}, expected at most {LARGEST_RATIO}")
+        raise ValueError(f"requantization ratio: found {float(found.max())}, expected at most {LARGEST_RATIO}")
     return found

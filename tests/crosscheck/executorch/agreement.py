@@ -152,7 +152,7 @@ def of_dtype(dtype: torch.dtype) -> Holds:
 
 
 def on_unsigned_codes(node: fx.Node) -> bool:
-    """Whether an operand or the result, directly or behind one operator, is quantised to something else than int8."""
+    """Whether an operand or the result, directly or behind one operator, is quantized to something else than int8."""
     near = {*node.all_input_nodes, *node.users}
     near |= {source for found in node.all_input_nodes for source in found.all_input_nodes}
     near |= {user for found in node.users for user in found.users}
@@ -166,13 +166,13 @@ def weight(node: fx.Node) -> fx.Node | None:
 
 
 def is_dynamic(node: fx.Node) -> bool:
-    """Whether the first operand is quantised at run time."""
+    """Whether the first operand is quantized at run time."""
     source = operand(node, 0)
     return source is not None and target_name(source.target) in DEQUANTIZE_DYNAMIC
 
 
 def quantises_other_reals(node: fx.Node) -> bool:
-    """Whether the first operand is quantised at run time from something else than float32."""
+    """Whether the first operand is quantized at run time from something else than float32."""
     codes = operand(node.all_input_nodes[0]) if is_dynamic(node) else None
     return codes is not None and codes.all_input_nodes[0].meta["val"].dtype != torch.float32
 

@@ -173,7 +173,7 @@ NETWORK_RUNS = [
 
 
 def exported(name: str, vendor: str, precision: str) -> tuple[ExportedProgram, torch.Tensor]:
-    """A network of MLPerf Tiny, quantised for a vendor, and an input."""
+    """A network of MLPerf Tiny, quantized for a vendor, and an input."""
     model, shape = network(name)
     inputs = samples(shape, 2)
     if vendor == "xnnpack":

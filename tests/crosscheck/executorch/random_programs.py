@@ -1,7 +1,7 @@
 """Random programs over the operators that XNNPACK knows: one to nine steps with chains, forks and shared operands.
 
 `random_program(seed)` is always the same one: float32 or float16, codes with scales in the program, floats that
-products quantise at run time, or all of these; most operators may be delegated, some are outside a rule or a table.
+products quantize at run time, or all of these; most operators may be delegated, some are outside a rule or a table.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class Sketch(Draw):
         return tuple(self.pick(1, 1, 2, 3, 4, 8) for _ in range(rank))
 
     def free(self, x: Node) -> Quant | None:
-        """Any quantisation of the result; now and then none, so that the next operator takes it as it is."""
+        """Any quantization of the result; now and then none, so that the next operator takes it as it is."""
         return None if self.kind == FLOAT or self.chance(0.2) else self.some_quant()
 
     def same(self, x: Node) -> Quant | None:
-        """Mostly the operand's quantisation."""
+        """Mostly the operand's quantization."""
         return x.quant if self.chance(0.8) else self.free(x)
 
     def constant(self, shape: Shape, q: Quant | None = None) -> Ref:
@@ -207,7 +207,7 @@ def weights(d: Sketch, shape: Shape, axis: int, coded: bool, dynamic: bool) -> R
 
 def product(d: Sketch, op: str, x: Node, arguments: Callable[[Ref, Ref | None], Sequence[Any]], w: Shape, out: int,
             axis: int) -> None:  # fmt: skip
-    """A product, with bias or without, mostly with a quantised result where its operands are, or a clamp behind."""
+    """A product, with bias or without, mostly with a quantized result where its operands are, or a clamp behind."""
     dynamic = d.pick("per_tensor", "per_token") if x.quant is None and d.kind != FLOAT and d.chance(0.8) else None
     coded = dynamic is not None or x.quant is not None
     second = weights(d, w, axis, coded and d.chance(0.95), dynamic is not None)
@@ -287,7 +287,7 @@ def random_program(seed: int) -> tuple[ExportedProgram, dict[str, Any]]:
 
 
 def with_shared_conversions(program: ExportedProgram) -> ExportedProgram:
-    """The program with one node where several quantise or dequantise the same value in the same way."""
+    """The program with one node where several quantize or dequantize the same value in the same way."""
     twin = copy_program(program, verify=False)
     first: dict[str, Any] = {}
     for node in list(twin.graph.nodes):

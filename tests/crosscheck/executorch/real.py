@@ -1,7 +1,7 @@
 """Runs delegate blobs on the real ExecuTorch runtime, in a process of its own: a crash there is a result.
 
 The program around a blob is one delegate call with the blob's arguments as the program's, written by ExecuTorch's own
-serialiser. Its sizes are those of the run, so a blob for open sizes is run at any sizes within its bounds.
+serializer. Its sizes are those of the run, so a blob for open sizes is run at any sizes within its bounds.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ def codes_convolution(op: str) -> Callable[[Draw], Program]:
 
 
 def quantised_at_run_time(program: Program, axes: int) -> Program:
-    """The program with a float input that is quantised in front of its only node."""
+    """The program with a float input that is quantized in front of its only node."""
     model, (node,) = program.model, program.model.nodes
     given = replace(model.values[0], external=0)
     inside = XValue("qdint8", given.shape, PerToken(axes))

@@ -27,7 +27,7 @@ MARGIN = 1.0
 
 
 def quality(name: str, quantizer: Any) -> float:
-    """Decibels of the quantised model to the float one."""
+    """Decibels of the quantized model to the float one."""
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         prepared = prepare_pt2e(torch.export.export(masked(name), heads()).module(check_guards=False), quantizer)

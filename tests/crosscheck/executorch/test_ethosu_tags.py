@@ -123,7 +123,7 @@ def nothing(b: Builder) -> fx.Node:
 
 
 def double(b: Builder) -> fx.Node:
-    """Real numbers of 64 bits that nobody quantises."""
+    """Real numbers of 64 bits that nobody quantizes."""
     codes, *params = b.input(4).args
     return b.call("aten.gt.Scalar", b.call(DEQUANTIZE_PER_TENSOR, codes, *params, out_dtype=torch.float64), 0.5)
 

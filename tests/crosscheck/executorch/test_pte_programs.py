@@ -1,7 +1,7 @@
 """Generated programs as `.pte` files, ours and ExecuTorch's: the real runtime and ours in Python return the same.
 
 Programs of one to nine steps, see `random_programs`, as they are and with delegates of XNNPACK: real numbers, codes
-with scales in the program, products that quantise at run time.
+with scales in the program, products that quantize at run time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SEEDS, CHUNK = 560, 40
 ULPS = 16
 """Of the largest number in a result: how far it may be off, as kernels sum up in other orders than torch's."""
 REFUSED = "the real runtime refuses it"
-TIE = "kernels differ in the last place of a real number, which is then rounded to the other neighbouring code"
+TIE = "kernels differ in the last place of a real number, which is then rounded to the other neighboring code"
 LISTED = {
     123: TIE,
     361: TIE,

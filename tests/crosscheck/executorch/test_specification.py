@@ -1,6 +1,6 @@
 """The specification of XNNPACK's arithmetic equals the XNNPACK library of the executorch wheel, number for number.
 
-A whole run has more than 10,000 random programs of static int8 and as many of activations that are quantised at run
+A whole run has more than 10,000 random programs of static int8 and as many of activations that are quantized at run
 time; a sample of the tests has those of a few operators. Where the scheme leaves freedom the library picks by
 processor: these are the numbers of x86 with AVX-512 and VNNI.
 """

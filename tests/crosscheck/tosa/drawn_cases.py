@@ -46,7 +46,7 @@ def _sized(draw: Random, graph: Graph) -> Graph:
 
 
 def _scaled(draw: Random, graph: Graph, exponents: float) -> Graph:
-    """Equal quantisations stay equal, and a bias has the scale of its products."""
+    """Equal quantizations stay equal, and a bias has the scale of its products."""
     dyadic = draw.random() < 1 / 3
     found = [*(value.quant for value in graph.values), *(step.quant for step in graph.steps)]
     quants = dict.fromkeys(quant for quant in found if quant is not None)

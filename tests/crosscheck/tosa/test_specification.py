@@ -106,7 +106,7 @@ def outcome(case: Case, group: Group) -> str:
 
 
 def codes(graph: Graph, outputs: Sequence[Tensor]) -> list[Tensor]:
-    """Outputs as float64: codes of those that are quantised."""
+    """Outputs as float64: codes of those that are quantized."""
     quants = quantisations(graph)
     found = []
     for ref, output in zip(graph.outputs, outputs, strict=True):
