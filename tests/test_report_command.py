@@ -47,10 +47,10 @@ def test_it_says_what_is_new(folders: Path, tmp_path: Path, monkeypatch: pytest.
     text = (tmp_path / "new.html").read_text()
     assert f"<h2>What is new since {earlier}</h2>" in text
     failing = sum('"status":"fail"' in line for line in (folders / "drifts" / RESULTS).read_text().splitlines())
-    assert failing > 0 and f"<strong>{failing}</strong> fails now" in text
+    assert failing > 0 and f"<strong>{failing}</strong> newly failing" in text
     assert (folders / "drifts" / "report.html").read_bytes() == before
     assert invoke(folders / "right", "--since", folders / "drifts", "--out", "back.html").exit_code == 0
-    assert f"<strong>{failing}</strong> passes now" in (tmp_path / "back.html").read_text()
+    assert f"<strong>{failing}</strong> newly passing" in (tmp_path / "back.html").read_text()
 
 
 def test_a_file_that_is_there_stays(folders: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ ISE = (
 )
 BRITISH = re.compile(
     rf"(?i)(?<![\w.=-])\w*?(?:(?:{ISE})(?:e[drs]?|ers|ing|ations?)|(?:neighbour|behaviour|colour|favour|honour)\w*"
-    r"|judgements?|centred|labelled|modelled)(?![\w=-]|\.\w)"
+    r"|judgements?|grey|centred|labelled|modelled)(?![\w=-]|\.\w)"
 )
 PAGES = sorted(
     [

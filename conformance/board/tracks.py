@@ -67,7 +67,7 @@ class Change:
         return tuple((kind, len(cases), cases[:LISTED]) for kind, cases in self.kinds)
 
 
-FAILS, MENDED, TAGS, NEW, GONE = "fails now", "mended", "other tags", "new case", "no longer there"
+FAILS, MENDED, TAGS, NEW, GONE = "newly failing", "mended", "other tags", "new", "no longer there"
 
 
 @dataclass(frozen=True)

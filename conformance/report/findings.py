@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult
-from npu_assay.conformance.report.symptoms import Symptom, refined, symptom, undelegated
+from npu_assay.conformance.report.symptoms import ABSENT, Symptom, refined, symptom, undelegated
 from npu_assay.conformance.report.traits import Trait, common_traits, traits
 from npu_assay.conformance.table import Table
 
@@ -58,11 +58,12 @@ def _finding(
     where = _where(group, results)
     passing = [cases[r.case] for r in results if r.status not in NOT_PASSED and r.verdict == group[0].verdict]
     failing = [cases[r.case] for r in group]
+    shown = [r for r in group if r.expect == "accept" or not kind.what.startswith(ABSENT)]
     common = common_traits(failing, passing) if kind.traits else ()
     return Finding(
         refined(kind, group),
         tuple(case.id for case in failing),
-        _simplest([case for case in failing if case.row == where[0][0]], common).id,
+        _simplest([cases[r.case] for r in shown if r.row == where[0][0]], common).id,
         where,
         _errors(group),
         common,

@@ -73,7 +73,8 @@ def _crash(message: str) -> Symptom:
 def _tag(result: CaseResult, absent: Sequence[str] | None = None) -> Symptom:
     """Delegated or not, against the table. absent: the reasons of a row of which nothing is delegated, else None."""
     if absent is not None and result.verdict == "reject":
-        return Symptom(f"{ABSENT}: {', '.join(absent) or 'no reason is given'}", UNKNOWN, next(iter(absent), None))
+        what = f"{ABSENT} ({', '.join(absent) or 'no reason given'}), although the table lists it"
+        return Symptom(what, UNKNOWN, next(iter(absent), None))
     given = ", ".join(dict.fromkeys(reason.code for reason in result.reasons or ())) or "no reason"
     match result.verdict, result.expect:
         case "accept", "reject":
@@ -109,7 +110,7 @@ def undelegated(results: Iterable[CaseResult], constraints: Callable[[str], Set[
     return {row: sorted(codes) for row, codes in given.items() if row not in taken and not codes & constraints(row)}
 
 
-ABSENT = "Not delegated at all, although the table lists it"
+ABSENT = "Not delegated at all"
 UNKNOWN = "the partitioner's list of operators, and the name by which programs call this one"
 
 _UNDECIDED = Symptom(

@@ -445,7 +445,7 @@ def test_what_is_new_since_an_earlier_run(chrome: Chrome, report: Report, tmp_pa
     opened_at(chrome, tmp_path / "new.html")
     section = chrome.find_element(By.ID, "since").text
     assert "What is new since an earlier run" in section
-    wanted = {"fails now": set(failing[1:]), "new case": {fresh}, "changed": {passing}}
+    wanted = {"newly failing": set(failing[1:]), "new": {fresh}, "changed": {passing}}
     for mark, cases in wanted.items():
         assert f"{mark} {len(cases)} " in section
         chrome.find_element(By.CSS_SELECTOR, f".counts a[href='#cases?{urlencode({'since': mark})}']").click()

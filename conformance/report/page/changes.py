@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from npu_assay.conformance.record.results import CaseResult
 
 MARKS = {
-    "fails now": "cases that passed before",
-    "passes now": "cases that failed before",
-    "new case": "cases that were not run before",
+    "newly failing": "cases that passed before",
+    "newly passing": "cases that failed before",
+    "new": "cases that were not run before",
     "changed": "other cases with another tag, reason, failure, number or blob",
 }
 """What can be new about a case, in the order of how much it matters."""
@@ -57,8 +57,8 @@ def since(found: Difference) -> Since:
 
 def _mark(before: CaseResult | None, after: CaseResult, changed: bool) -> str:
     if before is None:
-        return "new case"
+        return "new"
     failed, fails = before.status in NOT_PASSED, after.status in NOT_PASSED
     if failed != fails:
-        return "fails now" if fails else "passes now"
+        return "newly failing" if fails else "newly passing"
     return "changed" if changed else ""
