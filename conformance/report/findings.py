@@ -58,12 +58,14 @@ def _finding(
     where = _where(group, results)
     passing = [cases[r.case] for r in results if r.status not in NOT_PASSED and r.verdict == group[0].verdict]
     failing = [cases[r.case] for r in group]
-    shown = [r for r in group if r.expect == "accept" or not kind.what.startswith(ABSENT)]
+    shown = [r for r in group if r.row == where[0][0]]
+    if kind.what.startswith(ABSENT):  # a case that must be taken shows it best, if not waived
+        shown = [r for r in shown if r.expect == "accept"] or shown
     common = common_traits(failing, passing) if kind.traits else ()
     return Finding(
         refined(kind, group),
         tuple(case.id for case in failing),
-        _simplest([cases[r.case] for r in shown if r.row == where[0][0]], common).id,
+        _simplest([cases[r.case] for r in shown], common).id,
         where,
         _errors(group),
         common,
