@@ -195,7 +195,7 @@ def test_whole_numbers_stay_whole(backend: str) -> None:
 @pytest.mark.parametrize("backend", ["neutron", "ethos-u55", "ethos-u85"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_linear_layer_of_a_model_that_is_not_quantised_is_that_and_nothing_else(backend: str, bias: bool) -> None:
-    """`to_edge` makes a transposed constant and a product of it, which no quantised model has in that form."""
+    """`to_edge` makes a transposed constant and a product of it, which no quantized model has in that form."""
     one = of(nn.Sequential(nn.Linear(8, 16, bias), nn.ReLU()), (torch.ones(2, 8),), backend, quantised=False)
     assert [cause.code for cause in one.causes] == ["not_quantised"]
     assert {one.operators[index].operator for index in (0, 1)} == {
