@@ -188,7 +188,7 @@ def _in_company(graph: Graph) -> Iterator[Graph]:
 
 
 def _as_layers(layer: Graph) -> Iterator[Graph]:
-    """A linear layer quantised, whole and split."""
+    """A linear layer quantized, whole and split."""
     whole = weighted(quantised(layer), bias=True)
     yield from (whole, split(whole))
 
