@@ -450,7 +450,7 @@ def test_what_is_new_since_an_earlier_run(chrome: Chrome, report: Report, tmp_pa
         assert f"{mark} {len(cases)} " in section
         chrome.find_element(By.CSS_SELECTOR, f".counts a[href='#cases?{urlencode({'since': mark})}']").click()
         WebDriverWait(chrome, 5).until(lambda browser, cases=cases: set(listed(browser)) == cases, mark)
-    assert "passes now 0 " in section and "gone 1 " in section and gone not in wanted
+    assert "newly passing 0 " in section and "gone 1 " in section and gone not in wanted
     chrome.find_element(By.CSS_SELECTOR, "#since details summary").click()
     assert gone in chrome.find_element(By.ID, "since").text
 
