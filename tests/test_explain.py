@@ -204,6 +204,25 @@ def test_a_linear_layer_of_a_model_that_is_not_quantised_is_that_and_nothing_els
     }
 
 
+class Scaled(nn.Module):
+    """Whole numbers, which XNNPACK leaves out, and a buffer of another shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("factors", torch.ones(3, dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * self.factors).unsqueeze(0)
+
+
+def test_what_was_found_has_the_users_names() -> None:
+    """Of buffers, and of operators for the nodes that only the lowered program has."""
+    one = of(Scaled(), (torch.ones(2, 3, dtype=torch.int64),), "neutron", quantised=False)
+    found = " ".join(cause.found for cause in one.causes)
+    assert "operand factors is" in found and "aten.mul.Tensor of (model)" in found
+    assert "b_factors" not in found and "aten_mul" not in found
+
+
 def test_a_product_by_an_input_is_no_linear_layer() -> None:
     class Inputs(nn.Module):
         def forward(self, x: Tensor, weight: Tensor) -> Tensor:

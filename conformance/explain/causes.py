@@ -19,6 +19,7 @@ from npu_assay.conformance.explain.costs import nbytes, values
 from npu_assay.conformance.explain.lowered import Lowered, computing, source_behind
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
 from npu_assay.conformance.explain.single import Unspoken, alone, linear_layer, quantised, split
+from npu_assay.conformance.explain.summary import MODEL
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, references, renamed
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
@@ -140,7 +141,7 @@ class Causes:
         first = self.own[roots[0]][0]
         return Cause(
             first.code,
-            first.found,
+            self._spoken(first.found),
             first.sentence,
             tuple(roots),
             tuple(follows),
@@ -148,6 +149,14 @@ class Causes:
             sum(self._crossing(one) for one in everything),
             HINTS.get(first.code, ""),
         )
+
+    def _spoken(self, found: str) -> str:
+        """What a partitioner found, with the user's names of parameters, and operators for names of nodes."""
+        signature = self.lowered.program.graph_signature
+        known = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+        known |= dict.fromkeys(signature.inputs_to_lifted_tensor_constants, "a constant")
+        known |= {name: f"{one.operator} of {one.module or MODEL}" for name, one in self.operators.items()}
+        return re.sub(r"\w+", lambda word: known.get(word[0], word[0]), found)
 
     def _crossing(self, one: Operator) -> int:
         """The bytes between an operator and the delegates next to it."""
