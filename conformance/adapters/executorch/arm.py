@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,6 +21,8 @@ from npu_assay.partitioners.exir.backend import Backend, CompileSpec
 
 MODEL = "tosa_reference_model"
 DISTRIBUTION = "tosa-tools"
+MARK = b"orders of memory: "
+Orders = Sequence[Sequence[Sequence[int]]]
 SPECIFICATION = "TOSA-1.0+INT+int16+int4+cf"
 TARGETS = {"ethos_u55": "ethos-u55-128", "ethos_u85": "ethos-u85-256"}
 TABLES = {"arm_tosa": "ethos_u85@1.5", "ethos_u55": "ethos_u55@1.5", "ethos_u85": "ethos_u85@1.5"}
@@ -41,13 +45,38 @@ def partitioner(name: str, **options: Any) -> Any:
 
 def tosa(program: ExportedProgram, specs: list[Any]) -> bytes:
     """The TOSA flatbuffer of TOSABackend."""
-    return bytes(TOSABackend.preprocess(program, specs).processed_bytes)
+    orders = _orders(program)  # before the compiler writes on the program
+    return _with(orders, bytes(TOSABackend.preprocess(program, specs).processed_bytes))
 
 
 def tosa_stage(program: ExportedProgram, specs: list[Any]) -> bytes:
     """The TOSA flatbuffer that EthosUBackend gives to Vela."""
     spec = TOSABackend.filter_tosa_compile_specs(EthosUCompileSpec._from_list(specs))
-    return bytes(TOSABackend._preprocess(program, spec).processed_bytes)
+    orders = _orders(program)
+    return _with(orders, bytes(TOSABackend._preprocess(program, spec).processed_bytes))
+
+
+def _orders(program: ExportedProgram) -> Orders:
+    """The order of memory of each input and of each output."""
+    named = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    signature = program.graph_signature
+    return tuple(
+        [_order(named[str(name)]) for name in names] for names in (signature.user_inputs, signature.user_outputs)
+    )
+
+
+def _order(value: Any) -> list[int]:
+    return list(value.dim_order()) if isinstance(value, torch.Tensor) else []
+
+
+def _with(orders: Orders, flatbuffer: bytes) -> bytes:
+    """The flatbuffer, behind a line with the orders of memory where one of them is not the usual one.
+
+    TOSA's tensors have their axes as they lie in memory. ExecuTorch's runtime hands bytes over, and knows the rest
+    from the program, which the reference model does not have.
+    """
+    usual = all(order == sorted(order) for side in orders for order in side)
+    return flatbuffer if usual else MARK + json.dumps(orders).encode() + b"\n" + flatbuffer
 
 
 def execute(blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -61,21 +90,37 @@ def execute(blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.tensor(array) for array in outputs]
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A flatbuffer; the orders of memory of its inputs and of its outputs, None where all are the usual one."""
+
+    flatbuffer: bytes
+    orders: Orders | None = None
+
+
 class ReferenceModel:
     """Arm's TOSA reference model, in a child process."""
 
     def __init__(self) -> None:
         self.machine = Machine(f"{__name__}:execute")
 
-    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> bytes:
+    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> Loaded:
         """The flatbuffer itself. Raises NotRunError when the model is not installed."""
         if find_spec(MODEL) is None:
             raise NotRunError(f"nothing runs TOSA here: {MODEL} is not installed (pip install {DISTRIBUTION})")
-        return processed_bytes
+        if not processed_bytes.startswith(MARK):
+            return Loaded(processed_bytes)
+        line, _, flatbuffer = processed_bytes.removeprefix(MARK).partition(b"\n")
+        return Loaded(flatbuffer, json.loads(line))
 
-    def execute(self, handle: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def execute(self, handle: Loaded, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The outputs. Raises MachineError when the model refuses the graph or dies of it."""
-        return self.machine.run(handle, inputs)
+        if handle.orders is None:
+            return self.machine.run(handle.flatbuffer, inputs)
+        given, wanted = handle.orders
+        laid = [x.permute(tuple(order)).contiguous() for x, order in zip(inputs, given, strict=True)]
+        outputs = self.machine.run(handle.flatbuffer, laid)
+        return [y.permute([order.index(a) for a in range(y.dim())]) for y, order in zip(outputs, wanted, strict=True)]
 
 
 def backend(name: str) -> Backend:

@@ -37,6 +37,8 @@ TOSA = {
     "aten.add.Tensor/int8/operator/accept/baseline": "",
     "aten.linear.default/int8_per_channel/operator/accept/baseline": "",
     "aten.amax.default/int8/operator/accept/baseline": "",
+    "aten.max_pool2d.default/int8/operator/context/channels_last": "",
+    "aten.cat.default/int8/operator/context/channels_last": "",
 }
 
 
