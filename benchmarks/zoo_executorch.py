@@ -32,6 +32,7 @@ from torch.export import ExportedProgram
 from benchmarks.turns import seconds
 from benchmarks.zoo import ZOO, seeded
 from npu_assay.conformance.backend.loading import load_whole
+from npu_assay.conformance.common.escaped import counted
 from npu_assay.conformance.explain.explaining import How
 from npu_assay.conformance.explain.models import Model, model_of, quantise
 from npu_assay.partitioners.exir import run_program, to_edge_transform_and_lower
@@ -62,7 +63,7 @@ class Line:
     error: str
 
 
-def counted(program: ExportedProgram, taken: float) -> Side:
+def side_of(program: ExportedProgram, taken: float) -> Side:
     names = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
     delegates = sum(DELEGATE in name for name in names)
     return Side(delegates, sum(DELEGATE not in name and not any(f in name for f in FREE) for name in names), taken)
@@ -92,7 +93,7 @@ def compared(name: str, whole: bool, rounds: int) -> Line:
             errors.append(f"{label}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
     if not errors:
         taken = seconds({"ours": ours, "theirs": theirs}, rounds)
-        sides = {label: counted(each.exported_program(), taken[label]) for label, each in made.items()}
+        sides = {label: side_of(each.exported_program(), taken[label]) for label, each in made.items()}
     difference = -1.0
     if not errors:
         runtimes = {XnnpackBackend.__name__: XnnpackRuntime()}
@@ -171,7 +172,9 @@ def rows(told: Sequence[Line]) -> Iterator[str]:
 
 
 def cell(side: Side | None) -> str:
-    return "-" if side is None else f"{side.left} left, {side.delegates} delegates, {1e3 * side.seconds:.0f} ms"
+    if side is None:
+        return "-"
+    return f"{side.left} left, {counted(side.delegates, 'delegate')}, {1e3 * side.seconds:.0f} ms"
 
 
 def outputs(difference: float) -> str:
