@@ -29,6 +29,8 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
 from benchmarks.turns import seconds
 from benchmarks.zoo import ZOO, seeded
 from npu_assay.conformance.backend.loading import load_whole
@@ -143,6 +145,7 @@ def alone(name: str, given: argparse.Namespace) -> Line:
             text=True,
             check=False,
             timeout=given.seconds,
+            cwd=Path(__file__).parent.parent,
         )
     except subprocess.TimeoutExpired:
         return Line(name, None, None, -1.0, f"more than {given.seconds:g} s")

@@ -91,4 +91,4 @@ def test_a_benchmark_prints_its_numbers(command: str) -> None:
 def test_every_benchmark_is_run() -> None:
     """Those that need ExecuTorch run beside it."""
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if "def main" in path.read_text()}
-    assert scripts == {command.split()[0] for command in PRINTED} | {"exir.py", "peers.py"}
+    assert scripts == {command.split()[0] for command in PRINTED} | {"exir.py", "peers.py", "zoo_executorch.py"}

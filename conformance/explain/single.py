@@ -30,8 +30,6 @@ from npu_assay.partitioners.exir.ops import (
     target_name,
 )
 
-TRANSPOSITIONS = {"aten.permute_copy.default", "aten.t_copy.default"}
-PRODUCTS = {"aten.addmm.default", "aten.mm.default"}
 LISTED = 4096
 """Elements of a constant that keeps its numbers; a larger one gets random ones."""
 NAMES = {dtype: name for name, dtype in REALS.items()}
@@ -59,20 +57,25 @@ def linear_layer(program: ExportedProgram, node: fx.Node) -> Graph | None:
     `to_edge` splits it (`split`), unless the backend has it kept, as quantizers' patterns are.
     """
     made = _Maker(constants_of(program))
-    name = target_name(node.target)
-    if name in TRANSPOSITIONS and len(node.users) == 1:
+    if _is_turn(node) and len(node.users) == 1:
         node = next(iter(node.users))
-        name = target_name(node.target) if node.op == "call_function" else ""
-    if name not in PRODUCTS or node.kwargs:
+    name = target_name(node.target) if node.op == "call_function" else ""
+    if name not in ("aten.addmm.default", "aten.mm.default") or node.kwargs:
         return None
     *bias, x, transposed = node.args
-    if not isinstance(transposed, fx.Node) or target_name(transposed.target) not in TRANSPOSITIONS:
+    if not isinstance(transposed, fx.Node) or not _is_turn(transposed):
         return None
     weight = transposed.args[0]
     if not isinstance(weight, fx.Node) or weight.name not in made.constants:
         return None
     step = Step(SUBJECT, "aten.linear.default", tuple(map(made.argument, (x, weight, *bias))), (), None)
     return Graph(tuple(made.values.values()), (step,), (Ref(SUBJECT),))
+
+
+def _is_turn(node: fx.Node) -> bool:
+    """Whether a node swaps the axes of a matrix."""
+    name = target_name(node.target) if node.op == "call_function" else ""
+    return name == "aten.t_copy.default" or (name == "aten.permute_copy.default" and list(node.args[1]) == [1, 0])  # type: ignore[arg-type]
 
 
 def split(layer: Graph) -> Graph:

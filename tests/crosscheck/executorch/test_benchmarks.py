@@ -19,6 +19,13 @@ def test_program_files_are_timed_beside_executorch() -> None:
     assert re.search(rf"deep_autoencoder{NUMBER} ms{NUMBER} ms{NUMBER}{NUMBER}{NUMBER} ms{NUMBER}{NUMBER}x", found)
 
 
+def test_a_model_is_lowered_and_run_beside_executorch() -> None:
+    """To the same delegates, and with the same outputs bit for bit."""
+    found = output("zoo_executorch.py --out /dev/null -k torch/spectrogram --rounds 1")
+    side = rf"0 left, 1 delegate,{NUMBER} ms"
+    assert re.search(rf"torch/spectrogram \| {side} \| {side} \|{NUMBER} \| equal", found), found
+
+
 @pytest.mark.slow
 def test_cases_are_timed_beside_the_operator_suite() -> None:
     found = output("peers.py --rows 1")
