@@ -20,9 +20,7 @@ REPORTS = Path(__file__).parent.parent / "docs" / "reports"
 FOUND = findings()
 LONGEST = 20
 LONG = {
-    "arm-copy-inputs", "arm-int16-lowest-code", "arm-logical-ranks", "arm-right-shift-rounds",
-    "clamp-crossed-bounds", "copies-that-requantise", "elu-default-alpha", "group-size", "quantize-code-range",
-    "quantize-scales", "uint8-codes", "weight-zero-point", "zeros-from-weights-of-refused-products",
+    "arm-copy-inputs", "arm-int16-lowest-code", "arm-logical-ranks", "arm-right-shift-rounds", "group-size",
 }  # fmt: skip
 """Pages whose scripts still hold the edge program of their case, or a runner for TOSA."""
 TABLES = {
