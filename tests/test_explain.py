@@ -209,7 +209,7 @@ class Scaled(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("factors", torch.ones(3, dtype=torch.int64))
+        self.factors = nn.Buffer(torch.ones(3, dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
         return (x * self.factors).unsqueeze(0)

@@ -262,7 +262,8 @@ def test_commands_are_quoted_as_shells_want_them(chrome: Chrome, report: Report,
     (tmp_path / "odd.html").write_text(html(odd))
     opened_at(chrome, tmp_path / "odd.html")
     chrome.find_element(By.CSS_SELECTOR, "#list summary").click()
-    words = shlex.split(chrome.find_element(By.CSS_SELECTOR, ".body .command code").text)
+    command = WebDriverWait(chrome, 5).until(lambda opened: opened.find_element(By.CSS_SELECTOR, ".body .command code"))
+    words = shlex.split(command.text)
     assert words[words.index("-k") + 1] == case and words[-2:] == ["-n", "1"]
 
 
