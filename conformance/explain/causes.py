@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from torch import fx
@@ -72,7 +73,7 @@ class Causes:
         own = self._own_reasons(one)
         if own is None and around:
             self.follows[one.name] = around[0]
-        elif own is None and self._is_real():
+        elif own is None and self._is_real:
             self.own[one.name] = (NOT_QUANTISED,)
         else:
             self.own[one.name] = own or one.reasons or (SILENT,)
@@ -81,7 +82,7 @@ class Causes:
         """Why it is left out wherever it stands; None where it is taken in better company."""
         program, node = self.lowered.program, self.nodes[one.name]
         try:
-            layer = linear_layer(program, node) if self._is_real() else None
+            layer = linear_layer(program, node) if self._is_real else None
             graph = alone(program, node)
         except Unspoken:
             return one.reasons
@@ -102,10 +103,11 @@ class Causes:
         near += [user.name for user in _users(node)]
         left = [name for name in dict.fromkeys(near) if name in self.nodes and self.operators[name].delegate is None]
         words = {word for reason in one.reasons for word in re.findall(r"\w+", reason.found)}
-        if self._is_real():
+        if self._is_real:
             return
         yield from sorted(left, key=lambda name: name not in words)
 
+    @cached_property
     def _is_real(self) -> bool:
         """Whether nothing in the program is quantized, and nobody tried."""
         if self.quantised:
@@ -151,12 +153,16 @@ class Causes:
         )
 
     def _spoken(self, found: str) -> str:
-        """What a partitioner found, with the user's names of parameters, and operators for names of nodes."""
+        """What a partitioner found, in the user's words."""
+        return re.sub(r"\w+", lambda word: self._names.get(word[0], word[0]), found)
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        """The user's names of parameters and buffers, and operators, by the names of their nodes."""
         signature = self.lowered.program.graph_signature
         known = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
         known |= dict.fromkeys(signature.inputs_to_lifted_tensor_constants, "a constant")
-        known |= {name: f"{one.operator} of {one.module or MODEL}" for name, one in self.operators.items()}
-        return re.sub(r"\w+", lambda word: known.get(word[0], word[0]), found)
+        return known | {name: f"{one.operator} of {one.module or MODEL}" for name, one in self.operators.items()}
 
     def _crossing(self, one: Operator) -> int:
         """The bytes between an operator and the delegates next to it."""

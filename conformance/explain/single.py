@@ -56,7 +56,6 @@ def linear_layer(program: ExportedProgram, node: fx.Node) -> Graph | None:
 
     `to_edge` splits it (`split`), unless the backend has it kept, as quantizers' patterns are.
     """
-    made = _Maker(constants_of(program))
     if _is_turn(node) and len(node.users) == 1:
         node = next(iter(node.users))
     name = target_name(node.target) if node.op == "call_function" else ""
@@ -65,7 +64,7 @@ def linear_layer(program: ExportedProgram, node: fx.Node) -> Graph | None:
     *bias, x, transposed = node.args
     if not isinstance(transposed, fx.Node) or not _is_turn(transposed):
         return None
-    weight = transposed.args[0]
+    made, weight = _Maker(constants_of(program)), transposed.args[0]
     if not isinstance(weight, fx.Node) or weight.name not in made.constants:
         return None
     step = Step(SUBJECT, "aten.linear.default", tuple(map(made.argument, (x, weight, *bias))), (), None)
