@@ -37,17 +37,17 @@ from npu_assay.conformance.backend.loading import load_whole
 from npu_assay.conformance.common.escaped import counted
 from npu_assay.conformance.explain.explaining import How
 from npu_assay.conformance.explain.models import Model, model_of, quantise
+from npu_assay.conformance.reach.flow import operators_of
 from npu_assay.partitioners.exir import run_program, to_edge_transform_and_lower
 from npu_assay.partitioners.xnnpack import XnnpackBackend, XnnpackPartitioner, XnnpackRuntime
 
-DELEGATE = "executorch_call_delegate"
 FREE = ("getitem", "dim_order", "quantize", "alloc", "view")
-"""What is no operator of its own, by parts of a target's name."""
+"""Parts of the names of what is not counted: what converts, picks a result or gives a tensor another shape."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What one side made of a model: delegates, the operators outside them, seconds of lowering."""
+    """A model as one side lowers it. left: operators outside the delegates; seconds: processor time of lowering."""
 
     delegates: int
     left: int
@@ -56,7 +56,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Line:
-    """One model. `difference`: largest distance of the outputs, of their largest number; -1 where there are none."""
+    """One model. difference: see `distance`, -1 without outputs of both; error: what was raised, "" for nothing."""
 
     model: str
     ours: Side | None
@@ -66,24 +66,25 @@ class Line:
 
 
 def side_of(program: ExportedProgram, taken: float) -> Side:
-    names = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
-    delegates = sum(DELEGATE in name for name in names)
-    return Side(delegates, sum(DELEGATE not in name and not any(f in name for f in FREE) for name in names), taken)
+    """What is in a lowered program of either side. taken: seconds of lowering."""
+    names, delegates = operators_of(program)
+    return Side(delegates, sum(not any(part in name for part in FREE) for name in names), taken)
 
 
 def compared(name: str, whole: bool, rounds: int) -> Line:
     """Lower one model by both sides, and run both programs. whole: float32, as it is."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it uses parts of itself, of torch and of Python that are deprecated
+    from npu_assay.conformance.adapters.executorch.quiet import quiet
+    from npu_assay.conformance.adapters.executorch.xnn import execute, partitioner
+
+    with quiet():
         from executorch import exir as peer
-        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner as Peer
     described, inputs = prepared(name, whole)
 
     def ours() -> Any:
         return to_edge_transform_and_lower(described.program, partitioner=[XnnpackPartitioner()])
 
     def theirs() -> Any:
-        return peer.to_edge_transform_and_lower(described.program, partitioner=[Peer()])
+        return peer.to_edge_transform_and_lower(described.program, partitioner=[partitioner()])
 
     sides: dict[str, Side] = {}
     errors: list[str] = []
@@ -101,7 +102,7 @@ def compared(name: str, whole: bool, rounds: int) -> Line:
         runtimes = {XnnpackBackend.__name__: XnnpackRuntime()}
         expected = run_program(made["ours"].exported_program(), inputs, runtimes)
         try:
-            difference = distance(expected, executed(made["theirs"], inputs))
+            difference = distance(expected, execute(bytes(made["theirs"].to_executorch().buffer), inputs))
         except RuntimeError as error:
             errors.append(f"runtime: {str(error).splitlines()[0]}")
     return Line(name, sides.get("ours"), sides.get("theirs"), difference, "; ".join(errors))
@@ -116,19 +117,8 @@ def prepared(name: str, whole: bool) -> tuple[Model, tuple[Tensor, ...]]:
     return described, inputs
 
 
-def executed(manager: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The outputs of ExecuTorch's program on its runtime. Raises RuntimeError for what it refuses."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import executorch.kernels.quantized  # noqa: F401  # registers kernels
-        from executorch.runtime import Runtime
-    program = Runtime.get().load_program(bytes(manager.to_executorch().buffer))
-    found = program.load_method("forward").execute([each.contiguous() for each in inputs])
-    return [each.clone() for each in found]
-
-
 def distance(expected: Sequence[Tensor], found: Sequence[Tensor]) -> float:
-    """Of several outputs the largest."""
+    """The largest distance of the outputs, as a share of their largest number; infinite between unequal shapes."""
     if [each.shape for each in expected] != [each.shape for each in found]:
         return math.inf
     pairs = [(a.double(), b.double()) for a, b in zip(expected, found, strict=True)]
