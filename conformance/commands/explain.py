@@ -15,7 +15,6 @@ from npu_assay.conformance.commands.shared import (
     memory_option,
     timeout_option,
     usage_errors,
-    workers_option,
 )
 
 DONE, BELOW = 0, 1
@@ -49,7 +48,13 @@ JSON, PAGE = "explain.json", "explain.html"
     type=click.FloatRange(0, 1),
     help="Exit with 1 if a backend takes less than this share of the multiply-accumulates (0 to 1).",
 )
-@workers_option
+@click.option(
+    "-n",
+    "workers",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Explain on so many backends at a time; on one more than there are cores if left out.",
+)
 @timeout_option
 @memory_option
 def explain(
@@ -85,7 +90,7 @@ def explain(
             raise UsageError("--pte: expected --out DIR beside it, where the files are written")
         specs = tuple(dict.fromkeys(specs))
         request = Request(model, specs, calibrate, Limits(timeout, memory), inputs, dynamic, pte)
-        answer = found(request, cores() if workers is None else workers)
+        answer = found(request, cores() + 1 if workers is None else workers)
         explanation = answer.explanation
         text = json.dumps(explanation.as_json(), indent=1)
         if out is not None:

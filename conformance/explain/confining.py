@@ -6,11 +6,11 @@ import gc
 import json
 import logging
 from base64 import b64decode, b64encode
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib import import_module
-from multiprocessing import get_context
 from typing import Any
 
 from npu_assay.conformance.common.errors import UsageError
@@ -49,14 +49,13 @@ class Found:
 
 
 def found(request: Request, workers: int) -> Found:
-    """The model on each backend, a process for each. Raises UsageError for what the user can put right."""
-    count = min(workers, len(request.backends))
-    if count < 2:
-        _warm(request)
-        answers = [_answer(request, backend) for backend in request.backends]
-    else:
-        with ProcessPoolExecutor(count, get_context("spawn"), _warm, (request,)) as pool:
-            answers = list(pool.map(_answer, [request] * len(request.backends), request.backends))
+    """The model on each backend, a process for each, so many at a time.
+
+    Raises UsageError for what the user can put right.
+    """
+    _warm(request)
+    with ThreadPoolExecutor(workers) as pool:  # a thread only waits for its backend's process, a copy of this one
+        answers = list(pool.map(partial(_answer, request), request.backends))
     refused = next((str(answer[REFUSED]) for answer in answers if REFUSED in answer), None)
     if refused is not None:
         raise UsageError(refused)
