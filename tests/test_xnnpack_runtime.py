@@ -20,7 +20,7 @@ from npu_assay.partitioners.xnnpack import xnn_format, xnn_schema
 from npu_assay.partitioners.xnnpack.device.operators import RULES
 from npu_assay.partitioners.xnnpack.kernels import dynamic, static
 from npu_assay.partitioners.xnnpack.runtime import XnnpackRuntime, load_model
-from npu_assay.partitioners.xnnpack.xnn_model import PerChannel, PerGroup, PerToken, XModel, XNode, packed_int4
+from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, PerChannel, PerGroup, PerToken, XModel, XNode, packed_int4
 from npu_assay.reference.affine import Affine
 
 RUNTIME = XnnpackRuntime()
@@ -60,6 +60,17 @@ def test_activations_quantised_at_run_time_with_open_rows() -> None:
     for rows in (8, 3, 1):
         x = reals(rows, rows, 32)
         assert torch.equal(RUNTIME.execute(program, [x])[0], expected(x))
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_products_of_bfloat16_with_float32_results(is_constant: bool) -> None:
+    x, matrix = reals(7, 2, 4).bfloat16(), reals(8, 3, 4).bfloat16()
+    weights = number("bf16", 3, 4, data=matrix.view(torch.uint16).numpy() if is_constant else None)
+    node = XNode("FullyConnected", (0, 1, ABSENT), (2,))
+    graph = model([number("bf16", 2, 4), weights, number("fp32", 2, 3)], [node], (0,) if is_constant else (0, 1), (2,))
+    (found,) = run(graph, x) if is_constant else run(graph, x, matrix)
+    assert found.dtype == torch.float32
+    assert torch.allclose(found.double(), x.double() @ matrix.double().t(), rtol=1e-6, atol=1e-6)
 
 
 def test_groups_of_four_bit_weights() -> None:

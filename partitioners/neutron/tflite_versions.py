@@ -32,7 +32,7 @@ def _present(inputs: Inputs) -> int:
 
 
 def _grouped(options: Options, inputs: Inputs, outputs: Sequence[Tensor]) -> int | None:
-    x, weights = inputs[:2]
+    x, weights = (*inputs, None, None)[:2]
     return 6 if x and weights and x.shape[-1:] != weights.shape[-1:] else None
 
 

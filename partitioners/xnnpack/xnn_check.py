@@ -236,7 +236,7 @@ def _check_limits(node: XNode, operator: schema.Operator, where: str) -> None:
         return
     if not operator.clamped:
         raise FormatError("limits", node.limits, "none", where)
-    if not node.limits[0] <= node.limits[1]:  # also refuses NaN
+    if len(node.limits) != 2 or not node.limits[0] <= node.limits[1]:  # also refuses NaN
         raise FormatError("limits", node.limits, "a lower one, and an upper one not below it", where)
 
 

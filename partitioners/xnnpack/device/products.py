@@ -27,7 +27,8 @@ def fully_connected(site: Site) -> Step:
         return Step(static.linear(_weights(site), _bias(site), site.affine(site.x), site.scales(1), y, site.codes(y)))
     if site.input(1).data is None:
         return _of_computed_weights(site)
-    return Step(in_float32(float32.linear(_oriented(site, site.constant(1)), _bias(site), site.limits()), site.y.dtype))
+    kernel = float32.linear(_oriented(site, site.constant(1)), _bias(site), site.limits())
+    return Step(in_float32(kernel, site.y.dtype, kind))
 
 
 def _of_computed_weights(site: Site) -> Step:
@@ -38,7 +39,7 @@ def _of_computed_weights(site: Site) -> Step:
         return float32.linear(_oriented(site, weights), bias[0] if bias else None, limits)(x)
 
     present = tuple(position for position, value in enumerate(site.inputs) if value is not None)
-    return Step(in_float32(apply, site.y.dtype), present)
+    return Step(in_float32(apply, site.y.dtype, site.x.dtype), present)
 
 
 def _oriented(site: Site, weights: torch.Tensor) -> torch.Tensor:

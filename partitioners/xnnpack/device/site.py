@@ -139,9 +139,12 @@ def tensor_of(data: Array, dtype: str) -> torch.Tensor:
     return torch.from_numpy(np.array(data))
 
 
-def in_float32(kernel: Kernel, dtype: str) -> Kernel:
-    """`kernel`, which computes in float32, for values of a float type: rounded to that type once, at the end."""
-    if dtype == "fp32":
+def in_float32(kernel: Kernel, dtype: str, given: str = "fp32") -> Kernel:
+    """`kernel`, which computes in float32, for values of a float type: rounded to that type once, at the end.
+
+    given: the operands' type where the result's is float32, as of bfloat16 products with float32 sums.
+    """
+    if dtype == given == "fp32":
         return kernel
     target = FLOATS[dtype]
     return lambda *values: kernel(*(value.float() for value in values)).to(target)
