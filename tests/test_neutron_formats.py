@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations, product
+
 import pytest
 import torch
 from neutron_graphs import Builder
@@ -19,6 +21,7 @@ from npu_assay.partitioners.neutron.formats import (
     to_nhwc,
 )
 from npu_assay.partitioners.neutron.operators import OPERATORS
+from npu_assay.partitioners.neutron.support.layout import _permutation_supported
 
 FIRST, LESS = Format.CHANNELS_FIRST, Format.FORMATLESS
 
@@ -147,3 +150,33 @@ def test_names_of_channels_first_operators_exist() -> None:
     b.graph.output((pooled,))
     found = infer_formats(b.graph, OPERATORS)
     assert {found[n] for n in b.graph.nodes if target_name(n.target) == "getitem"} == {FIRST}
+
+
+def _chained(sizes: tuple[int, ...], steps: list[tuple[int, ...]], whole: tuple[int, ...] | None = None) -> bool:
+    """Whether the steps can be done, each alone or merged with its neighbors; all in one on the sizes `whole`."""
+    if not steps:
+        return True
+    for count in range(1, len(steps) + 1):
+        merged = tuple(range(len(sizes)))
+        for step in steps[:count]:
+            merged = permuted(merged, step)
+        judged = whole if whole is not None and count == len(steps) else sizes
+        if supported_transposition(judged, merged) and _chained(permuted(sizes, merged), steps[count:]):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("formats", list(product([False, True], repeat=2)))
+def test_a_transposition_is_any_chain_of_supported_ones(formats: tuple[bool, bool]) -> None:
+    enters, leaves = formats
+    told = set()
+    for sizes in product((1, 2), (1, 3, 8), (1, 3, 8, 16), (1, 5, 8)):
+        for dims in permutations(range(4)):
+            device = permuted(sizes, to_nhwc(4))
+            steps = [to_nchw(4)] * enters + [dims] + [to_nhwc(4)] * leaves
+            trivial = is_trivial_transposition(sizes, dims) and is_trivial_transposition(device, dims)
+            whole = sizes if enters and leaves else None
+            expected = trivial or _chained(device if enters else sizes, steps, whole)
+            assert _permutation_supported(sizes, dims, formats, 8) == expected, (sizes, dims)
+            told.add(expected)
+    assert told == {False, True}

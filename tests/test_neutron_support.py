@@ -440,6 +440,11 @@ REJECTED: dict[str, tuple[str, str, Write]] = {
         "quantized",
         lambda b: b.op("aten.abs.default", b.channel_weight(8, 8)),
     ),
+    "pad with infinity": (
+        "aten.constant_pad_nd.default",
+        "quantized",
+        unary("aten.constant_pad_nd.default", (1, 8, 4, 4), [0, 0, 1, 1], math.inf),
+    ),
     "empty": ("aten.abs.default", "static_shape", unary("aten.abs.default", (0, 8))),
     "abs rescaled by 2**23": (
         "aten.abs.default",

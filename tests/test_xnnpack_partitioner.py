@@ -520,3 +520,42 @@ def test_reasons_have_the_tables_words_and_say_what_was_found(case: Case) -> Non
     pattern = re.escape(dict(TABLE.meanings)[reason.code]).replace(re.escape("{value}"), ".+") + "(: .+)?"
     assert re.fullmatch(pattern, reason.sentence), (pattern, reason.sentence)
     assert reason.found and reason.found != reason.sentence
+
+
+def _channel_scales(scale: float) -> Quant:
+    return Quant((0.01, scale, 0.01), 0, -127, axis=0)
+
+
+TRANSPOSED = step("y", "convolution", "x", "w", None, [1, 1], [0, 0], [2, 2], True, [1, 1], 1)
+OF_CODES = step("y", "linear", "x", "w", quant=Q)
+FOUR_BITS = Quant((0.01,) * 6, 0, -8, 7, axis=0, group=32)
+
+
+@pytest.mark.parametrize(
+    ("values", "made", "code", "found"),
+    [
+        ([real("x", 2, 4), real("w", 4, constant=True)], step("y", "linear", "x", "w"), "rank", "weight of rank 1"),
+        (
+            [real("x", 1, 3, 4, 4), real("w", 3, 2, 2, 2, constant=True)],
+            TRANSPOSED,
+            "output_padding",
+            "output padding 1x1, stride 1x1",
+        ),
+        (
+            [coded("x", 2, 4), coded("w", 3, 4, quant=_channel_scales(1e-39), constant=True)],
+            OF_CODES,
+            "weight_scales",
+            "scale 1.0000002153053333e-39",
+        ),
+        (
+            [coded("x", 2, 64), coded("w", 3, 64, quant=FOUR_BITS, constant=True)],
+            OF_CODES,
+            "group_codes",
+            "activations are quantized ahead of time",
+        ),
+    ],
+    ids=["vector", "output padding", "subnormal scale", "static groups"],
+)
+def test_a_product_is_refused_for_one_thing(values: list[Value], made: Step, code: str, found: str) -> None:
+    rejections = partitioned(graph(values, [made])).rejections
+    assert [(one.code, one.found) for one in rejections if "dequantize" not in one.node] == [(code, found)]

@@ -253,7 +253,7 @@ def ordered_rejections(graph: fx.Graph, reasons: Reasons, tagged: frozenset[fx.N
         if node.op != "call_function" or node in tagged:
             continue
         source = operand(node)
-        decisive = source if target_name(node.target) == GETITEM and source in reasons and source else node
+        decisive = source if target_name(node.target) == GETITEM and source else node
         for reason in reasons[decisive]:
             text = reason.found if decisive is node else f"{decisive.name}: {reason.found}"
             yield rejection(node, reason.code, text, reason.sentence)

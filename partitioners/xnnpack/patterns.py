@@ -152,7 +152,7 @@ def _choose_of(node: object) -> fx.Node | None:
 
 def dynamic_input(dequantize: object) -> DynamicInput | None:
     """The whole way from a real number to a dequantize with parameters chosen at run time; None for any other."""
-    if not isinstance(dequantize, fx.Node) or not is_dequantize(dequantize) or not is_chosen_at_run_time(dequantize):
+    if not isinstance(dequantize, fx.Node) or not is_chosen_at_run_time(dequantize):
         return None
     quantize = operand(dequantize)
     if quantize is None or not is_quantize(quantize) or qparam_nodes(quantize) != qparam_nodes(dequantize):

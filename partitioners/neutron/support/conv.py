@@ -23,8 +23,8 @@ def spatial_rank(node: fx.Node, context: Context) -> str | None:
 @rule("batch")
 def batch_is_one(node: fx.Node, context: Context) -> str | None:
     """the batch size must be 1"""
-    sizes = shape(operand(node))
-    return None if not sizes or sizes[0] == 1 else f"batch size {sizes[0]}"
+    batch, *_ = shape(operand(node))
+    return None if batch == 1 else f"batch size {batch}"
 
 
 @rule("groups")

@@ -13,7 +13,7 @@ from npu_assay.partitioners.neutron.support.rule import Context
 def same_shape(node: fx.Node, context: Context) -> str | None:
     """all tensor operands must have the same shape: no broadcasting"""
     a, b = operand(node), operand(node, 1)
-    if a is None or b is None:
+    if b is None:
         return f"operands {', '.join(str(argument) for argument in node.args[:2])}"
     return None if shape(a) == shape(b) else f"{size_text(shape(a))} and {size_text(shape(b))}"
 

@@ -66,7 +66,7 @@ def producer(node: fx.Node) -> fx.Node:
 def is_no_op(node: fx.Node, context: Context) -> bool:
     """Whether the operator computes nothing: a reshape, a copy, all of one tensor, or a known neutral constant."""
     name = target_name(node.target)
-    if name in DATA_ONLY or (name == CAT and len(cat_operands(node)) == 1):
+    if name in DATA_ONLY or len(cat_operands(node)) == 1:
         return True
     if name not in NEUTRAL:
         return False

@@ -10,7 +10,7 @@ from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import qparams
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
-from npu_assay.partitioners.xnnpack.patterns import QuantisedWeight, code_range, is_quantize, result_path
+from npu_assay.partitioners.xnnpack.patterns import QuantisedWeight, code_range, result_path
 from npu_assay.partitioners.xnnpack.products import (
     CONVOLUTION,
     LINEAR,
@@ -126,7 +126,7 @@ def quantized(node: fx.Node, site: Site) -> str | None:
     activation, output = result_path(node, site.fused)
     if output is None:
         return f"{len(activation.users if activation else node.users)} users of the unquantized result"
-    return None if qparams(output) is not None and is_quantize(output) else f"{output.name} uses the unquantized result"
+    return None if qparams(output) is not None else f"{output.name} uses the unquantized result"
 
 
 @rule("run_time_qparams")
