@@ -104,18 +104,19 @@ def test_depthwise_conv2d(kernel: Pair, stride: Pair, dilation: Pair, pads: tupl
     assert torch.equal(kernel_(x.permute(0, 2, 1, 3).contiguous().permute(0, 2, 1, 3)), expected.to(torch.int8))
 
 
+@pytest.mark.parametrize("crop", [(0, 0), (1, 2), (2, 0)])
 @pytest.mark.parametrize("size", [(5, 7), (8, 9), (4, 5)])
-def test_transpose_conv(size: Pair) -> None:
-    """Strides 2 and 3: some cells get several products, some none, and a small output drops some."""
+def test_transpose_conv(size: Pair, crop: Pair) -> None:
+    """Strides 2 and 3: some cells get several products, some none, and a small output or a crop drops some."""
     weights, bias, x = codes(7, 2, 3, 2, 4, low=-127), int32(8, 2), codes(9, 1, 2, 3, 4)
     scales = [0.05, 0.3]
     acc = torch.zeros((1, *size, 2), dtype=torch.int64)
     for i, j, p, q, o in itertools.product(range(2), range(3), range(3), range(2), range(2)):
-        row, column = i * 2 + p, j * 3 + q
-        if row < size[0] and column < size[1]:
+        row, column = i * 2 + p - crop[0], j * 3 + q - crop[1]
+        if 0 <= row < size[0] and 0 <= column < size[1]:
             products = (x[0, i, j].to(torch.int64) - X.zero_point) * weights[o, p, q].to(torch.int64)
             acc[0, row, column, o] += products.sum()
-    kernel = transpose_conv(weights, bias, (1, *size, 2), X, scales, Y, (2, 3))
+    kernel = transpose_conv(weights, bias, (1, *size, 2), X, scales, Y, (2, 3), crop)
     assert torch.equal(kernel(x), finished(acc, bias, scales).to(torch.int8))
 
 

@@ -23,7 +23,7 @@ class Cluster:
 def is_auxiliary(node: fx.Node, operators: Operators) -> bool:
     """Whether the node may be unquantized inside another operator's cluster."""
     name, plain = target_name(node.target), Traits()
-    return node.op == "call_function" and (name == GETITEM or operators.get(name, plain).is_auxiliary)
+    return name == GETITEM or operators.get(name, plain).is_auxiliary
 
 
 def find_clusters(graph: fx.Graph, operators: Operators) -> dict[fx.Node, Cluster]:

@@ -249,7 +249,7 @@ class DivideToMultiply(ConstantPass):
             if divisor is not None and all(one(node, context) is None for one in DIVISION_RULES):
                 old = operand(node, 1)
                 replace(node, "aten.mul.Tensor", (node.args[0], _reciprocals(module, node, divisor)))
-                if old is not None and old.op == "call_function" and not old.users:
+                if old is not None and not old.users:
                     module.graph.erase_node(old)
 
 
