@@ -102,17 +102,17 @@ def _transposition(node: fx.Node, weight: fx.Node | None) -> fx.Node | None:
         return None
     if not is_named(weight, frozenset({PERMUTE})) or only_user(weight) is not node:
         return None
-    dims = argument(weight, 1, "dims", ())
+    dims = argument(weight, 1, "dims")
     return weight if len(dims) == 2 and [d % 2 for d in dims] == [1, 0] else None
 
 
 def _absorbed_pad(node: fx.Node, activation: fx.Node | None) -> fx.Node | None:
     """A padding with zeros of the spatial axes only, between a dequantize and a convolution that alone uses it."""
-    if target_name(node.target) != CONVOLUTION or argument(node, 6, "transposed", False):
+    if target_name(node.target) != CONVOLUTION or argument(node, 6, "transposed"):
         return None
     if activation is None or not is_named(activation, frozenset({PAD})) or only_user(activation) is not node:
         return None
-    pads: Sequence[object] = argument(activation, 1, "pad", ())
+    pads: Sequence[object] = argument(activation, 1, "pad")
     spatial = 2 * (len(shape(node)) - 2)
     numbers = [p for p in pads if isinstance(p, int)]
     fits = len(numbers) == len(pads) and min(numbers, default=0) >= 0 and not any(numbers[spatial:])
@@ -122,12 +122,12 @@ def _absorbed_pad(node: fx.Node, activation: fx.Node | None) -> fx.Node | None:
 
 def is_transposed(node: fx.Node) -> bool:
     """Whether it is a transposed convolution."""
-    return target_name(node.target) == CONVOLUTION and bool(argument(node, 6, "transposed", False))
+    return target_name(node.target) == CONVOLUTION and bool(argument(node, 6, "transposed"))
 
 
 def groups(node: fx.Node) -> int:
     """The number of groups of a convolution; 1 for a matrix product."""
-    return int(argument(node, 8, "groups", 1)) if target_name(node.target) == CONVOLUTION else 1
+    return int(argument(node, 8, "groups")) if target_name(node.target) == CONVOLUTION else 1
 
 
 def output_axis(node: fx.Node, found: Product) -> int:

@@ -94,7 +94,7 @@ def no_conversion(node: fx.Node, context: Context) -> str | None:
 def reversed_dim(node: fx.Node, context: Context) -> str | None:
     """the dimensions must be one of [1], [2], of rank 4"""
     # REVERSE of width or height, as the device has them.
-    dims, count = list(argument(node, 1, "dims", [])), rank(operand(node))
+    dims, count = list(argument(node, 1, "dims")), rank(operand(node))
     return None if count == 4 and len(dims) == 1 and dims[0] % count in (1, 2) else f"{dims} of rank {count}"
 
 
@@ -115,7 +115,7 @@ def transposition(node: fx.Node, context: Context) -> str | None:
     """this transposition is not one that the NPU can do"""
     # What Vela says of TRANSPOSE.
     before = shape(operand(node))
-    order = [non_negative(dim, len(before)) for dim in argument(node, 1, "dims", [])]
+    order = [non_negative(dim, len(before)) for dim in argument(node, 1, "dims")]
     source = operand(node)
     wide = source is not None and dtype_of(source) == torch.int32
     return None if order == sorted(order) or _fits(before, order, wide) else f"{size_text(before)} by {order}"

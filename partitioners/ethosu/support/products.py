@@ -33,12 +33,12 @@ MAX_WEIGHT = 128
 
 def is_transposed(node: fx.Node) -> bool:
     """Whether the node is a transposed convolution."""
-    return is_named(node, CONVOLUTION) and bool(argument(node, 6, "transposed", False))
+    return is_named(node, CONVOLUTION) and bool(argument(node, 6, "transposed"))
 
 
 def groups(node: fx.Node) -> int:
     """The number of groups; 1 for a linear layer."""
-    return int(argument(node, 8, "groups", 1)) if is_named(node, CONVOLUTION) else 1
+    return int(argument(node, 8, "groups")) if is_named(node, CONVOLUTION) else 1
 
 
 def per_axis(node: fx.Node, position: int, name: str) -> list[int]:

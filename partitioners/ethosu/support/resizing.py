@@ -59,7 +59,7 @@ class Axis:
 def axes(node: fx.Node) -> list[Axis]:
     """Height and width."""
     nearest = is_named(node, NEAREST)
-    corners = False if nearest else bool(argument(node, 2, "align_corners", False))
+    corners = False if nearest else bool(argument(node, 2, "align_corners"))
     factors = argument(node, 2, "scale_factors") if nearest else None
     pairs = zip(shape(operand(node))[2:], shape(node)[2:], factors or (None, None), strict=True)
     return [_axis(before, after, corners, nearest, factor) for before, after, factor in pairs]
@@ -93,7 +93,7 @@ def resize(node: fx.Node, context: Context) -> str | None:
 
 
 def _is_sixteenth(node: fx.Node, found: list[Axis]) -> bool:
-    if is_named(node, NEAREST) or argument(node, 2, "align_corners", False):
+    if is_named(node, NEAREST) or argument(node, 2, "align_corners"):
         return False
     return all(one.denominator == 16 * one.numerator and one.defect(included=True) is None for one in found)
 

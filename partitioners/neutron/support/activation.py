@@ -70,7 +70,7 @@ def min_rank(node: fx.Node, context: Context) -> str | None:
 @rule("channel_dim")
 def along_channels(node: fx.Node, context: Context) -> str | None:
     """the dimension must be the channel dimension"""
-    dim, dims = int(argument(node, 1, "dim", -1)), max(rank(node), 1)
+    dim, dims = int(argument(node, 1, "dim")), max(rank(node), 1)
     expected = channel_dim(node, context.formats)
     return None if non_negative(dim, dims) == expected else f"dimension {dim}, channels are dimension {expected}"
 

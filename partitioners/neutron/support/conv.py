@@ -10,7 +10,7 @@ from npu_assay.partitioners.neutron.support.rule import Context
 
 
 def _is_transposed(node: fx.Node) -> bool:
-    return bool(argument(node, 6, "transposed", False))
+    return bool(argument(node, 6, "transposed"))
 
 
 @rule("spatial_rank")
@@ -30,7 +30,7 @@ def batch_is_one(node: fx.Node, context: Context) -> str | None:
 @rule("groups")
 def groups(node: fx.Node, context: Context) -> str | None:
     """groups must be 1 or, with as many outputs as inputs, the channel count"""
-    count = int(argument(node, 8, "groups", 1))
+    count = int(argument(node, 8, "groups"))
     inputs, outputs = shape(operand(node)), shape(node)
     if count == 1 or _is_transposed(node) or len(inputs) < 2 or len(outputs) < 2:
         return None
@@ -72,7 +72,7 @@ def _transposed_numbers(node: fx.Node, x: tuple[int, ...], weight: tuple[int, ..
 
 
 def _transposed_channels(node: fx.Node, context: Context) -> list[str]:
-    count = int(argument(node, 8, "groups", 1))
+    count = int(argument(node, 8, "groups"))
     channels = (shape(operand(node))[1], shape(node)[1])
     found = [] if count == 1 else [f"{count} groups"]
     return found + [f"{c} channels" for c in dict.fromkeys(channels) if c % context.macs]

@@ -30,7 +30,7 @@ def permutation(node: fx.Node, context: Context) -> str | None:
     x = operand(node)
     if x is None or context.is_constant(x):
         return None
-    dims = tuple(non_negative(dim, rank(x)) for dim in argument(node, 1, "dims", ()))
+    dims = tuple(non_negative(dim, rank(x)) for dim in argument(node, 1, "dims"))
     formats = context.is_channels_first(x), context.is_channels_first(node)
     if _permutation_supported(shape(x), dims, formats, context.macs):
         return None

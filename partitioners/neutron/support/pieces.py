@@ -120,7 +120,7 @@ def _cat_channels(tensor: fx.Node, node: fx.Node, context: Context) -> int:
 @rule("channel_and_batch_padding")
 def padded_dims(node: fx.Node, context: Context) -> str | None:
     """only height and width may be padded, not batch or channels"""
-    dims, pads = rank(operand(node)), list(argument(node, 1, "pad", ()))
+    dims, pads = rank(operand(node)), list(argument(node, 1, "pad"))
     padded = [dims - 1 - index // 2 for index, amount in enumerate(pads) if amount != 0]
     refused = {channel_dim(node, context.formats)} | ({0} if dims >= 3 else set())
     found = sorted(refused.intersection(padded))
@@ -130,7 +130,7 @@ def padded_dims(node: fx.Node, context: Context) -> str | None:
 @rule("non_negative_padding")
 def pad_amounts(node: fx.Node, context: Context) -> str | None:
     """padding must not be negative"""
-    pads = list(argument(node, 1, "pad", ()))
+    pads = list(argument(node, 1, "pad"))
     return f"padding {pads}" if any(amount < 0 for amount in pads) else None
 
 

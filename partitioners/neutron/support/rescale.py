@@ -127,7 +127,7 @@ def _terms(node: fx.Node, weight: fx.Node) -> int:
     if target_name(node.target) != "aten.convolution.default":
         return shape(node.args[2 if target_name(node.target) == "aten.addmm.default" else 1])[0]
     sizes = shape(weight)
-    per_group = sizes[0] if argument(node, 6, "transposed", False) else sizes[1]
+    per_group = sizes[0] if argument(node, 6, "transposed") else sizes[1]
     return int(per_group * math.prod(sizes[2:]))
 
 

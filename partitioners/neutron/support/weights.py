@@ -52,7 +52,7 @@ def is_bias(node: fx.Node, source: fx.Node) -> bool:
 def output_axis(node: fx.Node) -> int:
     """The axis of the stored weight that runs over the outputs."""
     if target_name(node.target) == CONVOLUTION:
-        return 1 if argument(node, 6, "transposed", False) else 0
+        return 1 if argument(node, 6, "transposed") else 0
     permuted = operand(node, WEIGHT_POSITION[target_name(node.target)]) is not weight_source(node)
     return 0 if permuted else 1
 

@@ -195,7 +195,7 @@ def _spatial(site: _Site, x: Value) -> int:
         place = operation.moved("StaticTranspose", [flat], {"perm": TO_NHWC})
     if found.pad is None:
         return place
-    pads = argument(found.pad, 1, "pad", ())
+    pads = argument(found.pad, 1, "pad")
     across = tuple(pads) if x.rank == 4 else (0, 0, *pads)
     view = Value(x.name, (*x.shape, 1)[:4], x.dtype, ids={True: place})
     return operation.moved("StaticConstantPad", [place], pad_options(view, across, 0.0))

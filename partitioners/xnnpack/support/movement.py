@@ -35,7 +35,7 @@ def min_inputs(node: fx.Node, site: Site) -> str | None:
 @rule("non_negative_padding")
 def non_negative_padding(node: fx.Node, site: Site) -> str | None:
     """padding must not be negative"""
-    found = [p for p in argument(node, 1, "pad", ()) if isinstance(p, int) and p < 0]
+    found = [p for p in argument(node, 1, "pad") if isinstance(p, int) and p < 0]
     return f"padding {found[0]}" if found else None
 
 
@@ -86,7 +86,7 @@ def new_last_dim(node: fx.Node, site: Site) -> str | None:
 @rule("static_shape")
 def known_target(node: fx.Node, site: Site) -> str | None:
     """every dimension must be known ahead of time"""
-    sizes = argument(node, 1, "size", ())
+    sizes = argument(node, 1, "size")
     return next((f"size {size} is computed" for size in sizes if is_open(size)), None)
 
 
@@ -108,7 +108,7 @@ def exact_scale(node: fx.Node, site: Site) -> str | None:
     """without align_corners, the output size must be exactly the input size times the scale factors,
     if those are given"""
     factors = argument(node, 3, "scale_factors")
-    if not factors or argument(node, 2, "align_corners", False):
+    if not factors or argument(node, 2, "align_corners"):
         return None
     before, after = shape(operand(node))[2:], shape(node)[2:]
     for size, factor, found in zip(before, factors, after, strict=False):
