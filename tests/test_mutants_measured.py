@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.mutants.headlines import right_kind, right_place, told
-from benchmarks.mutants.measured import Record, headlines, kept, rates
+from benchmarks.mutants.measured import AGAIN, HEADLINES, Record, headlines, kept, none, rates
 from npu_assay.conformance.report.symptoms import REFUSED
 
 PAGE = (Path(__file__).parent.parent / "docs" / "faults.md").read_text().splitlines()
@@ -60,19 +60,41 @@ def test_rows_of_tables_count_records(tmp_path: Path) -> None:
     for name, lines in files.items():
         text = "\n".join(map(json.dumps, lines))
         (tmp_path / f"{name}.jsonl.xz").write_bytes(lzma.compress(text.encode()))
-    assert list(headlines(kept(True, tmp_path))) == ["| `neutron`, 1 | 3 | 2 | 0 | 1 | 1 | 1 | 1 | 0 |"]
-    assert [row.split(" % ")[0] for row in rates(kept(False, tmp_path))] == [
+    assert list(headlines(kept(HEADLINES, tmp_path))) == ["| `neutron`, 1 | 3 | 2 | 0 | 1 | 1 | 1 | 1 | 0 |"]
+    assert [row.split(" % ")[0] for row in rates(tmp_path)] == [
         "| `ethos-u85`, 7 | rules | 0 of 1 | 0.0",
         "| `ethos-u85`, 7 | compilers and devices | 1 of 1 | 100.0",
     ]
 
 
+def test_survivors_are_counted_again_without_those_that_nothing_can_kill(tmp_path: Path) -> None:
+    def write(name: str, killed: dict[str, bool]) -> None:
+        text = "\n".join(
+            json.dumps({"id": one, "part": "rules", "killed": is_killed}) for one, is_killed in killed.items()
+        )
+        other = json.dumps({"id": "other", "part": "compilers and devices", "killed": True})
+        (tmp_path / f"{name}.jsonl.xz").write_bytes(lzma.compress(f"{text}\n{other}".encode()))
+
+    write("neutron-1", {"a": True, "b": False, "c": False, "d": False})
+    write("neutron-1-again", {"b": True, "c": False, "d": False})
+    assert next(rates(tmp_path)).endswith("| 2 of 4, 50.0 % |")
+    (tmp_path / "none.toml").write_text('c = "two equal things"\na = "killed all the same"\n')
+    assert next(rates(tmp_path)).endswith("| 2 of 3, 66.7 % |")
+
+
+def test_what_cannot_be_killed_is_a_survivor_with_a_reason() -> None:
+    again = {record["id"]: record for mine in kept(AGAIN).values() for record in mine}
+    drawn = {record["id"] for mine in kept("").values() for record in mine if not record["killed"]}
+    assert set(none()) <= drawn and all(none().values())
+    assert not [one for one in none() if again.get(one, {"killed": False})["killed"]]
+
+
 def test_the_page_has_the_rows_of_the_records() -> None:
-    expected = [*rates(kept(False)), *headlines(kept(True))]
+    expected = [*rates(), *headlines(kept(HEADLINES))]
     assert expected and not [row for row in expected if row not in PAGE]
 
 
 def test_headlines_of_a_hundred_mutants_name_the_kind_and_the_place() -> None:
-    shown = [record for mine in kept(True).values() for record in told(mine)]
+    shown = [record for mine in kept(HEADLINES).values() for record in told(mine)]
     right = [record for record in shown if right_kind(record) and right_place(record)]
     assert len(shown) >= 100 and len(right) >= 0.9 * len(shown)
