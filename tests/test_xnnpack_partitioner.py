@@ -559,3 +559,12 @@ FOUR_BITS = Quant((0.01,) * 6, 0, -8, 7, axis=0, group=32)
 def test_a_product_is_refused_for_one_thing(values: list[Value], made: Step, code: str, found: str) -> None:
     rejections = partitioned(graph(values, [made])).rejections
     assert [(one.code, one.found) for one in rejections if "dequantize" not in one.node] == [(code, found)]
+
+
+@pytest.mark.parametrize("computed", ["gain", "offset", "mean", "variance"])
+def test_what_a_batch_norm_needs_is_constant(computed: str) -> None:
+    values = [real(name, 3, constant=name != computed) for name in ("gain", "offset", "mean", "variance")]
+    norm = step("y", "_native_batch_norm_legit_no_training", "x", "gain", "offset", "mean", "variance", 0.1, 1e-5)
+    found = partitioned(graph([real("x", 1, 3, 4, 4), *values], [replace(norm, outputs=3)])).rejections
+    norms = [(one.code, one.found) for one in found if "getitem" not in one.node]
+    assert norms == [("static_weights", f"{computed} is computed")]

@@ -155,7 +155,7 @@ class XnnpackPartitioner(Partitioner):
         refused: Reasons = {}
         for site in accepted:
             members = self.configs[target_name(site.node.target)].members(site)
-            if members and not groups.add(members):
+            if not groups.add(members):
                 found = ", ".join(member.name for member in members if member.op == "call_function")
                 refused[site.node] = (rejection(site.node, "cycle", found, CYCLE),)
         if refused:
@@ -194,7 +194,7 @@ def private_rejections(site: Site, reasons: Reasons) -> tuple[Rejection, ...]:
     starts = (found.quantised.dequantize, *(() if found.dynamic is None else (found.dynamic.choose,)))
     for start in starts:
         for consumer, _ in leaves(start):
-            if consumer is not found.pad and (reasons.get(consumer, True) or consumer not in reasons):
+            if consumer is not found.pad and reasons.get(consumer, True):
                 return (rejection(site.node, "private_operands", f"{consumer.name} uses {start.name}", PRIVATE),)
     return ()
 

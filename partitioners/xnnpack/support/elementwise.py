@@ -37,7 +37,7 @@ def add_scale_ratio(node: fx.Node, site: Site) -> str | None:
         return None
     after = qparams(site.static.output)
     before = [params for params in map(qparams, site.static.inputs) if params is not None]
-    if after is None or not before or after.scale32 == 0:
+    if after is None or after.scale32 == 0:
         return None
     scales = torch.tensor([params.scale32 for params in before], dtype=torch.float32)
     ratio = float((scales / torch.tensor(after.scale32, dtype=torch.float32)).max())

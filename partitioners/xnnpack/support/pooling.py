@@ -53,7 +53,7 @@ def mean_dims(node: fx.Node, site: Site) -> str | None:
     dimensions = rank(operand(node))
     counted = sorted(non_negative(dim, dimensions) for dim in dims)
     # The last two of any rank: that there must be four dimensions is a rule of its own.
-    return None if dims and counted == [dimensions - 2, dimensions - 1] else f"dimensions {dims}"
+    return None if counted == [dimensions - 2, dimensions - 1] else f"dimensions {dims}"
 
 
 @rule("dims")
