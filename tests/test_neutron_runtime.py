@@ -260,7 +260,26 @@ def test_a_ratio_of_scales_stays_below_its_limit(name: str) -> None:
         _load(RATIOS[name](2.0**-30))
 
 
+def _rows() -> Model:
+    s = Sketch(6)
+    x = s.input((3, 24))
+    w, b = s.weights((5, 24), 0, x, 9)
+    return s.model(s.op("FULLY_CONNECTED", [x, w, b], (3, 5)))
+
+
+def _transposed_conv() -> Model:
+    """Windows of 2 x 3 of 4 channels, 7 of the results of each of which are kept."""
+    s = Sketch(7)
+    x = s.input((2, 3, 5, 4))
+    w, b = s.weights((7, 2, 3, 4), 0, x, 9)
+    shape = (2, 4, 13, 7)
+    y = s.op("TRANSPOSE_CONV", [s.numbers(shape), w, x, b], shape, (0.1, 2), padding="VALID", stride_h=1, stride_w=2)
+    return s.model(y)
+
+
 WORK: dict[str, tuple[Model, int]] = {
+    "rows": (_rows(), (3 * 5) * 24),
+    "transposed conv": (_transposed_conv(), (2 * 3 * 5 * 4) * (7 * 2 * 3)),
     "conv": (ACCEPTED["conv"], (2 * 4 * 5) * (3 * 3 * 8)),
     "depthwise": (ACCEPTED["depthwise"], (2 * 4 * 8) * (3 * 3 * 8)),
     "average pool": (ACCEPTED["average pool"], (2 * 2 * 8) * (2 * 3)),
