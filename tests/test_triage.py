@@ -34,6 +34,7 @@ MODULES = RAW.with_name("executorch-xnnpack-1.5.1-modules.jsonl.xz")
 RUN = RAW, "executorch:xnnpack", "xnnpack@1.5"
 TRIAGED = {
     "executorch-xnnpack-1.5.1": RUN[1:],
+    "executorch-ethos-u55-1.5.1": ("executorch:ethos-u55", "ethos_u55@1.5"),
     "executorch-ethos-u85-1.5.1": ("executorch:ethos-u85", "ethos_u85@1.5"),
     "executorch-neutron-1.5.1": ("executorch:neutron", "neutron@1.4"),
 }
