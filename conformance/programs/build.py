@@ -18,7 +18,6 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.memory import remember
 from npu_assay.conformance.programs.edge_form import Emit, Output, aten_form, returns_many
-from npu_assay.conformance.programs.edge_writer import EdgeWriter
 from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value, references
 from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS_PER_TENSOR,
@@ -362,6 +361,8 @@ def build(graph: Graph, preserve: Collection[str] = (), mark: str = "") -> Expor
     quantized steps (`quantised_steps`), "" for none. Raises EdgeError when an operator refuses its
     arguments.
     """
+    from npu_assay.conformance.programs.edge_writer import EdgeWriter  # late: half a second that goldens do without
+
     writer = EdgeWriter(preserve=frozenset(preserve), mark=mark, marked=quantised_steps(graph) if mark else frozenset())
     if any(value.dynamic for value in graph.values):
         writer.open_sizes()

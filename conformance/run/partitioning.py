@@ -7,6 +7,9 @@ from collections.abc import Callable, Collection
 from torch import fx
 from torch.export import ExportedProgram
 
+# Others load these two late; here they are loaded before workers are forked, not once in each.
+import npu_assay.conformance.programs.edge_writer
+import npu_assay.partitioners.exir.tracing  # noqa: F401
 from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.run.outline import Tags

@@ -27,7 +27,6 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from npu_assay.partitioners.exir.program import EdgeProgram, renamed_call_graph
 from npu_assay.partitioners.exir.recording import Decompositions, NotFunctionalError, is_implicit, recorded
-from npu_assay.partitioners.exir.tracing import traced
 from npu_assay.partitioners.exir.values import fake_mode_of
 
 aten: Any = torch.ops.aten
@@ -90,6 +89,8 @@ def _taken_apart(program: ExportedProgram, plan: Decompositions) -> EdgeProgram:
         else:
             return aten_program(program, module, program.graph_signature)
     with dispatching(plan, mode):
+        from npu_assay.partitioners.exir.tracing import traced  # late: it loads sympy
+
         module, signature = traced(program, plan)
     return aten_program(program, module, signature)
 

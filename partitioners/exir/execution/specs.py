@@ -8,8 +8,6 @@ from math import prod
 from typing import Any, Literal
 
 import torch
-from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.value_ranges import bound_sympy
 
 from npu_assay.partitioners.exir.errors import EdgeError
 
@@ -50,6 +48,9 @@ def upper_bound(size: Any, ranges: Mapping[Any, Any], where: str) -> int:
     """The largest value of a size, by the program's range constraints."""
     if isinstance(size, int):
         return size
+    from torch.utils._sympy.numbers import int_oo  # late: half a second that fixed sizes do without
+    from torch.utils._sympy.value_ranges import bound_sympy
+
     node = size.node
     known = {**node.shape_env.var_to_range, **ranges}
     upper = bound_sympy(node.expr, known).upper
