@@ -50,8 +50,8 @@ PRINTED: dict[str, tuple[str, ...]] = {
     "board.py --runs 3 --cases 50 -n 1": (rf"{NUMBER} s",),
     "report.py --rounds 0": (rf"10000 failing cases of ethos_u85@1.5: \d\.\d+ MB, made in{NUMBER} s",),
     "start.py --rounds 1": (
-        rf"assay --help{NUMBER} s, 0 modules of torch",
-        rf"assay list{NUMBER} s, 0 modules of torch",
+        rf"{NUMBER} s,{NUMBER} s of processor, +0 modules of torch: assay --help\n",
+        rf"{NUMBER} s,{NUMBER} s of processor, +0 modules of torch: assay list\n",
     ),
     "devices.py -k torch/spectrogram --rounds 1 --backend ethos-u85": (
         rf"torch/spectrogram +torch{NUMBER} ms; x torch: ethos-u85{NUMBER}",
