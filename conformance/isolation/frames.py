@@ -19,8 +19,7 @@ class FrameError(ValueError):
 def send(end: socket.socket, message: bytes) -> None:
     """Send one; nothing happens when nobody is left to read it."""
     with suppress(OSError):
-        end.sendall(len(message).to_bytes(SIZE, "big"))
-        end.sendall(message)
+        end.sendall(len(message).to_bytes(SIZE, "big") + message)  # in one piece: who waits for it wakes once
 
 
 def receive(end: socket.socket) -> bytes | None:

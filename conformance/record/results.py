@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
@@ -240,11 +240,17 @@ def to_line(result: CaseResult) -> str:
 
 def _data(result: CaseResult) -> dict[str, Any]:
     """A result as JSON holds it, without the evidence of a case that has none."""
-    data = asdict(result)
-    for failure in data["failures"]:
-        if not failure["trace"]:
-            del failure["trace"]
+    data = vars(result) | {
+        "failures": list(map(_failure, result.failures)),
+        "elements": list(map(vars, result.elements)),
+    }
+    if result.reasons is not None:
+        data["reasons"] = list(map(vars, result.reasons))
     return {key: value for key, value in data.items() if value or key not in SHAPE_OF_EVIDENCE}
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {key: value for key, value in vars(failure).items() if value or key not in SHAPE_OF_TRACE}
 
 
 def _json(data: Mapping[str, Any]) -> str:

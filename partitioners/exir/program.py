@@ -256,13 +256,9 @@ def copy_program(program: ExportedProgram, *, verify: bool = True) -> EdgeProgra
     the graph module are shared; bodies of control flow are copied. Raises EdgeError for an invalid
     program, unless `verify` is False.
     """
-    graph = fx.Graph()
-    twins: dict[fx.Node, fx.Node] = {}
-    for node in program.graph.nodes:
-        twins[node] = copy_node(graph, node, twins)
     return EdgeProgram(
         copy_attributes(program.graph_module),
-        graph,
+        _copy_graph(program.graph),
         copy_signature(program.graph_signature),
         dict(program.state_dict),
         dict(program.range_constraints),
@@ -271,6 +267,19 @@ def copy_program(program: ExportedProgram, *, verify: bool = True) -> EdgeProgra
         dict(program.constants),
         verify=verify,
     )
+
+
+def copy_module(module: fx.GraphModule) -> fx.GraphModule:
+    """A module with a graph of its own, as `copy_program` makes one: for whoever reads nothing else of a program."""
+    return _LazyGraphModule(copy_attributes(module), _copy_graph(module.graph))
+
+
+def _copy_graph(graph: fx.Graph) -> fx.Graph:
+    copied = fx.Graph()
+    twins: dict[fx.Node, fx.Node] = {}
+    for node in graph.nodes:
+        twins[node] = copy_node(copied, node, twins)
+    return copied
 
 
 def copy_node(graph: fx.Graph, node: fx.Node, twins: Mapping[fx.Node, fx.Node]) -> fx.Node:

@@ -16,7 +16,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir.backend import ConstantPass, Pass
-from npu_assay.partitioners.exir.program import copy_program
+from npu_assay.partitioners.exir.program import copy_module
 from npu_assay.partitioners.exir.qdq import is_dequantize
 
 ORIGIN = "neutron_origin"
@@ -30,7 +30,7 @@ def rewritten(
 
     constants: the data of constants by placeholder name, None where it is not known.
     """
-    module: fx.GraphModule = copy_program(program, verify=False).graph_module
+    module = copy_module(program.graph_module)
     for node in module.graph.nodes:
         node.meta[ORIGIN] = node.name
     known = {name: data for name, data in constants.items() if data is not None}
