@@ -1,7 +1,8 @@
 """A file's model with one thing in it changed, for every thing in it: what a device must refuse, or run as it says.
 
 Nobody chooses the changes: every number goes up, down, to the other sign and far away, every name becomes each other
-one of its kind, every list loses its last item and has it twice, every array has another type, size and first number.
+one of its kind, every list loses its last item, has it twice and has the next number behind it, every array has another
+type, size and first number, alone and with the shape that a record gives it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ def _of(value: Any, field: str, names: Names) -> Iterator[Change]:
         for one in dataclasses.fields(value):
             for text, new in _of(getattr(value, one.name), one.name, names):
                 yield f".{one.name}{text}", dataclasses.replace(value, **{one.name: new})
+        if isinstance(getattr(value, "data", None), np.ndarray) and getattr(value, "shape", None) == value.data.shape:
+            for text, data in _of_other_sizes(value.data):
+                yield text, dataclasses.replace(value, data=data, shape=data.shape)
     elif isinstance(value, Mapping):
         for key in value:
             for text, new in _of(value[key], str(key), names):
@@ -55,6 +59,8 @@ def _of_items(items: tuple[Any, ...], field: str, names: Names) -> Iterator[Chan
     if items:
         yield " without its last", items[:-1]
         yield " with its last twice", (*items, items[-1])
+        if isinstance(items[-1], int):
+            yield " with the next one behind it", (*items, items[-1] + 1)
     for n, item in enumerate(items):
         for text, new in _of(item, field, names):
             yield f"[{n}]{text}", (*items[:n], new, *items[n + 1 :])
@@ -71,6 +77,14 @@ def _of_array(array: np.ndarray[Any, Any]) -> Iterator[Change]:
             changed = array.copy()
             changed.flat[0] = np.asarray(number).astype(array.dtype)
             yield f" with {changed.flat[0]!s} first", changed
+
+
+def _of_other_sizes(array: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """The array with one number less, and one more, along each axis: what else knows its sizes does not fit it."""
+    for axis, size in enumerate(array.shape):
+        for other in (size - 1, size + 1):
+            places = np.minimum(np.arange(other), size - 1)
+            yield f" of {other} along axis {axis}", np.take(array, places, axis) if size else array
 
 
 def _others(value: Any, names: Sequence[str]) -> Iterator[Any]:
