@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +63,15 @@ REFUSED = {
     "size of the bias": replace(ADDMM, more=(ADDMM.more[0], constant("b", (1,), bias(0.03125 * 2.0**-8)))),
     "alpha of addmm": replace(ADDMM, kwargs=(("alpha", 2),)),
     "beta": replace(ADDMM, kwargs=(("beta", 0.5),)),
+    "groups of a transposed convolution": convolution(
+        "", (1, 4, 5, 6), (2, 3), 4, groups=2, transposed=True, per_channel=False
+    ),
+    "dilation of a transposed convolution": convolution("", (1, 4, 5, 6), (2, 3), 4, dilation=(1, 2), transposed=True),
+    "rank of the input of a convolution": convolution("", (1, 4, 5, 6, 7), (2, 3, 1), 4),
+    "ceil_mode of a max pool": Operation("", "aten.max_pool2d.default", IMAGE, ((2, 2), (2, 2), (0, 0), (1, 1), True)),
+    "axis of scales": replace(
+        ADDMM, more=(constant("w", (7, 5), replace(W, scale=(2.0**-8,) * 7, axis=0)), ADDMM.more[1])
+    ),
     "operator": Operation("", "aten.sin.default", IMAGE),
 }
 
@@ -92,6 +102,11 @@ SAYS = {
     "size of the bias": "found 1, expected 5",
     "alpha of addmm": "found 2, expected 1",
     "beta": "found 0.5, expected 1",
+    "groups of a transposed convolution": "found 2, expected 1",
+    "dilation of a transposed convolution": "found (1, 2), expected (1, 1)",
+    "rank of the input of a convolution": "found 5, expected 3 or 4",
+    "ceil_mode of a max pool": "found True, expected False",
+    "axis of scales": "found 0, expected 1",
     "operator": "found aten.sin.default, expected one that the compiler knows",
 }
 """What each is found to have, and what is expected."""
@@ -102,7 +117,7 @@ def test_refused(what: str) -> None:
     with pytest.raises(CompileError) as caught:
         run(REFUSED[what].graph())
     error = caught.value
-    assert error.what == what.removesuffix(" of addmm")
+    assert error.what == re.sub(" of (addmm|a (transposed )?convolution|a max pool)$", "", what)
     assert str(error) == f"{error.node} ({error.operator}): {error.what}: {SAYS[what]}"
     assert error.operator.startswith("aten") and error.found != error.expected
 

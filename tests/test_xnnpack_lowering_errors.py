@@ -33,6 +33,13 @@ def convolved(weight: Any, x: Any = None) -> Graph:
     return graph([given, weight], [step("y", "convolution", "x", "w", None, ONE, ZERO, ONE, False, ZERO, 1)])
 
 
+def normalised(shape: tuple[int, ...], computed: tuple[str, ...] = ()) -> Graph:
+    numbers = [real(name, 3, constant=name not in computed) for name in "gbmv"]
+    op = "_native_batch_norm_legit_no_training"
+    return graph([real("x", *shape), *numbers], [step("y", op, "x", "g", "b", "m", "v", 0.1, 1e-5)], "y")
+
+
+GROUPS = replace(WEIGHT, scale=(0.01, 0.02) * 3, axis=0, group=32)
 W = coded("w", 3, 4, quant=WEIGHT, constant=True)
 REFUSED: dict[str, tuple[Graph, str]] = {
     "operator": (unary("erf"), "operator"),
@@ -82,6 +89,17 @@ REFUSED: dict[str, tuple[Graph, str]] = {
         product(replace(W, quant=replace(WEIGHT, scale=300.0)), quant=replace(Q, scale=0.05)),
         "input scale * filter scale / output scale",
     ),
+    "open sizes": (unary("unsqueeze_copy", 0, shape=(2, 3, 4), dynamic=(0, 1)), "open sizes"),
+    "a batch norm of rank 5": (normalised((2, 3, 4, 5, 6)), "rank"),
+    "computed mean": (normalised((2, 3), computed=("m",)), "statistics"),
+    "computed variance": (normalised((2, 3), computed=("v",)), "statistics"),
+    "8 bits by group": (
+        graph(
+            [coded("x", 2, 64), coded("w", 3, 64, quant=GROUPS, constant=True)],
+            [step("y", "linear", "x", "w", quant=Q)],
+        ),
+        "weights with a scale per group",
+    ),
     "rank 7": (unary("abs", shape=(1,) * 7), "rank"),
     "float64": (graph([real("x", 2, dtype="float64")], [step("y", "abs", "x")]), "result"),
 }
@@ -114,6 +132,11 @@ SAYS = {
     "a product of codes without codes behind it": "found output, expected a quantize node alone behind it",
     "factor of addmm": "found 2, expected 1",
     "requantisation": "found 300.0, expected below 256.0",
+    "open sizes": "found 2, expected at most one",
+    "a batch norm of rank 5": "found 5, expected 2 to 4",
+    "computed mean": "found computed, expected constants",
+    "computed variance": "found computed, expected constants",
+    "8 bits by group": "found 8 bits, expected 4 bits",
     "rank 7": "found 7, expected from 1 to 6",
     "float64": "found FakeTensor(..., size=(2,), dtype=torch.float64), "
     "expected a tensor of [torch.float32, torch.float16, torch.bfloat16, torch.int8]",
