@@ -37,12 +37,7 @@ def changes(model: Any, names: Names) -> Iterator[Change]:
 
 def _of(value: Any, field: str, names: Names) -> Iterator[Change]:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for one in dataclasses.fields(value):
-            for text, new in _of(getattr(value, one.name), one.name, names):
-                yield f".{one.name}{text}", dataclasses.replace(value, **{one.name: new})
-        if isinstance(getattr(value, "data", None), np.ndarray) and getattr(value, "shape", None) == value.data.shape:
-            for text, data in _of_other_sizes(value.data):
-                yield text, dataclasses.replace(value, data=data, shape=data.shape)
+        yield from _of_record(value, names)
     elif isinstance(value, Mapping):
         for key in value:
             for text, new in _of(value[key], str(key), names):
@@ -53,6 +48,16 @@ def _of(value: Any, field: str, names: Names) -> Iterator[Change]:
         yield from _of_array(value)
     else:
         yield from ((f" {value!r} -> {new!r}", new) for new in _others(value, names.get(field, ())))
+
+
+def _of_record(value: Any, names: Names) -> Iterator[Change]:
+    for one in dataclasses.fields(value):
+        for text, new in _of(getattr(value, one.name), one.name, names):
+            yield f".{one.name}{text}", dataclasses.replace(value, **{one.name: new})
+    data = getattr(value, "data", None)
+    if isinstance(data, np.ndarray) and getattr(value, "shape", None) == data.shape:
+        for text, other in _of_other_sizes(data):
+            yield text, dataclasses.replace(value, data=other, shape=other.shape)
 
 
 def _of_items(items: tuple[Any, ...], field: str, names: Names) -> Iterator[Change]:

@@ -1,4 +1,4 @@
-"""The limits of what a device holds and computes: the largest that it takes, and one more, of every operator with one."""
+"""Limits of what a device holds and computes: the largest that it takes, and one more, of every operator with one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from npu_assay.partitioners.xnnpack.device import products as xnn_products
 from npu_assay.partitioners.xnnpack.device import site as xnn_site
 from npu_assay.partitioners.xnnpack.runtime import XnnpackRuntime
 from npu_assay.partitioners.xnnpack.xnn_format import write
-from npu_assay.partitioners.xnnpack.xnn_model import XModel
+from npu_assay.partitioners.xnnpack.xnn_model import KEEP_DIMS, XModel
 
 
 def _convolution() -> Model:
@@ -111,7 +111,7 @@ def test_padded_elements_of_neutron(monkeypatch: pytest.MonkeyPatch) -> None:
 IMAGE = xnn.number("fp32", 1, 4, 5, 3)
 XNNPACK: dict[str, tuple[XModel, Any, int, str]] = {
     "side of a pool": (
-        xnn.one("MaxPooling2d", IMAGE, flags=xnn.KEEP_DIMS, **xnn.POOL), xnn_pooling,
+        xnn.one("MaxPooling2d", IMAGE, flags=KEEP_DIMS, **xnn.POOL), xnn_pooling,
         max(xnn.POOL["pooling_height"], xnn.POOL["pooling_width"]), "window",
     ),
     "side of a convolution": (

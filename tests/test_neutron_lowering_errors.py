@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from delegated import compiled, delegated, run
@@ -18,8 +20,11 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref
 from npu_assay.partitioners.exir import edge_program
-from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, edge_op
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, edge_op, target_name
 from npu_assay.partitioners.neutron import CompileError
+from npu_assay.partitioners.neutron.lowering.context import array_of, reshaped
+from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation
+from npu_assay.partitioners.neutron.lowering.values import Value
 
 HALF_STEP = Quant(1 / 512, -128)
 W = Quant(2.0**-8, 0, -127)
@@ -232,3 +237,56 @@ def test_symbolic_shape() -> None:
             if "val" in node.meta:
                 node.meta["val"] = torch.empty((2, size), dtype=node.meta["val"].dtype)
     assert refused(graph).what == "shape"
+
+
+def test_indices_of_a_pooling() -> None:
+    graph = program(Operation("", "aten.max_pool2d.default", IMAGE, ((2, 2), (1, 1))).graph())
+    item = only(graph, "getitem")
+    item.args = (item.args[0], 1)
+    error = refused(graph)
+    assert (error.what, error.found, error.expected) == ("output of a pooling", "1", "0, the maxima")
+
+
+def damaged_product(change: Callable[[fx.Graph, fx.Node], None]) -> CompileError:
+    """The error of a product whose weights have a scale for each output; `change` gets the node that reads them."""
+    rows = constant("w", (7, 5), replace(W, scale=(2.0**-8,) * 5, axis=1))
+    made = delegated(build(replace(products()[2], more=(rows,)).graph()))
+    change(made.graph, next(node for node in made.graph.nodes if target_name(node.target) == DEQUANTIZE_PER_CHANNEL))
+    with pytest.raises(CompileError) as caught:
+        compiled(made)
+    return caught.value
+
+
+def test_codes_by_channel_that_are_computed() -> None:
+    def change(graph: fx.Graph, node: fx.Node) -> None:
+        node.args = (only(graph, "x_codes"), *node.args[1:])
+
+    error = damaged_product(change)
+    assert (error.what, error.expected) == ("quantization of a computed value", DEQUANTIZE_PER_TENSOR)
+
+
+@pytest.mark.parametrize("position", [1, 2])
+def test_parameters_by_channel_that_are_computed(position: int) -> None:
+    def change(graph: fx.Graph, node: fx.Node) -> None:
+        node.args = (*node.args[:position], only(graph, "x_codes"), *node.args[position + 1 :])
+
+    error = damaged_product(change)
+    assert (error.what, error.found, error.expected) == ("per-channel parameters", "x_codes", "constants")
+
+
+def test_a_constant_without_its_numbers() -> None:
+    with FakeTensorMode():
+        fake = torch.zeros(5)
+    with pytest.raises(CompileError) as caught:
+        array_of(only(abs_graph(), "aten_abs"), fake)
+    error = caught.value
+    assert (error.what, error.found, error.expected) == ("constant", "a fake tensor", "a tensor with data")
+
+
+def test_a_constant_with_scales_by_channel_in_another_shape() -> None:
+    quantisation = Quantisation((0.5, 0.25), (0, 0), 0)
+    source = Value("w", (2, 3), quantisation, data=np.zeros((2, 3), np.int8))
+    with pytest.raises(CompileError) as caught:
+        reshaped(only(abs_graph(), "aten_abs"), source, (3, 2))
+    error = caught.value
+    assert (error.what, error.found, error.expected) == ("reshaped constant", "a scale per channel", "one scale")
