@@ -20,7 +20,8 @@ from npu_assay.partitioners.xnnpack.device import products as xnn_products
 from npu_assay.partitioners.xnnpack.device import site as xnn_site
 from npu_assay.partitioners.xnnpack.runtime import XnnpackRuntime
 from npu_assay.partitioners.xnnpack.xnn_format import write
-from npu_assay.partitioners.xnnpack.xnn_model import KEEP_DIMS, XModel
+from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, KEEP_DIMS, XModel, XNode
+from npu_assay.partitioners.xnnpack.xnn_shapes import output_shape
 
 
 def _convolution() -> Model:
@@ -145,3 +146,25 @@ def _taken_from(least: float, module: Any, limit: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(module, limit, least - 1)
     with pytest.raises(FormatError, match=what):
         load()
+
+
+def test_slopes_of_xnnpack_do_not_broadcast_their_operand() -> None:
+    node = XNode("PReLU", (0, 1), (2,))
+    assert output_shape(node, [(1, 2, 3, 4), (4,)]) == (1, 2, 3, 4)
+    with pytest.raises(FormatError, match=r"shape of the slope is \(3,\), expected one that broadcasts to \(2, 1\)"):
+        output_shape(node, [(2, 1), (3,)])
+
+
+def test_a_transposed_convolution_of_xnnpack_is_larger_than_its_padding() -> None:
+    """Of one row and one column, windows of 3 x 3 rows 2 apart make 5 x 3, all but one of which the padding takes."""
+    plain = {"dilation_height": 2, "padding_top": 1, "padding_bottom": 3, "padding_left": 0, "padding_right": 2}
+    assert _transposed_shape(plain) == (1, 1, 1, 4)
+    with pytest.raises(FormatError, match="padding of height is 5, expected less than 5"):
+        _transposed_shape(plain | {"padding_top": 2})
+    with pytest.raises(FormatError, match="padding of width is 3, expected less than 3"):
+        _transposed_shape(plain | {"padding_left": 1})
+
+
+def _transposed_shape(options: dict[str, int]) -> tuple[int, ...]:
+    node = XNode("ConvTranspose2d", (0, 1, ABSENT), (2,), xnn.CONVOLUTION | options)
+    return output_shape(node, [(1, 1, 1, 3), (4, 3, 3, 3)])

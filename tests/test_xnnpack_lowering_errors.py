@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
+from delegated import delegated
 from torch import fx
 from xnnpack_graphs import WEIGHT, Q, coded, graph, program, real, step
 
@@ -13,7 +15,9 @@ from npu_assay.conformance.programs.graph import Graph, Quant
 from npu_assay.partitioners.exir.compiling import CompileError
 from npu_assay.partitioners.exir.ops import edge_op, target_name
 from npu_assay.partitioners.xnnpack import XnnpackBackend
+from npu_assay.partitioners.xnnpack.lowering.context import constant_value
 from npu_assay.partitioners.xnnpack.lowering.program import lower
+from npu_assay.partitioners.xnnpack.lowering.values import DTYPES
 
 IMAGE = (1, 3, 4, 6)
 ONE, ZERO = (1, 1), (0, 0)
@@ -197,6 +201,33 @@ def test_weights_whose_scales_are_computed() -> None:
     rows = replace(WEIGHT, scale=(0.01, 0.02, 0.03), axis=0)
     error = damaged(product(replace(W, quant=rows)), change)
     assert (error.what, error.found, error.expected) == ("scales of the weights", "computed ones", "constants")
+
+
+def test_weights_by_channel_with_a_zero_point() -> None:
+    rows = replace(WEIGHT, scale=(0.01, 0.02, 0.03), axis=0, zero_point=1)
+    with pytest.raises(CompileError) as caught:
+        XnnpackBackend.preprocess(program(product(replace(W, quant=rows))), [])
+    error = caught.value
+    assert (error.what, error.found, error.expected) == ("zero points of the weights", "other numbers", "0")
+
+
+def test_codes_that_nothing_reads() -> None:
+    """The parameters of codes that come in are those of what reads them."""
+
+    made = delegated(program(graph([coded("x", 2, 3)], [step("y", "abs", "x", quant=Q)])))
+    read = calls(made.graph, "quantized_decomposed.dequantize_per_tensor.default")
+    read.args = (read.args[0], read, *read.args[2:])
+    with pytest.raises(CompileError) as caught:
+        lower(made)
+    assert (caught.value.what, caught.value.found) == ("reader of codes", "none")
+
+
+def test_a_constant_of_another_type() -> None:
+    node = next(iter(program(unary("abs")).graph.nodes))
+    with pytest.raises(CompileError) as caught:
+        constant_value(node, torch.zeros(2, dtype=torch.int64))
+    error = caught.value
+    assert (error.what, error.found, error.expected) == ("type of a constant", "torch.int64", str(list(DTYPES)))
 
 
 def test_a_node_that_is_no_function_call() -> None:
