@@ -553,8 +553,29 @@ FOUR_BITS = Quant((0.01,) * 6, 0, -8, 7, axis=0, group=32)
             "group_codes",
             "activations are quantized ahead of time",
         ),
+        (
+            [
+                coded("x", 2, 64),
+                coded("w", 3, 64, quant=replace(FOUR_BITS, group=64, scale=(0.01,) * 3), constant=True),
+            ],
+            OF_CODES,
+            "group_codes",
+            "activations are quantized ahead of time",
+        ),
+        (
+            [real("x", 1, 3, 4), real("w", 3, 2, 2, constant=True)],
+            replace(TRANSPOSED, args=(*TRANSPOSED.args[:3], (1,), (0,), (2,), True, (1,), 1)),
+            "output_padding",
+            "output padding 1, stride 1",
+        ),
+        (
+            [coded("x", 2, 3), coded("w", 3, 3, quant=replace(_channel_scales(0.02), axis=1), constant=True)],
+            OF_CODES,
+            "weight_axis",
+            "3 scales along axis 1",
+        ),
     ],
-    ids=["vector", "output padding", "subnormal scale", "static groups"],
+    ids=lambda each: each if isinstance(each, str) and " " not in each else "",
 )
 def test_a_product_is_refused_for_one_thing(values: list[Value], made: Step, code: str, found: str) -> None:
     rejections = partitioned(graph(values, [made])).rejections

@@ -14,7 +14,6 @@ from npu_assay.partitioners.xnnpack.patterns import result_path
 from npu_assay.partitioners.xnnpack.products import PLACES
 from npu_assay.partitioners.xnnpack.site import Rule, Site
 from npu_assay.partitioners.xnnpack.support.products import (
-    batched,
     bias_shape,
     depthwise,
     flat_open_sizes,
@@ -105,7 +104,7 @@ class ConvolutionConfig(ProductConfig):
     lower = products.convolution
     is_clamped = True
     places = PLACES[target]
-    rules = (spatial_rank, batched, flat_open_sizes, output_padding, *WEIGHTS, transposed_groups, depthwise)
+    rules = (spatial_rank, flat_open_sizes, output_padding, *WEIGHTS, transposed_groups, depthwise)
 
 
 class AddmmConfig(ProductConfig):

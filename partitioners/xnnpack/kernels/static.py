@@ -39,12 +39,11 @@ def _sum(a: Affine, b: Affine, y: Affine, sign: int, activation: Bounds | None) 
     first, second = (round(math.ldexp(ratio, shift)) for ratio in steps)  # ties to even
     second *= sign
     half = 1 << (shift - 1)
-    fits = abs(first) * largest_input(a) + abs(second) * largest_input(b) + half < 1 << 31
-    dtype = torch.int32 if fits else torch.int64
     below, above = lo - y.zero_point, hi - y.zero_point
 
     def apply(p: Tensor, q: Tensor) -> Tensor:
-        total = p.to(dtype).mul_(first).add_(half) + q.to(dtype).mul_(second)
+        # 32 bits hold it: each factor is at most 2**21, each step at most 255, and half at most 2**30.
+        total = p.to(torch.int32).mul_(first).add_(half) + q.to(torch.int32).mul_(second)
         return total.__irshift__(shift).clamp_(below, above).float()
 
     return OnCodes(apply, (a.zero_point, b.zero_point), y.zero_point)

@@ -73,14 +73,6 @@ def flat_open_sizes(node: fx.Node, site: Site) -> str | None:
 
 
 @rule("rank")
-def batched(node: fx.Node, site: Site) -> str | None:
-    """the input must have the rank of the weight"""
-    found = rank(node)
-    expected = rank(site.product.weight) if site.product else found
-    return None if found == expected else f"rank {found}, weight of rank {expected}"
-
-
-@rule("rank")
 def matrix_weight(node: fx.Node, site: Site) -> str | None:
     """the weight must have rank 2"""
     found = rank(site.product.weight) if site.product else 2
