@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+import torch
 import xnn_models as xnn
 from tflite_models import Sketch
 
@@ -168,3 +169,11 @@ def test_a_transposed_convolution_of_xnnpack_is_larger_than_its_padding() -> Non
 def _transposed_shape(options: dict[str, int]) -> tuple[int, ...]:
     node = XNode("ConvTranspose2d", (0, 1, ABSENT), (2,), xnn.CONVOLUTION | options)
     return output_shape(node, [(1, 1, 1, 3), (4, 3, 3, 3)])
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf")])
+def test_a_padding_of_xnnpack_may_be_infinite(value: float) -> None:
+    amounts = {"pre_paddings": (0, 1), "post_paddings": (0, 0), "padding_value": value}
+    model = xnn.one("StaticConstantPad", xnn.number("fp32", 1, 2), y=xnn.number("fp32"), **amounts)
+    (found,) = XnnpackRuntime().execute(XnnpackRuntime().load(write(model), []), [torch.ones(1, 2)])
+    assert found.tolist() == [[value, 1.0, 1.0]]

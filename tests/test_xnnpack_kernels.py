@@ -418,3 +418,9 @@ def test_averages_do_not_count_padding() -> None:
     found = reals.avg_pool2d((3, 3), (2, 2), ((1, 1), (1, 1)))(x)
     assert found.flatten().tolist() == pytest.approx([2.0, 3.0, 5.0, 6.0])
     assert reals.mean()(x).item() == pytest.approx(4.0)
+
+
+def test_zero_points_of_ranges_whose_step_is_infinite_stay_codes() -> None:
+    """255 / range overflows below 2**-120: the zero point is the least code."""
+    rows = dynamic.quantize_rows(torch.tensor([[1e-38, -1e-38], [1e-38, 0.0], [-1e-44, 1e-38]]))
+    assert rows.zero_points.flatten().tolist() == [-128.0, -128.0, -128.0]

@@ -70,6 +70,7 @@ REFUSED: dict[str, tuple[Graph, str]] = {
     ),
     "mean of rows": (unary("mean.dim", [1], True, shape=IMAGE), "reduction"),
     "mean without its axes": (unary("mean.dim", [2, 3], False, shape=IMAGE), "reduction"),
+    "mean in another type": (unary("mean.dim", [2, 3], True, shape=IMAGE, dtype=torch.float32), "reduction"),
     "maximum over channels": (unary("max.dim", 1, True, shape=IMAGE), "reduction"),
     "open resize": (
         unary("upsample_bilinear2d.vec", None, False, [2.0, 2.0], shape=IMAGE, dynamic=(2,)),
@@ -128,6 +129,7 @@ SAYS = {
     "open ceil_mode": "found open, expected fixed",
     "mean of rows": "found dims [1], keepdim True, expected [2, 3], True",
     "mean without its axes": "found dims [2, 3], keepdim False, expected [2, 3], True",
+    "mean in another type": "found dims [2, 3], keepdim True, expected [2, 3], True",
     "maximum over channels": "found dim 1, keepdim True, expected a fixed spatial one",
     "open resize": "found open, expected fixed",
     "weights of a convolution": "found computed, expected constants of the input's rank, 3 or 4",
