@@ -173,7 +173,7 @@ def _transposed_shape(options: dict[str, int]) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("value", [float("inf"), -float("inf")])
 def test_a_padding_of_xnnpack_may_be_infinite(value: float) -> None:
-    amounts = {"pre_paddings": (0, 1), "post_paddings": (0, 0), "padding_value": value}
+    amounts: dict[str, Any] = {"pre_paddings": (0, 1), "post_paddings": (0, 0), "padding_value": value}
     model = xnn.one("StaticConstantPad", xnn.number("fp32", 1, 2), y=xnn.number("fp32"), **amounts)
     (found,) = XnnpackRuntime().execute(XnnpackRuntime().load(write(model), []), [torch.ones(1, 2)])
     assert found.tolist() == [[value, 1.0, 1.0]]
