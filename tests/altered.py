@@ -85,7 +85,8 @@ def _of_array(array: np.ndarray[Any, Any]) -> Iterator[Change]:
 
 
 def _of_other_sizes(array: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """The array with one number less, and one more, along each axis: what else knows its sizes does not fit it."""
+    """The array with an axis more, and a number less and more along each axis: what knows its sizes refuses it."""
+    yield " in another axis", array[None]
     for axis, size in enumerate(array.shape):
         for other in (size - 1, size + 1):
             places = np.minimum(np.arange(other), size - 1)

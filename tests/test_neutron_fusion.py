@@ -140,3 +140,24 @@ def test_an_operator_without_its_inputs_is_left_to_the_checks() -> None:
         hollow = replace(model, operators=(replace(first, inputs=inputs), relu))
         with pytest.raises(FormatError, match="operator 0 FULLY_CONNECTED"):
             load_model(read(write(hollow)))
+
+
+def test_what_several_read_is_written_as_it_is() -> None:
+    """Two activations read the sum, and the model gives it, too: neither may take its place."""
+    s = Sketch(0)
+    x = _pairs("ADD")(s)
+    relu, clipped = (s.op(code, [x], (2, 8), QUANT) for code in ("RELU", "RELU6"))
+    kernels, found = _codes(s, x, relu, clipped)
+    assert kernels == 3
+    assert torch.equal(found[1], found[0].clamp_min(3)) and torch.equal(found[2], found[0].clamp(3, 123))
+
+
+def test_a_pool_takes_no_activation_in() -> None:
+    s = Sketch(0)
+    pool = {"filter_height": 2, "filter_width": 2, "stride_h": 2, "stride_w": 2, "padding": "VALID"}
+    x = s.op("MAX_POOL_2D", [s.input((1, 4, 6, 8), QUANT)], (1, 2, 3, 8), **pool, fused_activation_function="NONE")
+    kernels, (found, raw) = _codes(s, s.op("RELU", [x], (1, 2, 3, 8)), s.op("RELU6", [x], (1, 2, 3, 8)))
+    assert kernels == 3 and found.min() >= 3 and raw.max() <= 123
+    lone = Sketch(0)
+    y = lone.op("MAX_POOL_2D", [lone.input((1, 4, 6, 8), QUANT)], (1, 2, 3, 8), **pool)
+    assert _codes(lone, lone.op("RELU", [y], (1, 2, 3, 8)))[0] == 2

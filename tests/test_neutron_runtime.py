@@ -134,12 +134,29 @@ def _pool(code: str, **changes: Any) -> Model:
     return _one(code, NHWC, changes.pop("out", (1, 2, 2, 8)), changes.pop("quant", None), **options | changes)
 
 
+def _padv2(values: int) -> Model:
+    sketch = Sketch(0)
+    x = sketch.input((4, 5))
+    fill = sketch.codes((values,), (0.05, 3))
+    return sketch.model(sketch.op("PADV2", [x, sketch.numbers([[1, 0], [0, 0]]), fill], (5, 5)))
+
+
+def _scales_along(axis: int) -> Model:
+    """Eight outputs of eight inputs, so that scales along either axis are as many."""
+    sketch = Sketch(0)
+    x = sketch.input(NHWC)
+    w, b = sketch.weights((8, 3, 3, 8), axis, x, 100)
+    return sketch.model(sketch.op("CONV_2D", [x, w, b], (1, 2, 4, 8), padding="VALID", stride_h=1, stride_w=1))
+
+
 ACCEPTED: dict[str, Model] = {
     "conv": _conv(),
     "depthwise": _conv("DEPTHWISE_CONV_2D", (1, 2, 4, 8), depth_multiplier=1),
     "average pool": _pool("AVERAGE_POOL_2D"),
     "max pool": _pool("MAX_POOL_2D"),
     "broadcast": _two("ADD", (4, 1, 3), (2, 1), (4, 2, 3)),
+    "pad by a number": _padv2(1),
+    "conv scales": _scales_along(0),
     "mean of a scalar axis": _one("MEAN", (2, 3), (2,), _axes=1),
     "slice to the end": _one("SLICE", (4, 5), (3, 2), _begin=[1, 3], _size=[-1, 2]),
     "reshape with one open size": _one("RESHAPE", (4, 5), (2, 10), new_shape=(2, -1)),
@@ -174,6 +191,8 @@ def _dynamic_weights(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, ...]:
 
 
 REFUSED: dict[str, tuple[Model, str]] = {
+    "pad values": (_padv2(2), "pad values is 2, expected 1"),
+    "conv scales": (_scales_along(3), "quantized dimension of the weights is 3, expected 0"),
     "shape": (_one("RELU", (2, 3), (3, 2)), r"operator 0 RELU: output shape is \[3, 2\], expected \[2, 3\]"),
     "broadcast": (_two("ADD", (4, 3), (2, 3), (4, 3)), r"input shapes is \[4, 3\] and \[2, 3\]"),
     "add overflow": (_one("ADD", (2,), (2,), (1e-9, 0), _b=[1, 2]), "dtype of 'c1' is int32, expected int8"),
@@ -227,6 +246,14 @@ def test_sums_are_as_long_as_their_codes_allow() -> None:
         RUNTIME.load(write(model), [])
 
 
+def test_the_longest_sums_that_32_bits_hold() -> None:
+    """Codes less their zero point 3 reach -131, so that each product reaches 131 * 131."""
+    longest = (2**31 - 1) // (131 * 131)
+    _load(_two("BATCH_MATMUL", (1, longest), (longest, 1), (1, 1)))
+    with pytest.raises(DeviceError, match=f"accumulator is up to {(longest + 1) * 131 * 131}"):
+        _load(_two("BATCH_MATMUL", (1, longest + 1), (longest + 1, 1), (1, 1)))
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_breaks_a_rule_is_refused_with_the_reason(name: str) -> None:
     model, message = REFUSED[name]
@@ -243,10 +270,18 @@ def _scaled(code: str, scales: Sequence[float], out: float, shape: Sequence[int]
     return sketch.model(sketch.op(code, [*sources, *constants], shape, (out, 0), **options))
 
 
+def _prelu(x: float, slope: float, y: float) -> Model:
+    sketch = Sketch(0)
+    return sketch.model(
+        sketch.op("PRELU", [sketch.input((2, 2), (x, 0)), sketch.codes((2,), (slope, 0))], (2, 2), (y, 0))
+    )
+
+
 RATIOS: dict[str, Callable[[float], Model]] = {
     "RELU": lambda y: _scaled("RELU", [2.0**3], y * 2.0**3),
     "MUL": lambda y: _scaled("MUL", [2.0**7, 2.0**-2], y * 2.0**5),
     "LEAKY_RELU": lambda y: _scaled("LEAKY_RELU", [2.0**3], y * 2.0**5, alpha=-4.0),
+    "PRELU": lambda y: _prelu(2.0**3, 2.0**2, y * 2.0**5),
     "MEAN": lambda y: _scaled("MEAN", [2.0**3], y * 2.0**3, (2, 1), _axes=[1], keep_dims=True),
     "BATCH_MATMUL": lambda y: _scaled("BATCH_MATMUL", [2.0**7, 2.0**-2], y * 2.0**5),
 }
