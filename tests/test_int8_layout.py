@@ -41,6 +41,7 @@ def test_max_pool_with_padding_and_overlap() -> None:
     assert rows(max_pool2d((2, 2), (1, 1))(x)) == [[-5, -4]]
     assert rows(max_pool2d((2, 2), (2, 2), ((1, 0), (1, 0)))(x)) == [[-5, -7]]
     assert rows(max_pool2d((1, 1), (1, 1))(x)) == rows(x)
+    assert rows(max_pool2d((2, 2), (2, 2), ((1, 0), (1, 0)))(image([[-128, -128]]))) == [[-128, -128]]
 
 
 def test_mean_rounds_and_rescales() -> None:

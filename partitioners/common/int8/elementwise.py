@@ -115,7 +115,7 @@ def _sum(a: Affine, b: Affine, y: Affine, sign: int, activation: Bounds | None) 
     """MB(a << 20, sa / T) + sign * MB(b << 20, sb / T), then MB(., T / (2**20 * sy)), with T = 2 * max(sa, sb)."""
     twice = float32(2 * max(a.scale32, b.scale32))
     ratio = twice / float32((1 << _LEFT_SHIFT) * y.scale32)
-    if ratio >= 1 or quantize_multiplier(ratio)[1] > 0:
+    if quantize_multiplier(ratio)[1] > 0:  # 1 or more, once it is rounded
         raise ValueError(
             f"{'ADD' if sign > 0 else 'SUB'} output ratio 2 * max(sa, sb) / (2**20 * sy): found {ratio!r} from "
             f"sa={a.scale}, sb={b.scale}, sy={y.scale}, expected less than 1"
