@@ -41,7 +41,7 @@ def test_max_pool_with_padding_and_overlap() -> None:
     assert rows(max_pool2d((2, 2), (1, 1))(x)) == [[-5, -4]]
     assert rows(max_pool2d((2, 2), (2, 2), ((1, 0), (1, 0)))(x)) == [[-5, -7]]
     assert rows(max_pool2d((1, 1), (1, 1))(x)) == rows(x)
-    assert rows(max_pool2d((2, 2), (2, 2), ((1, 0), (1, 0)))(image([[-128, -128]]))) == [[-128, -128]]
+    assert rows(max_pool2d((2, 2), (2, 2), ((1, 0), (1, 0)))(image([[-128, -128]]))) == [[-128]]
 
 
 def test_mean_rounds_and_rescales() -> None:
@@ -96,6 +96,9 @@ def test_movement_outside_the_tensor_is_refused() -> None:
         pad([(0, 0)], 0)(x)
     with pytest.raises(ValueError, match="window"):
         max_pool2d((3, 1), (1, 1))(x.view(1, 2, 3, 1))
+    with pytest.raises(ValueError, match="window"):
+        max_pool2d((1, 4), (1, 1))(x.view(1, 2, 3, 1))
+    assert slice_([1, 3], [1, 0])(x.view(2, 3)).shape == (1, 0)
 
 
 @pytest.mark.parametrize(("corners", "half"), [(False, False), (True, False), (False, True)])
