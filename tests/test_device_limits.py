@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from npu_assay.partitioners.xnnpack.device import pooling as xnn_pooling
 from npu_assay.partitioners.xnnpack.device import products as xnn_products
 from npu_assay.partitioners.xnnpack.device import site as xnn_site
 from npu_assay.partitioners.xnnpack.runtime import XnnpackRuntime
+from npu_assay.partitioners.xnnpack.xnn_check import check
 from npu_assay.partitioners.xnnpack.xnn_format import write
 from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, KEEP_DIMS, XModel, XNode
 from npu_assay.partitioners.xnnpack.xnn_shapes import output_shape
@@ -177,3 +179,29 @@ def test_a_padding_of_xnnpack_may_be_infinite(value: float) -> None:
     model = xnn.one("StaticConstantPad", xnn.number("fp32", 1, 2), y=xnn.number("fp32"), **amounts)
     (found,) = XnnpackRuntime().execute(XnnpackRuntime().load(write(model), []), [torch.ones(1, 2)])
     assert found.tolist() == [[value, 1.0, 1.0]]
+
+
+def test_an_odd_row_of_4_bits_ends_within_a_byte() -> None:
+    """Rows are packed one after the other, each from a byte of its own: 5 codes take 3."""
+    matrix = xnn.weights("qcint4", 3, 5)
+    model = xnn.dynamic(matrix)
+    assert matrix.data is not None and matrix.data.shape == (3, 3)
+    x = xnn.reals(4, 2, 5)
+    (found,) = XnnpackRuntime().execute(XnnpackRuntime().load(write(model), []), [x])
+    wide = xnn.weights("qcint8", 3, 5)
+    codes = xnn.codes(2, 3, 5) >> 4
+    again = xnn.dynamic(replace(wide, quant=matrix.quant, data=codes.numpy()))
+    (expected,) = XnnpackRuntime().execute(XnnpackRuntime().load(write(again), []), [x])
+    assert torch.equal(found, expected)
+
+
+def test_a_value_is_one_argument() -> None:
+    """An output that stands there twice, whose value says that it is the last."""
+    model = xnn.one("Abs", xnn.number("fp32", 2, 3))
+    assert write(model)
+    twice = replace(model, outputs=(*model.outputs, *model.outputs))
+    values = tuple(
+        replace(v, external=len(twice.inputs) + 1) if i in twice.outputs else v for i, v in enumerate(twice.values)
+    )
+    with pytest.raises(FormatError, match="arguments by value"):
+        check(replace(twice, values=values))

@@ -424,3 +424,17 @@ def test_zero_points_of_ranges_whose_step_is_infinite_stay_codes() -> None:
     """255 / range overflows below 2**-120: the zero point is the least code."""
     rows = dynamic.quantize_rows(torch.tensor([[1e-38, -1e-38], [1e-38, 0.0], [-1e-44, 1e-38]]))
     assert rows.zero_points.flatten().tolist() == [-128.0, -128.0, -128.0]
+
+
+def test_a_group_of_many_weights_is_summed_exactly() -> None:
+    """60000 products of 4-bit codes and 8-bit ones leave the 24 bits in which float32 counts."""
+    generator = torch.Generator().manual_seed(9)
+    weights = torch.randint(5, 8, (3, 60000), generator=generator).char()
+    x = torch.rand((2, 60000), generator=generator)
+    rows = dynamic.quantize_rows(x)
+    sums = (rows.codes.long() + 128) @ weights.long().T
+    assert int(sums.max()) > 2**24
+    correction = sum(part.sum(1).float() for part in torch.split(weights.float(), dynamic._PACKED, dim=1))
+    start = -(rows.zero_points + 128) * correction
+    expected = fma(sums.float(), torch.ones(()), start) * rows.scales
+    assert torch.equal(dynamic.groupwise_linear(weights, torch.ones(3, 1), None)(x), expected)
