@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import io
 import re
 import shlex
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 from test_package import NEG, TODAY, Silent, run
 
 from npu_assay.conformance.ci.github import MOST, annotated, message, summary, tell, value
@@ -26,6 +28,7 @@ from npu_assay.conformance.compare.difference_markup import CASES, LONGEST, html
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.names import TABLE
 from npu_assay.conformance.record.results import Failure
+from npu_assay.conformance.report.console import summary as shown_on_console
 from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.junit import junit
 from npu_assay.conformance.run.selection import all_cases
@@ -148,6 +151,44 @@ def test_no_text_of_a_backend_is_a_command(hostile: Report, tmp_path: Path) -> N
         assert line.startswith("::error ") and "\n" not in line and "\r" not in line and "\x1b" not in line
         properties = line.removeprefix("::error ").partition("::")[0]
         assert re.fullmatch(r"(file|title)=[^:,\n]*(,(line|title)=[^:,\n]*)*", properties)
+
+
+def commands(text: str) -> list[str]:
+    """The lines that GitHub's runner takes for commands: `::name` at the start, or `##[name` anywhere."""
+    return [line for line in text.splitlines() if re.match(r"\s*::[a-z-]+", line) or re.search(r"##\[[a-z-]+", line)]
+
+
+def test_no_text_of_a_backend_stops_the_annotations(failing: Report, tmp_path: Path) -> None:
+    """The older form counts in the middle of a line, as findings print the messages of a backend."""
+    message = "no such thing ##[stop-commands]quiet"
+    results = [replace(r, failures=(Failure("crash", message),)) if r.case == NEG else r for r in failing.results]
+    report = make_report(failing.certificate, failing.table, results, all_cases(failing.table))
+    printed = io.StringIO()
+    shown_on_console(Console(file=printed, width=80), report, tmp_path)
+    assert "stop-commands" in printed.getvalue() and commands(printed.getvalue()) == []
+    assert commands(message) == [message]
+    for line in annotated(report, tmp_path / "t.toml"):
+        assert commands(line) == [line] and "##[" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('[operators]\n"aten.neg.default" = {}\n', 2),
+        ("[operators]\n'aten.neg.default' = {}\n", 2),
+        ('[operators."aten.neg.default"]\ndocument = ""\n', 1),
+        ('[operators]\n"aten.neg.default_2" = {}\n"aten.neg.default"={}\n', 3),
+        ("# aten.neg.default is not here\n", 0),
+    ],
+)
+def test_an_annotation_finds_its_row_however_the_table_writes_it(
+    text: str, line: int, failing: Report, tmp_path: Path
+) -> None:
+    table = tmp_path / "t.toml"
+    table.write_text(text)
+    first = next(annotated(failing, table))
+    assert first.startswith(f"::error file={value(str(table))},line={line},") == (line > 0)
+    assert (",line=" in first) == (line > 0)
 
 
 def test_annotations_are_no_more_than_a_step_shows(failing: Report, tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 The rules of workflow commands are GitHub's: `::error file=F,line=N,title=T::MESSAGE`, in which `%`, carriage return and
 newline of a message are written %25, %0D and %0A, and in properties also `:` and `,`, %3A and %2C. A step shows ten
-errors; what follows them is dropped.
+errors; what follows them is dropped. An older form, `##[error]MESSAGE`, is a command
+anywhere in a line: `plain` escapes it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -95,7 +97,8 @@ def _line(table: Path, row: str) -> int:
         lines = table.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return 0
-    return next((number for number, line in enumerate(lines, 1) if line.strip().startswith((f'"{row}"', row))), 0)
+    key = re.compile(rf"""\s*(\[\s*operators\s*\.\s*)?(["']){re.escape(row)}\2\s*[=\]]""")
+    return next((number for number, line in enumerate(lines, 1) if key.match(line)), 0)
 
 
 def summary(report: Report, folder: Path) -> str:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+COMMAND, NO_COMMAND = "##[", r"\x23#["
+"""How a command of GitHub's runner begins in its older form, which counts anywhere in a line; and as an escape.
+
+`##[stop-commands]` in the middle of a message would silence every annotation that follows it.
+"""
+
 
 def plain(text: str) -> str:
-    """Control characters, line ends among them, and what turns the direction of text, as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    """Control characters, line ends among them, what turns the direction of text, and runner commands, as escapes."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return shown.replace(COMMAND, NO_COMMAND)
 
 
 def visible(value: Any) -> Any:

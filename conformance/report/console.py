@@ -43,7 +43,7 @@ class PlainProgress:
     def finished(self, result: CaseResult) -> None:
         self._count(result)
         if self._done * PLAIN_STEPS // self._cases > (self._done - 1) * PLAIN_STEPS // self._cases:
-            self._print(f"{self._done}/{self._cases} cases, {self.rate():.0f}/s, {self._failed} failures")
+            self._print(f"{self._done}/{self._cases} cases, {self.rate():.0f}/s, {counted(self._failed, 'failure')}")
 
     def rate(self) -> float:
         """Cases per second since the first one ended: starting the workers does not count."""
