@@ -33,7 +33,7 @@ def test_names() -> None:
 
 ABSENT = [
     (f"executorch:{name}", executorch, "executorch")
-    for name in ("xnnpack", "arm-tosa", "ethos-u55", "ethos-u85", "vulkan", "neutron", "qualcomm")
+    for name in ("xnnpack", "arm-tosa", "ethos-u55", "ethos-u85", "vulkan", "neutron", "coreml", "qualcomm")
 ]
 ABSENT += [
     ("onnxruntime:cpu", engine, "onnxruntime"),
@@ -56,7 +56,6 @@ def test_without_its_package_an_adapter_says_so(
 
 
 LACKING = {
-    "coreml": "its operators stand in no published table",
     "qualcomm": "Qualcomm's QNN SDK",
     "samsung": "PyEnnWrapperAdaptor, which is built with Samsung's Exynos SDK",
     "mediatek": "mtk_converter and mtk_neuron, which MediaTek's NeuroPilot SDK has",

@@ -6,8 +6,9 @@ executorch:ethos-u55   EthosUPartitioner for ethos-u55-128, and the TOSA stage o
 executorch:ethos-u85   The same for ethos-u85-256.
 executorch:vulkan      VulkanPartitioner and VulkanBackend, which need no GPU: level compiles.
 executorch:neutron     NeutronPartitioner, with a stand-in for NXP's SDK: level tags.
+executorch:coreml      CoreMLPartitioner, which asks coremltools: level tags.
 
-executorch:coreml, :qualcomm, :samsung and :mediatek are names as well: each is told in one line what it lacks.
+executorch:qualcomm, :samsung and :mediatek are names as well: each is told in one line what it lacks.
 
 What the Arm backends compile runs on Arm's TOSA reference model. Vela, which compiles TOSA further for the device, is
 not asked, as no device is there to run what it makes. Without the package tosa-tools nothing runs, and every case
@@ -36,14 +37,14 @@ BACKENDS = {
     "ethos_u85": "arm",
     "vulkan": "vk",
     "neutron": "nxp",
+    "coreml": "cm",
 }
 """The backends, and the module beside this one that makes each."""
-NEEDED = {"xnn": "torchao", "arm": "tosa-tools", "vk": "torchao", "nxp": "torchao"}
+NEEDED = {"xnn": "torchao", "arm": "tosa-tools", "vk": "torchao", "nxp": "torchao", "cm": "coremltools"}
 """What a module imports besides ExecuTorch, whose package does not require it."""
 
 LACKING = {
-    "coreml": "its operators stand in no published table, so there is nothing to judge CoreMLPartitioner by",
-    "qualcomm": "QnnPartitioner asks Qualcomm's QNN SDK about each operator, and QNN_SDK_ROOT names none",
+    "qualcomm": "QnnPartitioner asks Qualcomm's QNN SDK about each operator, which is in no wheel, and QNN_SDK_ROOT names none",
     "samsung": "its partitioner imports PyEnnWrapperAdaptor, which is built with Samsung's Exynos SDK and in no wheel",
     "mediatek": "its partitioner imports mtk_converter and mtk_neuron, which MediaTek's NeuroPilot SDK has",
 }

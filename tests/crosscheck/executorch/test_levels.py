@@ -53,6 +53,16 @@ def test_the_certificate_says_what_stands_in_for_the_sdk(tmp_path: Path) -> None
     assert certificate["environment"]["eiq_neutron_sdk"].startswith("stood in for: a module of npu-assay answers")
 
 
+def test_core_ml_tags_on_linux(tmp_path: Path) -> None:
+    """Its code: alpha = 1, so both sides of it are among the cases; hardshrink is not among coremltools' operators."""
+    expression = "aten.sub.Tensor/fp32/alpha/outside or aten.convolution and baseline"
+    code, output, _ = certify("coreml", "tags", expression, tmp_path / "out")
+    assert code == 0, output
+    assert "PASSED (tags): executorch:coreml against coreml@1.5; nothing was compiled or run" in output
+    code, output, _ = certify("coreml", "tags", "aten.hardshrink and baseline", tmp_path / "again")
+    assert code == 1 and "[tag] reject, expected accept" in output
+
+
 @pytest.mark.parametrize(
     ("backend", "level", "lacks"), [("vulkan", "runs", "runtime"), ("neutron", "compiles", "compiler")]
 )
