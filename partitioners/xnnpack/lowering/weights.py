@@ -113,8 +113,7 @@ def write_quantised_bias(ctx: Context, bias: torch.Tensor, activation: fx.Node, 
     quantize_per_channel give.
     """
     found = qparams(activation)
-    require(found is not None, activation, "quantization", "computed", "constant parameters")
-    assert found is not None and weights.scales is not None
+    assert found is not None and weights.scales is not None  # the codes of the activation were asked for before
     scales = weights.scales * found.scale
     codes = (bias.reshape(-1).to(torch.float32) * (1.0 / scales)).round().clamp(_INT32.min, _INT32.max)
     data = array_of(codes.to(torch.float64).clamp(_INT32.min, _INT32.max).to(torch.int32))
