@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 from test_package import NEG, TODAY, Silent, run
 
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.ci.github import MOST, annotated, message, summary, tell, value
 from npu_assay.conformance.ci.junit import timed_junit
 from npu_assay.conformance.cli import main
@@ -368,7 +369,21 @@ def test_every_command_of_the_workflow_can_be_given() -> None:
 
 
 def filled(line: str, number: int) -> str:
-    return line.replace("${{ matrix.shard }}", str(number)).replace("neutron", "fake_backend:backend")
+    line = line.replace("${{ matrix.shard }}", str(number)).replace('"$BACKEND"', "fake_backend:backend")
+    return line.replace('--table "$TABLE"', "")
+
+
+def test_what_a_user_changes_stands_in_env_alone() -> None:
+    yaml: Any = importlib.import_module("yaml")
+    workflow = yaml.safe_load(WORKFLOW.read_text())
+    backend, table = workflow["env"]["BACKEND"], workflow["env"]["TABLE"]
+    assert Path(load_backend(backend).table).stem == table or load_backend(backend).table == table
+    texts = [str(step["run"]) for _, step in steps() if "run" in step]
+    assert not [text for text in texts if backend in text or "constraints.txt" in text]
+    for verb in ("certify", "merge"):
+        assert all(
+            '--table "$TABLE"' in line for job in ("shard", "certificate") for line in lines(job) if verb in line
+        )
 
 
 def test_the_workflow_s_shards_are_those_of_its_matrix() -> None:

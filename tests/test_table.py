@@ -207,7 +207,7 @@ FAULTS = {
     ),
     "source missing": (
         ("rank = 4 @document", "rank = 4"),
-        "toy@1.0.toml: aten.relu.default: constraints: 'rank = 4' is not of the form 'code = value @source'",
+        "toy@1.0.toml: aten.relu.default: constraints: 'rank = 4' is not of the form 'id = value @source'",
     ),
     "constraint that is no text": (
         ('["rank = 4 @document"]', "[4]"),

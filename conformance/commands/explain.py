@@ -53,7 +53,7 @@ JSON, PAGE = "explain.json", "explain.html"
     "workers",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Explain on so many backends at a time; on one more than there are cores if left out.",
+    help="Explain on N backends at a time; on one more than there are cores if left out.",
 )
 @timeout_option
 @memory_option

@@ -40,7 +40,7 @@ NOTICED, SURVIVED = 0, 1
     type=click.IntRange(min=0),
     default=1000,
     show_default=True,
-    help="Try a fault on so many cases besides those that the catalogue names.",
+    help="Try a fault on N cases besides those that the catalogue names.",
 )
 @click.option(
     "--timeout",

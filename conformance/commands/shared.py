@@ -52,7 +52,7 @@ table_option = click.option(
     help="Use the table of this name or file; the backend's own if left out.",
 )
 workers_option = click.option(
-    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run on so many processes; one per core if left out."
+    "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run in N processes; one per core if left out."
 )
 timeout_option = click.option(
     "--timeout",

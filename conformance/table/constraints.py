@@ -1,6 +1,6 @@
 """What a constraint of a row says: its code, the value beside it, and where it comes from.
 
-In a table a constraint is one string, `code = value for precisions @source`; the value may be missing,
+In a table a constraint is one string, `id = value for precisions @source`; the value may be missing,
 and the precisions, which limit it to some of the number types that its row lists.
 """
 
@@ -47,10 +47,10 @@ def shown(value: Any) -> str:
 
 
 def parse_constraint(text: str) -> Constraint:
-    """Read `code = value for precisions @source`. Raises ValueError that says what is wrong with the text."""
+    """Read `id = value for precisions @source`. Raises ValueError that says what is wrong with the text."""
     match = _FORM.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not of the form 'code = value @source' (the value may be missing)")
+        raise ValueError(f"{text!r} is not of the form 'id = value @source' (the value may be missing)")
     value = None if match["value"] is None else _value(match["value"])
     precisions = () if match["precisions"] is None else tuple(match["precisions"].split(", "))
     return Constraint(match["code"], value, match["source"], precisions)
