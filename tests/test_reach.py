@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -39,6 +39,7 @@ class Steps:
 
     own: OwnFlow
     fails: str = ""
+    strict: ClassVar[bool] = False
 
     def quantizer(self, kind: str) -> Any:
         if self.fails == "no way":
