@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -17,6 +17,7 @@ from npu_assay.conformance.cli import main
 from npu_assay.conformance.programs.build import model_inputs, module
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.plain_form import plain_module
+from npu_assay.conformance.programs.written_form import as_written
 from npu_assay.conformance.reach.flow import Lowered, NoWay, OwnFlow
 from npu_assay.conformance.reach.walk import DELEGATED, ERROR, LEFT, NO_WAY, WRONG, differing, walk
 from npu_assay.conformance.run.selection import all_cases
@@ -39,6 +40,7 @@ class Steps:
 
     own: OwnFlow
     fails: str = ""
+    strict: ClassVar[bool] = False
 
     def quantizer(self, kind: str) -> Any:
         if self.fails == "no way":
@@ -110,6 +112,47 @@ def test_the_module_has_no_codes_and_the_same_meaning(name: str) -> None:
     assert not [target for target in targets if "quantize" in target or "choose_qparams" in target]
     (given,), (codes,) = plain(*inputs), module(graph)(*inputs)
     assert (given - codes).abs().max() <= codes.abs().max() / 2  # codes clip and round
+
+
+WRITTEN = {
+    "aten._softmax.default": "aten.softmax.int",
+    "aten.constant_pad_nd.default": "aten.pad.default",
+    "aten.conv1d.default": "aten.conv1d.default",
+    "aten.conv2d.default": "aten.conv2d.default",
+    "aten.permute_copy.default": "aten.permute.default",
+    "aten.slice_copy.Tensor": "aten.slice.Tensor",
+}
+"""Rows of the table of XNNPACK, whose cases in float32 need no quantizer, and their operators in a module."""
+
+
+@pytest.mark.parametrize("row", WRITTEN)
+def test_operators_are_those_of_torch_nn_and_compute_the_same(row: str) -> None:
+    start = f"{row}/fp32/operator/"
+    cases = [case for name, case in CASES.items() if name.startswith(start) and "quantize" not in name]
+    found = set()
+    for case in cases:
+        plain, inputs = plain_module(case.graph), model_inputs(case.graph)
+        found |= {str(node.target) for node in plain.graph.nodes}  # type: ignore[union-attr]
+        for given, wanted in zip(plain(*inputs), module(case.graph)(*inputs), strict=True):
+            torch.testing.assert_close(given, wanted, rtol=0, atol=0, equal_nan=True)
+    assert WRITTEN[row] in found and not found & {"aten.convolution.default", *(WRITTEN.keys() - WRITTEN.values())}
+
+
+def test_a_transposed_convolution_and_a_copy_keep_their_arguments() -> None:
+    x, w = torch.randn(1, 4, 5, 6), torch.randn(4, 2, 3, 3)
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            y = torch.ops.aten.convolution.default(x, w.to(x), None, [2, 3], [1, 0], [2, 1], True, [1, 2], 2)
+            return torch.ops.aten.copy.default(y, y.abs()) + y
+
+    traced = torch.fx.symbolic_trace(Model())
+    wanted = traced(x)
+    as_written(traced)
+    traced.recompile()
+    names = [str(node.target) for node in traced.graph.nodes]
+    assert "aten.conv_transpose2d.input" in names and "aten.copy_.default" in names
+    assert torch.equal(traced(x), wanted)
 
 
 NAN, INF = float("nan"), float("inf")

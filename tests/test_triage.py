@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import lzma
 import re
 import subprocess
@@ -17,20 +16,27 @@ import pytest
 from npu_assay.conformance.compare.drift import AGREEMENTS, FLAGS, Drift
 from npu_assay.conformance.findings import findings
 from npu_assay.conformance.findings.triage import (
+    ASKED,
     CAUSES,
     KINDS,
+    Cause,
     TriageError,
     causes,
-    fails_from_modules,
+    check_asked,
+    from_modules,
     main,
     read,
+    spread,
     triage,
 )
+from npu_assay.conformance.reach.walk import DELEGATED, ERROR, LEFT, WRONG, Met
 
 ROOT = Path(__file__).parent.parent
 REPORTS = ROOT / "docs" / "reports"
 RAW = REPORTS / "raw" / "executorch-xnnpack-1.5.1.jsonl.xz"
 MODULES = RAW.with_name("executorch-xnnpack-1.5.1-modules.jsonl.xz")
+WHOLE = frozenset({"executorch-xnnpack-1.5.1"})
+"""The releases of which every failing case was asked from an nn.Module; of the others so many of each cause."""
 RUN = RAW, "executorch:xnnpack", "xnnpack@1.5"
 TRIAGED = {
     "executorch-xnnpack-1.5.1": RUN[1:],
@@ -78,15 +84,38 @@ def test_the_table_adds_up_to_the_run(release: str) -> None:
     assert f"{sum(statuses.values())} cases" in text
 
 
-def test_what_fails_from_modules_adds_up() -> None:
-    text = page("executorch-xnnpack-1.5.1")
+def modules(release: str) -> dict[str, Met]:
+    return dict(from_modules(RAW.with_name(f"{release}-modules.jsonl.xz")))
+
+
+@every_release
+def test_what_fails_from_modules_adds_up(release: str) -> None:
+    text, met = page(release), modules(release)
     rows = [line.split(" | ") for line in text.splitlines() if re.match(r"\| (?!cause|\*\*|--)", line)]
-    met = [json.loads(line)["end"] for line in lzma.decompress(MODULES.read_bytes()).decode().splitlines()]
-    fail = sum(end in ("error", "wrong numbers") for end in met)
-    assert len(met) == len(run("executorch-xnnpack-1.5.1").found) and fail == sum(
-        int(row[len(KINDS) + 1].strip() or 0) for row in rows
-    )
-    assert f" | {fail} | | |" in text and f"{fail} of them fail there, too" in text
+    cells = [row[len(KINDS) + 1].strip().split(" ") for row in rows]
+    shown = sum(int(cell[0] or 0) for cell in cells)
+    whole = release in WHOLE
+    assert f"| {shown} | | |" in text if whole else f"| {shown} of {len(met)} asked | | |" in text
+    assert f"{shown} of them " in text and (len(met) == len(run(release).found)) == whole
+    errors = sum(one.is_fault for one in met.values())
+    assert errors <= shown if not whole else errors == shown
+
+
+@every_release
+def test_of_each_cause_the_cases_are_those_that_the_command_asks(release: str) -> None:
+    sorted_out = triage(run(release), causes(TRIAGED[release][0]))
+    wanted = {case for _, cases in sorted_out for case in (cases if release in WHOLE else spread(cases, ASKED))}
+    assert set(modules(release)) == wanted
+
+
+@every_release
+def test_a_cause_that_a_user_reaches_was_shown_from_a_module_or_has_a_page(release: str) -> None:
+    """Pages have scripts that begin with an nn.Module, which the cross-check runs."""
+    met = modules(release)
+    for cause, cases in triage(run(release), causes(TRIAGED[release][0])):
+        if cause.kind == "reached" and cases:
+            shown = any(cause.shows(met[case]) for case in cases if case in met)
+            assert shown or (cause.finding and not cause.title), cause.title
 
 
 @every_release
@@ -140,13 +169,43 @@ def test_bad_results_are_one_error(content: bytes, tmp_path: Path, capsys: pytes
     assert main([]) == 2
 
 
-def test_a_case_that_was_not_asked_from_a_module_is_found(tmp_path: Path) -> None:
-    lines = lzma.decompress(MODULES.read_bytes()).splitlines(keepends=True)
-    (tmp_path / "met.xz").write_bytes(lzma.compress(b"".join(lines[1:])))
-    cases = [json.loads(line)["case"] for line in lines]
-    with pytest.raises(TriageError, match=re.escape(cases[0])):
-        fails_from_modules(tmp_path / "met.xz", cases)
+def test_a_cause_of_which_too_few_were_asked_is_found() -> None:
+    known = Cause("edge", ["*"], title="all alike")
+    names = [f"case {number}" for number in range(25)]
+    met = {name: Met(name, LEFT, "run") for name in spread(names, ASKED)}
+    check_asked([(known, names)], met)
+    assert known.line(names, met).split(" | ")[5] == "0 of 10 asked"
+    del met[names[0]]
+    with pytest.raises(TriageError, match="all alike: 9 cases asked, expected 10: case 0 is not"):
+        check_asked([(known, names)], met)
+    with pytest.raises(TriageError, match="all alike: 0 cases asked, expected 3"):
+        check_asked([(known, names[:3])], {})
+
+
+def test_cases_are_spread_over_all() -> None:
+    assert spread("abcdefghij", 5) == ["a", "c", "e", "g", "i"]
+    assert spread("abc", 5) == "abc"
+
+
+@pytest.mark.parametrize(
+    ("severity", "kind", "end", "targets", "shows"),
+    [
+        ("crash", "reached", ERROR, (), True),
+        ("crash", "reached", WRONG, (), True),
+        ("crash", "reached", LEFT, ("aten.abs.default",), False),
+        ("missed delegation", "reached", LEFT, ("aten.abs.default",), True),
+        ("missed delegation", "reached", LEFT, ("aten.neg.default",), False),
+        ("missed delegation", "reached", DELEGATED, (), False),
+        ("missed delegation", "table", LEFT, ("aten.abs.default",), False),
+    ],
+)
+def test_what_shows_a_cause(severity: str, kind: str, end: str, targets: tuple[str, ...], shows: bool) -> None:
+    cause = Cause(kind, ["*"], severity=severity)
+    assert cause.shows(Met("aten.abs.default/int8/operator/accept/baseline", end, "run", "", targets)) == shows
+
+
+def test_what_reach_did_not_write_is_one_error(tmp_path: Path) -> None:
     for content in (b"", b"no archive", lzma.compress(b"[1]\n"), lzma.compress(b"not json\n")):
         (tmp_path / "met.xz").write_bytes(content)
         with pytest.raises(TriageError):
-            fails_from_modules(tmp_path / "met.xz", cases)
+            from_modules(tmp_path / "met.xz")

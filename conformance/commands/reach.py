@@ -38,6 +38,12 @@ RIGHT, WRONG = 0, 1
     type=click.Path(path_type=Path),
     help="Ask only about cases that failed in this run.",
 )
+@click.option(
+    "--each",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Of cases of --of that fail for one cause, as the release's triage sorts them, ask about N.",
+)
 @workers_option
 @table_option
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write what every case met: JSON lines.")
@@ -46,6 +52,7 @@ def reach(
     backend: str,
     expression: str | None,
     run: Path | None,
+    each: int | None,
     workers: int | None,
     table: str | None,
     out: Path | None,
@@ -66,12 +73,14 @@ def reach(
         from npu_assay.conformance.run.selection import all_cases, select
         from npu_assay.conformance.table import load_table
 
+        if each is not None and run is None:
+            raise UsageError("--each: found no --of, expected the run whose cases it chooses from")
         name = table or load_backend(backend).table
         cases = all_cases(load_table(name))
         if expression is not None:
             cases = select(cases, expression)
         if run is not None:
-            failed = _failed(run, backend, name)
+            failed = _failed(run, backend, name, each)
             cases = tuple(case for case in cases if case.id in failed)
         if not cases:
             raise UsageError("no case is left to ask about; expected -k and --of to name some")
@@ -83,10 +92,12 @@ def reach(
     raise SystemExit(WRONG if any(met.is_fault for met in found) else RIGHT)
 
 
-def _failed(run: Path, backend: str, table: str) -> Collection[str]:
+def _failed(run: Path, backend: str, table: str, each: int | None) -> Collection[str]:
     """The cases that failed in a run: a folder or archive of it, or its results alone, compressed with xz."""
     from npu_assay.conformance.compare.drift_run import read_drift
-    from npu_assay.conformance.findings.triage import read
+    from npu_assay.conformance.findings.triage import causes, read, spread, triage
 
     found = read(run, backend, table) if run.suffix == ".xz" else read_drift(run)
-    return {entry.result.case for entry in found.found}
+    if each is None:
+        return {entry.result.case for entry in found.found}
+    return {case for _, cases in triage(found, causes(backend)) for case in spread(cases, each)}

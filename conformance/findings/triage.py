@@ -1,7 +1,7 @@
 """The triage of one release: every case that drifts has one cause, and the causes add up to the run's totals.
 
 `python -m npu_assay.conformance.findings.triage RESULTS.jsonl.xz BACKEND TABLE [MET.jsonl.xz]` prints it as Markdown.
-MET is what `assay reach` found of the same cases: how many of them fail from an nn.Module, too.
+MET is what `assay reach` found of the same cases, or of some of every cause: how many fail from an nn.Module, too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import lzma
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,7 +18,7 @@ from pathlib import Path
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.compare.drift import Drift, Entry, drift
 from npu_assay.conformance.findings import Finding, findings
-from npu_assay.conformance.reach.walk import FAULTS
+from npu_assay.conformance.reach.walk import LEFT, PARTLY, Met
 from npu_assay.conformance.record.results import ResultError, read_results
 from npu_assay.conformance.table import TableError, load_table
 
@@ -34,8 +34,12 @@ KINDS: Mapping[str, str] = {
 
 
 FROM_MODULES = "of these, fail from an `nn.Module`, too"
-Failing = Mapping[str, bool]
-"""Whether a case fails from an nn.Module, by its id."""
+Ends = Mapping[str, Met]
+"""What was met of cases from an nn.Module, by their ids."""
+
+
+ASKED = 10
+"""How many cases of a cause are asked from an nn.Module, where not all are; all, where it has fewer."""
 
 
 class TriageError(UsageError):
@@ -69,14 +73,30 @@ class Cause:
     def told(self) -> Finding | None:
         return findings()[self.finding] if self.finding else None
 
-    def line(self, cases: Sequence[str], met: Failing | None = None) -> str:
-        """The row of the table. met: whether a case fails from an nn.Module, where that was asked."""
+    def shows(self, met: Met) -> bool:
+        """Whether the case fails from an nn.Module, too; where a delegation is missed, whether its operator is left."""
+        missed = self.severity_told == "missed delegation" and self.kind != "table"
+        operator = met.case.split("/")[0].rpartition(".")[0]  # of max_pool2d max_pool2d_with_indices is left
+        left = met.end in (LEFT, PARTLY) and any(target.startswith(operator) for target in met.targets)
+        return met.is_fault or (missed and left)
+
+    @property
+    def severity_told(self) -> str:
+        return self.told.severity if self.told else self.severity
+
+    def line(self, cases: Sequence[str], met: Ends | None = None) -> str:
+        """The row of the table. met: what cases met from an nn.Module, where that was asked."""
         told = self.told
         title = self.title or (f"[{self.finding}]({told.page}.md)" if told else "")
         counts = [str(len(cases)) if kind == self.kind else "" for kind in KINDS]
-        counts += [] if met is None else [str(sum(met[case] for case in cases) or "")]
-        severity, upstream = (told.severity, told.upstream) if told else (self.severity, self.upstream)
-        return "| " + " | ".join([title, *counts, severity, upstream]) + " |"
+        counts += [] if met is None else [_of([self.shows(met[case]) for case in cases if case in met], len(cases))]
+        upstream = told.upstream if told else self.upstream
+        return "| " + " | ".join([title, *counts, self.severity_told, upstream]) + " |"
+
+
+def _of(shown: Sequence[bool], cases: int) -> str:
+    """How many show it; of how many, where not all were asked."""
+    return str(sum(shown) or "") if len(shown) == cases else f"{sum(shown)} of {len(shown)} asked"
 
 
 def causes(backend: str) -> tuple[Cause, ...]:
@@ -111,30 +131,43 @@ def read(path: Path, backend: str, table: str) -> Drift:
     return drift(backend, load_table(table), read_results(text, path.name).values())
 
 
-def fails_from_modules(path: Path, cases: Iterable[str]) -> Failing:
-    """Which of the cases fail from an nn.Module. Raises TriageError where one of them was not asked."""
+def from_modules(path: Path) -> Ends:
+    """What `assay reach` met. Raises TriageError for anything else than its lines, compressed with xz."""
     try:
         lines = lzma.decompress(path.read_bytes()).decode().splitlines()
-        found = {line["case"]: line["end"] in FAULTS for line in map(json.loads, lines)}
+        found = [Met.from_data(json.loads(line)) for line in lines]
     except (OSError, lzma.LZMAError, ValueError, TypeError, KeyError) as error:
         raise TriageError(f"{path}: {error}, expected what assay reach writes, compressed with xz") from error
-    missing = sorted(set(cases) - set(found))
-    if missing:
-        raise TriageError(
-            f"{path}: {missing[0]} is not in it, and {len(missing) - 1} more; expected every case that fails"
-        )
-    return found
+    return {met.case: met for met in found}
 
 
-def markdown(sorted_out: Sorted, total: int, met: Failing | None = None) -> Iterator[str]:
+def check_asked(sorted_out: Sorted, met: Ends) -> None:
+    """Of every cause as many cases were asked as `spread` has of them at least. Raises TriageError otherwise."""
+    for cause, cases in sorted_out:
+        asked = sum(case in met for case in cases)
+        if asked < min(ASKED, len(cases)):
+            missing = next(case for case in cases if case not in met)
+            wanted = min(ASKED, len(cases))
+            raise TriageError(
+                f"{cause.title or cause.finding}: {asked} cases asked, expected {wanted}: {missing} is not"
+            )
+
+
+def spread(cases: Sequence[str], count: int) -> Sequence[str]:
+    """So many of the cases, as evenly over their order as there are."""
+    return cases if len(cases) <= count else [cases[place * len(cases) // count] for place in range(count)]
+
+
+def markdown(sorted_out: Sorted, total: int, met: Ends | None = None) -> Iterator[str]:
     """The table with a last row of sums."""
     columns = [*KINDS.values(), *([] if met is None else [FROM_MODULES])]
     yield "| cause | " + " | ".join(columns) + " | severity | upstream |"
     yield "|---" * (len(columns) + 3) + "|"
     yield from (cause.line(cases, met) for cause, cases in sorted_out if cases)
-    sums = [sum(len(cases) for cause, cases in sorted_out if cause.kind == kind) for kind in KINDS]
-    sums += [] if met is None else [sum(met[case] for _, cases in sorted_out for case in cases)]
-    yield "| **all " + str(total) + "** | " + " | ".join(str(one) for one in sums) + " | | |"
+    sums = [str(sum(len(cases) for cause, cases in sorted_out if cause.kind == kind)) for kind in KINDS]
+    shown = [cause.shows(met[case]) for cause, cases in sorted_out for case in cases if case in met] if met else []
+    sums += [] if met is None else [_of(shown, total)]
+    yield "| **all " + str(total) + "** | " + " | ".join(sums) + " | | |"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -144,9 +177,11 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         found = read(Path(arguments[0]), arguments[1], arguments[2])
-        cases = [entry.result.case for entry in found.found]
-        met = fails_from_modules(Path(arguments[3]), cases) if len(arguments) == 4 else None
-        print("\n".join(markdown(triage(found, causes(arguments[1])), len(cases), met)))
+        sorted_out = triage(found, causes(arguments[1]))
+        met = from_modules(Path(arguments[3])) if len(arguments) == 4 else None
+        if met is not None:
+            check_asked(sorted_out, met)
+        print("\n".join(markdown(sorted_out, len(found.found), met)))
     except (UsageError, ResultError, TableError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,6 +1,7 @@
 """A case's model in real numbers, as its author would write it: what a vendor's quantizer gets to see.
 
-Quantize and dequantize nodes are left out, quantized constants are buffers of the real numbers that they stand for.
+Quantize and dequantize nodes are left out, quantized constants are buffers of the real numbers that they stand for, and
+operators that `to_edge` or a decomposition makes are those of torch.nn again (`written_form`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from torch import fx, nn
 
 from npu_assay.conformance.programs.build import module
 from npu_assay.conformance.programs.graph import Graph
+from npu_assay.conformance.programs.written_form import as_written
 
 DEQUANTIZE = "quantized_decomposed.dequantize"
 
@@ -24,6 +26,7 @@ def plain_module(graph: Graph) -> nn.Module:
             node.replace_all_uses_with(_real(root, node))
     root.graph.eliminate_dead_code()
     root.delete_all_unused_submodules()
+    as_written(root)
     for name, _ in list(root.named_buffers()):
         if not any(node.op == "get_attr" and node.target == name for node in root.graph.nodes):
             delattr(root, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 from torch.export import ExportedProgram
@@ -44,7 +44,12 @@ def setting(kind: str, settings: Mapping[str, Any], lacking: str) -> Any:
 
 
 class Flow(Protocol):
-    """A vendor's steps. What they raise is the finding."""
+    """A vendor's steps. What they raise is the finding.
+
+    strict: how the vendor's documents call `torch.export`; a quantizer may read what only strict mode notes.
+    """
+
+    strict: ClassVar[bool]
 
     def quantizer(self, kind: str) -> Any:
         """The quantizer of a number type; None for one that needs none. Raises NoWay where there is none."""
@@ -61,6 +66,7 @@ class OwnFlow:
     """The export API of this project, with what a backend brings to it."""
 
     backend: Backend
+    strict: ClassVar[bool] = False
 
     def quantizer(self, kind: str) -> Any:
         makers = {**dict.fromkeys(STATIC, self.backend.quantizer), DYNAMIC: self.backend.dynamic_quantizer}

@@ -61,7 +61,8 @@ def walk(case: Case, flow: Flow) -> Met:
     stage = "export"
     try:
         inputs = model_inputs(case.graph)
-        program = torch.export.export(plain_module(case.graph), inputs, dynamic_shapes=open_sizes(case.graph))
+        model, sizes = plain_module(case.graph), open_sizes(case.graph)
+        program = torch.export.export(model, inputs, dynamic_shapes=sizes, strict=flow.strict)
         stage = "quantize"
         quantizer = flow.quantizer(case.precision or "")
         if quantizer is not None:
@@ -74,13 +75,20 @@ def walk(case: Case, flow: Flow) -> Met:
     except NoWay as error:
         return Met(case.id, NO_WAY, stage, str(error))
     except Exception as error:  # noqa: BLE001  (whatever somebody's release raises is the answer)
-        return Met(case.id, ERROR, stage, f"{type(error).__name__}: {error}")
+        return Met(case.id, ERROR, stage, _told(error))
     left = tuple(sorted({name for name in lowered.targets if name not in NO_WORK | COPIES and "getitem" not in name}))
     end = LEFT if not lowered.delegates else PARTLY if left else DELEGATED
     met = Met(case.id, end, stage, "", left, lowered.delegates)
     step = None if quantizer is None else largest_step(program)
     wrong = None if given is None else differing(given, wanted, step)
     return met if wrong is None else replace(met, end=WRONG, stage="numbers", said=wrong)
+
+
+def _told(error: BaseException) -> str:
+    """What was raised first: passes wrap it in messages of their own, which are all alike."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {error}"
 
 
 def open_sizes(graph: Graph) -> Any:

@@ -34,8 +34,8 @@ def test_a_finding_is_a_failure_of_its_case() -> None:
     assert [one.status for one in found.values()] == ["fail"]
 
 
-@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("index", range(5))
 def test_the_findings_show(index: int, tmp_path: Path) -> None:
     found = scripts(PAGE)
-    assert len(found) == 4
+    assert len(found) == 5
     assert shows(found[index], tmp_path)

@@ -44,7 +44,7 @@ NEEDED = {"xnn": "torchao", "arm": "tosa-tools", "vk": "torchao", "nxp": "torcha
 """What a module imports besides ExecuTorch, whose package does not require it."""
 
 LACKING = {
-    "qualcomm": "QnnPartitioner asks Qualcomm's QNN SDK about each operator, which is in no wheel, and QNN_SDK_ROOT names none",
+    "qualcomm": "QnnPartitioner asks Qualcomm's QNN SDK about each operator, in no wheel, and QNN_SDK_ROOT names none",
     "samsung": "its partitioner imports PyEnnWrapperAdaptor, which is built with Samsung's Exynos SDK and in no wheel",
     "mediatek": "its partitioner imports mtk_converter and mtk_neuron, which MediaTek's NeuroPilot SDK has",
 }

@@ -56,6 +56,11 @@ def tosa_stage(program: ExportedProgram, specs: list[Any]) -> bytes:
     return _with(orders, bytes(TOSABackend._preprocess(program, spec).processed_bytes))
 
 
+def flatbuffer(program: ExportedProgram, compiled: bytes) -> bytes:
+    """What a delegate was compiled to, as `ReferenceModel` loads it. program: the delegate's, as it was before."""
+    return _with(_orders(program), compiled)
+
+
 def _orders(program: ExportedProgram) -> Orders:
     """The order of memory of each input and of each output."""
     named = {node.name: node.meta.get("val") for node in program.graph.nodes}

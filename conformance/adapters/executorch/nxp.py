@@ -81,4 +81,5 @@ def backend(_: str) -> Backend:
         partitioner=lambda **options: TheirPartitioner(_AsInTheirFlow(partitioner(**options))),
         distributions=("executorch", "torchao"),
         stands_in={} if real else {SDK: STOOD_IN},
+        flow=f"{__package__}.nxp_flow:NeutronFlow",
     )

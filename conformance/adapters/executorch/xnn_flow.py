@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.export import ExportedProgram
@@ -34,6 +34,7 @@ class XnnpackFlow:
     """What the page on the XNNPACK backend prints, step by step."""
 
     backend: Backend
+    strict: ClassVar[bool] = False
 
     def quantizer(self, kind: str) -> Any:
         found = setting(kind, SETTINGS, "XNNPACKQuantizer has no configuration")
