@@ -1,4 +1,4 @@
-"""Limits of what Neutron's device holds and computes: the largest that it takes, and one more, of every operator with one."""
+"""What the device of Neutron holds and computes at most: the largest that it takes, and one more, for each limit."""
 
 from __future__ import annotations
 
