@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import torch
+from onednn import without_onednn
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.covering import domain
@@ -28,9 +28,5 @@ def test_a_half_precision_convolution_with_other_numbers_is_no_case(row: str) ->
 def _confirmed(case: Case) -> bool:
     look = looked(case, ())
     assert look is not None
-    enabled = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    try:
+    with without_onednn():
         return domain._is_case(look)
-    finally:
-        torch._C._set_mkldnn_enabled(enabled)

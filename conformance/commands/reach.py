@@ -42,7 +42,7 @@ RIGHT, WRONG = 0, 1
     "--each",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Of cases of --of that fail for one cause, as the release's triage sorts them, ask about N.",
+    help="Ask about N cases of each cause, of the failures in --of, as the release's triage sorts them.",
 )
 @workers_option
 @table_option

@@ -3,7 +3,8 @@
 Codes, and floats out of codes, to the last bit; float32 and float16 to the last bit, too, but for the operators of
 `apart.APART`, which stay within what is stated there. Each blob runs on the
 case's own inputs, at a second size where sizes are open, and on random and extreme ones. The real runtime is a child
-process: when it dies, the case that it ran fails and the others go on.
+process: when it dies, the case that it ran fails and the others go on. Where the processor computes in float16,
+programs with sums of float16 products stay within a part of their largest output: see `half_arithmetic`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 import torch
+from crosscheck.executorch import half_arithmetic
 from crosscheck.executorch.apart import APART
 from crosscheck.executorch.real import Argument, Job, Machine
 from crosscheck.executorch.special_values import different
@@ -138,13 +140,35 @@ def stated(case: Case) -> Accuracy:
     """How far the results of a case may be apart: what its least exact operator is."""
     dtype = {"fp16": torch.float16}.get(case.precision or "", torch.float32)
     found = [APART[dtype].get(step.op, Accuracy()) for step in case.graph.steps]
+    if is_half(case) and any(step.op == "aten.exp.default" for step in case.graph.steps):
+        found.append(half_arithmetic.EXP)
     return Accuracy(max(one.ulps for one in found), max(one.absolute for one in found))
 
 
-def differing(expected: Sequence[Tensor], found: Sequence[Tensor], allowed: Accuracy) -> int:
+def is_half(case: Case) -> bool:
+    """Whether the processor of this run computes the case in float16."""
+    return half_arithmetic.NATIVE and case.precision == "fp16"
+
+
+def part_of_largest(case: Case) -> float:
+    """How far results may be apart as a part of the largest: not at all, but for sums in float16."""
+    return half_arithmetic.OF_LARGEST if is_half(case) and adds_products(case) else 0.0
+
+
+def adds_products(case: Case) -> bool:
+    return any(step.op in half_arithmetic.OPERATORS for step in case.graph.steps)
+
+
+def differing(expected: Sequence[Tensor], found: Sequence[Tensor], allowed: Accuracy, part: float = 0) -> int:
     """How many elements differ by more than is allowed; every element of a result of another type or shape."""
     assert len(expected) == len(found)
-    return sum(_differing(a, b, allowed) for a, b in zip(expected, found, strict=True))
+    limits = [replace(allowed, absolute=allowed.absolute + part * largest(tensor)) for tensor in found]
+    return sum(_differing(a, b, limit) for a, b, limit in zip(expected, found, limits, strict=True))
+
+
+def largest(tensor: Tensor) -> float:
+    """The largest size of a finite element."""
+    return max([0.0, *(x for x in tensor.double().abs().flatten().tolist() if math.isfinite(x))])
 
 
 def _differing(a: Tensor, b: Tensor, allowed: Accuracy) -> int:
@@ -164,7 +188,9 @@ def problems(case: Case, machine: Machine) -> list[str]:
         answer = machine.run(job)
         if isinstance(answer, str):
             found.append(f"run {number}: {answer}")
-        elif count := differing(expected, [torch.from_numpy(array) for array in answer], allowed):
+        elif count := differing(
+            expected, [torch.from_numpy(array) for array in answer], allowed, part_of_largest(case)
+        ):
             found.append(f"run {number}: {count} differ")
     return found
 
