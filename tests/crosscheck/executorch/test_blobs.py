@@ -168,7 +168,8 @@ def differing(expected: Sequence[Tensor], found: Sequence[Tensor], allowed: Accu
 
 def largest(tensor: Tensor) -> float:
     """The largest size of a finite element."""
-    return max([0.0, *(x for x in tensor.double().abs().flatten().tolist() if math.isfinite(x))])
+    sizes: list[float] = tensor.double().abs().flatten().tolist()
+    return max([0.0, *filter(math.isfinite, sizes)])
 
 
 def _differing(a: Tensor, b: Tensor, allowed: Accuracy) -> int:
