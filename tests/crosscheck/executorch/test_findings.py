@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from crosscheck.executorch import half_arithmetic
 
 REPORTS = Path(__file__).parents[3] / "docs" / "reports"
 PAGES = sorted((REPORTS / "findings").glob("*.md"))
@@ -26,6 +27,9 @@ DYING = {"upsample-scale-factor": 4}
 """The scripts that now and then end in a segmentation fault of ExecuTorch 1.5.1 instead (2 of 13 runs of this one), and
 how often they are tried."""
 
+RIGHT = set() if half_arithmetic.NATIVE else {"half-ends-early"}
+"""What this processor computes rightly."""
+
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -37,8 +41,8 @@ def test_the_fault_shows(page: Path, tmp_path: Path) -> None:
         )
         if done.returncode != -signal.SIGSEGV:
             break
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "the fault shows: " in done.stdout
+    assert done.returncode == int(page.stem not in RIGHT), done.stdout + done.stderr
+    assert ("the fault shows: " in done.stdout) == (page.stem not in RIGHT)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
