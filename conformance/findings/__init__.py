@@ -28,6 +28,7 @@ class Finding:
     page: of docs/reports, without its ending. releases: the backends that show it, by spec, with the release.
     severity: a key of SEVERITIES. reach: the shortest way from which a user meets it. upstream: issue and pull request
     numbers, or that none was found as of a date. cases: ids of cases; where no table has one, `without` says why.
+    processor: what the processor has to have; the cases pass on others.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Finding:
     upstream: str
     cases: tuple[str, ...]
     without: str = ""
+    processor: str = ""
 
     @property
     def head(self) -> str:
@@ -49,7 +51,7 @@ class Finding:
             "severity": self.severity,
             "reachable by": self.reach,
             "upstream": self.upstream,
-            "cases": asked,
+            "cases": asked + (f", on processors with {self.processor}" if self.processor else ""),
         }
         return "\n".join(["| finding | |", "|---|---|", *(f"| {key} | {text} |" for key, text in rows.items())])
 
