@@ -45,6 +45,15 @@ def test_output_format(specs: list[CompileSpec], message: str) -> None:
         NeutronBackend.preprocess(conv(), specs)
 
 
+def test_formats_are_converted_unless_it_is_said() -> None:
+    asked = [CompileSpec("output_format", b"tflite")]
+    blobs = [
+        NeutronBackend.preprocess(conv(), [*asked, *more]).processed_bytes
+        for more in ([], *([CompileSpec("use_neutron_for_format_conversion", said)] for said in (b"True", b"False")))
+    ]
+    assert blobs[0] == blobs[1] != blobs[2]
+
+
 def test_unreadable_flag() -> None:
     specs = [CompileSpec("output_format", b"tflite"), CompileSpec("use_neutron_for_format_conversion", b"yes")]
     with pytest.raises(ValueError, match="use_neutron_for_format_conversion is 'yes'"):

@@ -36,11 +36,11 @@ def _transposed() -> Model:
     return s.model(y)
 
 
-def _rows() -> Model:
+def _rows(biased: bool = True) -> Model:
     s = Sketch(6)
     x = s.input((3, 24))
     w, b = s.weights((5, 24), 0, x, 9)
-    return s.model(s.op("FULLY_CONNECTED", [x, w, b], (3, 5)))
+    return s.model(s.op("FULLY_CONNECTED", [x, w, b] if biased else [x, w], (3, 5)))
 
 
 def _unary(code: str, x: Sequence[int], y: Sequence[int], quant: Any = None, **options: Any) -> Model:
@@ -76,6 +76,7 @@ NEUTRON: dict[str, tuple[Model, Any, str, int, str]] = {
         _transposed(), convolution, "WINDOW_LIMIT", (2 * 3 * 5) * (2 * 3 * 7), "gathered elements",
     ),
     "a matrix": (_rows(), matmul, "WORK_LIMIT", 3 * 24 * 5, "multiplications"),
+    "a matrix without a bias": (_rows(biased=False), matmul, "WORK_LIMIT", 3 * 24 * 5, "multiplications"),
     "matrices": (_products(), matmul, "WORK_LIMIT", 2 * 3 * 5 * 4, "multiplications"),
     "side of an image": (_resized(), pooling, "SIDE_LIMIT", 9, "size"),
     "row of a softmax": (

@@ -43,6 +43,8 @@ REFUSED = {
     ),
     "bounds": Operation("", "aten.hardtanh.default", IMAGE, (-2, 2)),
     "output scale and zero point": Operation("", "aten.sigmoid.default", IMAGE, y=HALF_STEP),
+    "output scale and zero point of tanh": Operation("", "aten.tanh.default", IMAGE, y=HALF_STEP),
+    "output scale and zero point of softmax": Operation("", "aten._softmax.default", IMAGE, (1, False), y=HALF_STEP),
     "step": Operation("", "aten.slice_copy.Tensor", IMAGE, (3, 0, 5, 2)),
     "padding": Operation("", "aten.constant_pad_nd.default", IMAGE, ((-1, 1),)),
     "value": Operation("", "aten.constant_pad_nd.default", IMAGE, ((1, 1), float("nan"))),
@@ -86,6 +88,8 @@ SAYS = {
     "alpha": "found 2, expected 1",
     "bounds": "found (-2, 2), expected one of [(0.0, inf), (0.0, 6.0), (-1.0, 1.0), (0.0, 1.0)]",
     "output scale and zero point": "found (0.001953125, -128), expected (0.00390625, -128)",
+    "output scale and zero point of tanh": "found (0.001953125, -128), expected (0.0078125, 0)",
+    "output scale and zero point of softmax": "found (0.001953125, -128), expected (0.00390625, -128)",
     "step": "found 2, expected 1",
     "padding": "found [-1, 1], expected no negative amounts",
     "value": "found nan, expected a number",
@@ -122,7 +126,7 @@ def test_refused(what: str) -> None:
     with pytest.raises(CompileError) as caught:
         run(REFUSED[what].graph())
     error = caught.value
-    assert error.what == re.sub(" of (addmm|a (transposed )?convolution|a max pool)$", "", what)
+    assert error.what == re.sub(" of (addmm|a (transposed )?convolution|a max pool|tanh|softmax)$", "", what)
     assert str(error) == f"{error.node} ({error.operator}): {error.what}: {SAYS[what]}"
     assert error.operator.startswith("aten") and error.found != error.expected
 

@@ -14,6 +14,7 @@ from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR, target_name
 from npu_assay.partitioners.exir.run import run_program
 from npu_assay.partitioners.exir.transform import transform_program
 from npu_assay.partitioners.neutron.passes import PASSES, _has_plain_params, reciprocal_codes
+from npu_assay.partitioners.neutron.rewriting import attached_constants
 
 Write = Callable[[Builder], "fx.Node | Sequence[fx.Node]"]
 DEQUANTIZE = "quantized_decomposed.dequantize_per_tensor.default"
@@ -230,3 +231,13 @@ def test_the_input_program_is_not_changed() -> None:
     before = [str(n) for n in program.graph.nodes]
     transform_program(program, PASSES)
     assert [str(n) for n in program.graph.nodes] == before
+
+
+def test_attached_constants_are_the_tensors_that_nodes_read() -> None:
+    module = fx.GraphModule({}, fx.Graph())
+    module.register_buffer("data", torch.arange(3))
+    module.graph.get_attr("data")
+    module.graph.call_function(torch.neg, (module.graph.placeholder("x"),))
+    module.graph.output(())
+    found = attached_constants(module)
+    assert list(found) == ["data"] and torch.equal(found["data"], torch.arange(3))

@@ -314,6 +314,7 @@ def _transposed_conv() -> Model:
 
 WORK: dict[str, tuple[Model, int]] = {
     "rows": (_rows(), (3 * 5) * 24),
+    "rows without a bias": (_two("FULLY_CONNECTED", (3, 24), (5, 24), (3, 5)), (3 * 5) * 24),
     "transposed conv": (_transposed_conv(), (2 * 3 * 5 * 4) * (7 * 2 * 3)),
     "conv": (ACCEPTED["conv"], (2 * 4 * 5) * (3 * 3 * 8)),
     "depthwise": (ACCEPTED["depthwise"], (2 * 4 * 8) * (3 * 3 * 8)),
@@ -355,6 +356,20 @@ MOVED: dict[str, Callable[[Any], Model]] = {
     "RESIZE_BILINEAR": lambda quant: _one("RESIZE_BILINEAR", NHWC, (1, 8, 12, 8), quant, _size=[8, 12]),
     "MAX_POOL_2D": lambda quant: _pool("MAX_POOL_2D", quant=quant),
 }
+
+
+@pytest.mark.parametrize(("shape", "fits"), [((1, 4, 5, 5), True), ((1, 3, 5, 5), False), ((1, 4, 4, 5), False)])
+def test_a_transposed_convolution_writes_at_least_its_windows(shape: tuple[int, ...], fits: bool) -> None:
+    sketch = Sketch(0)
+    x = sketch.input((1, 3, 4, 4))
+    w, b = sketch.weights((5, 2, 2, 4), 0, x, 500)
+    options = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
+    model = sketch.model(sketch.op("TRANSPOSE_CONV", [sketch.numbers(shape), w, x, b], shape, (0.2, 0), **options))
+    if fits:
+        _load(model)
+    else:
+        with pytest.raises(DeviceError, match=r"output_shape is \[.*\], expected at least \[1, 4, 5, 5\]"):
+            _load(model)
 
 
 def test_a_transposed_convolution_writes_the_shape_that_it_says() -> None:

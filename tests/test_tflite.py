@@ -54,6 +54,21 @@ def test_metadata_that_others_wrote_may_have_no_name() -> None:
     assert read(flatbuffer.write(schema.MODEL, record, schema.IDENTIFIER)).metadata == {"": b"1", "b": b"2"}
 
 
+def test_zero_points_that_a_file_leaves_out_are_zero() -> None:
+    record = flatbuffer.read(schema.MODEL, write(SMALL), schema.IDENTIFIER)
+    record["subgraphs"][0]["tensors"][0]["quantization"]["zero_point"] = None
+    assert read(flatbuffer.write(schema.MODEL, record, schema.IDENTIFIER)).tensors[0].zero_points == (0,)
+
+
+@pytest.mark.parametrize("end", [2.0**-126, (2 - 2.0**-23) * 2.0**127])
+def test_scales_are_normal_float32(end: float) -> None:
+    model = _with(scales=(end,))
+    assert read(write(model)).tensors[0].scales == (end,)
+    beyond = end / 2 if end < 1 else float("inf")
+    with pytest.raises(FormatError, match="scale"):
+        read(write(_with(scales=(beyond,))))
+
+
 def test_the_models_use_every_operator() -> None:
     assert {operator.code for make in MODELS for operator in make(0).operators} == set(OPERATORS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -257,3 +258,39 @@ def test_bits_of_a_shifted_number_are_an_index() -> None:
     assert torch.equal(fraction[near], torch.exp2((n[near] - whole).double()).float())
     assert torch.equal(power[near], torch.exp2(whole.double()).float())
     assert power[~near].eq(0).all()
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_only_dense_numbers_are_asked_in_one(which: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof is of dense ones: a library that fails on others is not asked."""
+    one_rounding = torch.addcmul
+
+    def dense(c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        return one_rounding(c, a, b) if all(each.is_contiguous() for each in (a, b, c)) else c.clone()
+
+    monkeypatch.setattr(torch, "addcmul", dense)
+    operands = [numbers(4, 6, seed=seed) for seed in range(3)]
+    operands[which] = operands[which].t().contiguous().t()
+    assert same(fma(*operands), emulated_fma(*operands).contiguous())
+
+
+def test_a_batch_of_products_that_makes_minus_zeros_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    product = torch.bmm
+    monkeypatch.setattr(torch, "bmm", lambda left, right: torch.where(left.any(), product(left, right), -0.0))
+    chain._makes_chains.cache_clear()
+    assert chain.products(numbers(3, 9, 40), numbers(3, 40, 20, seed=1)) is None
+
+
+def test_a_depthwise_convolution_in_another_order_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that adds in float64 is told by the trial, though what it gives is near."""
+    convolution = torch.nn.functional.conv2d
+    x, weights = numbers(1, 6, 7, 8), numbers(8, 3, 3, 1, seed=1)
+    expected = reals.conv2d(weights, None, groups=8)(x)
+    in_one = chain.depthwise(weights, None, (1, 1), (1, 1), ((0, 0), (0, 0)), lambda *_: expected)
+
+    def exact(image: Tensor, kernel: Tensor, offset: Tensor | None, *how: Any, **more: Any) -> Tensor:
+        return convolution(image.double(), kernel.double(), offset, *how, **more).float()
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", exact)
+    assert in_one(x) is None
+    assert same(reals.conv2d(weights, None, groups=8)(x), expected)

@@ -438,3 +438,11 @@ def test_a_group_of_many_weights_is_summed_exactly() -> None:
     start = -(rows.zero_points + 128) * correction
     expected = fma(sums.float(), torch.ones(()), start) * rows.scales
     assert torch.equal(dynamic.groupwise_linear(weights, torch.ones(3, 1), None)(x), expected)
+
+
+@pytest.mark.parametrize(
+    "row", [(-0.10324788093566895, 0.10488025844097137), (-0.7857284545898438, 0.7857285141944885)]
+)
+def test_the_zero_point_is_that_of_the_end_that_is_hit_more_exactly(row: tuple[float, float]) -> None:
+    """-128 less one end and 127 less the other round to -1 and to a neighbor here; XNNPACK's library has -1."""
+    assert dynamic.quantize_rows(torch.tensor([row])).zero_points.item() == -1.0

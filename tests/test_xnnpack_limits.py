@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import xnn_models as xnn
 from limits import taken_from
 
 from npu_assay.partitioners.exir.flatbuffer import FormatError
+from npu_assay.partitioners.xnnpack import xnn_check
 from npu_assay.partitioners.xnnpack.device import pooling as xnn_pooling
 from npu_assay.partitioners.xnnpack.device import products as xnn_products
 from npu_assay.partitioners.xnnpack.device import site as xnn_site
@@ -20,6 +22,7 @@ from npu_assay.partitioners.xnnpack.xnn_format import write
 from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, KEEP_DIMS, XModel, XNode
 from npu_assay.partitioners.xnnpack.xnn_shapes import output_shape
 
+LARGEST = (2 - 2.0**-23) * 2.0**127
 IMAGE = xnn.number("fp32", 1, 4, 5, 3)
 XNNPACK: dict[str, tuple[XModel, Any, int, str]] = {
     "side of a pool": (
@@ -93,6 +96,15 @@ def test_an_odd_row_of_4_bits_ends_within_a_byte() -> None:
     again = xnn.dynamic(replace(wide, quant=matrix.quant, data=codes.numpy()))
     (expected,) = XnnpackRuntime().execute(XnnpackRuntime().load(write(again), []), [x])
     assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(("scale", "fits"), [(2.0**-126, True), (2.0**-127, False), (LARGEST, True), (math.inf, False)])
+def test_scales_are_normal_float32(scale: float, fits: bool) -> None:
+    if fits:
+        xnn_check._check_scales([scale], "value 0")
+    else:
+        with pytest.raises(FormatError, match="a positive, normal float32"):
+            xnn_check._check_scales([scale], "value 0")
 
 
 def test_a_value_is_one_argument() -> None:

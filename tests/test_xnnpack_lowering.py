@@ -15,6 +15,8 @@ from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Step, Value
 from npu_assay.partitioners.exir import run_program, to_backend
 from npu_assay.partitioners.xnnpack import XnnpackBackend, XnnpackPartitioner, XnnpackRuntime
 from npu_assay.partitioners.xnnpack.configs import ALL_CONFIGS, LOWERED
+from npu_assay.partitioners.xnnpack.lowering.program import _is_channels_last as is_channels_last
+from npu_assay.partitioners.xnnpack.lowering.values import array_of
 from npu_assay.partitioners.xnnpack.xnn_format import read
 from npu_assay.partitioners.xnnpack.xnn_model import (
     ABSENT,
@@ -203,6 +205,58 @@ def test_a_batch_norm_is_part_of_a_stored_product_that_it_alone_takes(op: str, c
     assert [each for each in ops(alone) if each != "StaticTranspose"] == [code]
     shared = [each for found in compiled(_normalised(op, step("abs", "abs", "product"))) for each in found.nodes]
     assert {"DepthwiseConv2d", "Abs", code} <= {each.op for each in shared}
+
+
+def test_a_batch_norm_of_lines_is_part_of_their_convolution() -> None:
+    x, w = real("x", 1, 3, 6), real("w", 5, 3, 2, constant=True)
+    parts = [real(f"{name}{i}", 5, constant=True) for i, name in enumerate(("factor", "shift", "mean"))]
+    variance = Value("variance", (5,), None, Fill("list", values=(0.5, 2.0)), True)
+    product = step("product", "convolution", "x", "w", None, (1,), (0,), (1,), False, (0,), 1)
+    norm = step("norm", NORM, "product", *(each.name for each in (*parts, variance)), 0.1, 1e-3)
+    assert "DepthwiseConv2d" not in ops(graph([x, w, *parts, variance], [product, norm], "norm"))
+
+
+def test_a_batch_norm_over_another_axis_than_the_products_is_not_part_of_it() -> None:
+    """[2, 5, 4] by a linear layer to [2, 5, 5]: the norm is over axis 1, the columns of the weight over axis 2."""
+    x, w = real("x", 2, 5, 4), real("w", 5, 4, constant=True)
+    parts = [real(f"{name}{i}", 5, constant=True) for i, name in enumerate(("factor", "shift", "mean"))]
+    variance = Value("variance", (5,), None, Fill("list", values=(0.5, 2.0)), True)
+    norm = step("norm", NORM, "product", *(each.name for each in (*parts, variance)), 0.1, 1e-3)
+    model = graph([x, w, *parts, variance], [step("product", "linear", "x", "w", None), norm], "norm")
+    assert {"FullyConnected", "DepthwiseConv2d"} <= {each.op for found in compiled(model) for each in found.nodes}
+
+
+def test_a_relu_behind_what_has_no_limits_stays_an_operator() -> None:
+    model = graph([real("x", 2, 3)], [step("curve", "sigmoid", "x"), step("y", "relu", "curve")])
+    assert ops(model) == ["Sigmoid", "Clamp"]
+
+
+def test_a_permutation_of_weights_that_are_computed_is_an_operator() -> None:
+    values = [real("x", 2, 4), real("w", 4, 3), real("b", 3)]
+    steps = [step("turned", "permute_copy", "w", (1, 0)), step("y", "linear", "x", "turned", "b")]
+    (found,) = compiled(graph(values, steps), force_non_static_weights_for_f32_linear=True)
+    assert [each.op for each in found.nodes] == ["StaticTranspose", "FullyConnected"]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "expected"),
+    [
+        (torch.empty(1, 3, 4, 6), False),
+        (torch.empty(1, 3, 4, 6).to(memory_format=torch.channels_last), True),
+        (torch.empty(1, 3, 6, 4).transpose(2, 3), False),
+        (torch.empty(2, 1, 1, 1), False),
+        (torch.empty(3, 4, 6), False),
+    ],
+)
+def test_channels_last_is_one_order_of_memory(tensor: torch.Tensor, expected: bool) -> None:
+    placeholder = torch.fx.Graph().placeholder("x")
+    placeholder.meta["val"] = tensor
+    assert is_channels_last(placeholder) == expected
+
+
+def test_a_constant_without_axes_gets_one() -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        assert array_of(torch.tensor(2.0, dtype=dtype)).shape == (1,)
 
 
 def test_operators_without_arithmetic_on_codes_compute_between_conversions() -> None:

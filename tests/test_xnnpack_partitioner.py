@@ -356,6 +356,33 @@ def test_weights_that_are_inputs() -> None:
     assert found.steps == {"product": "tag0"} and set(found.nodes) == {"aten_linear_default"}
 
 
+def test_a_bias_goes_with_a_product_of_dequantized_weights() -> None:
+    """The conversion of the weights stays outside, where only real numbers are asked for; with inputs all does."""
+    weight, bias = coded("w", 3, 4, quant=WEIGHT, constant=True), real("b", 3, constant=True)
+    model = graph([real("x", 2, 4), weight, bias], [step("product", "linear", "x", "w", "b")])
+    assert partitioned(model, config_precisions=FP32).nodes == {"b_b": "tag0", "aten_linear_default": "tag0"}
+    model = replace(OPEN_PRODUCT, values=(*OPEN_PRODUCT.values[:2], bias))
+    found = partitioned(model, force_non_static_weights_for_f32_linear=True)
+    assert found.nodes == {"aten_linear_default": "tag0"}
+
+
+def test_weights_of_two_delegates_are_those_of_the_first() -> None:
+    """Of the products of two delegates, with an operator between them that nobody takes, the later comes first."""
+    values = [real("x", 2, 4), real("w", 4, 4, constant=True)]
+    steps = [step("one", "linear", "x", "w"), step("out", "erf", "one"), step("two", "linear", "out", "w")]
+    found = partitioned(graph(values, steps))
+    assert found.steps == {"one": "tag1", "out": None, "two": "tag0"} and found.nodes["b_w"] == "tag1"
+
+
+def test_a_relu_behind_a_product_of_numbers_goes_with_it_unasked() -> None:
+    """Not behind one whose activations are quantized at run time."""
+    relu = step("y", "relu", "product")
+    numbers = replace(OPEN_PRODUCT, values=tuple(replace(v, constant=v.name != "x") for v in OPEN_PRODUCT.values))
+    for model, expected in ((numbers, True), (AT_RUN_TIME, False)):
+        found = taken(graph(model.values, [*model.steps, relu]), configs=[LinearConfig])
+        assert found == {"product": True, "y": expected}
+
+
 def test_the_option_leaves_quantised_products_alone() -> None:
     open_codes = graph(
         [coded("x", 2, 4), coded("w", 3, 4, quant=WEIGHT)],

@@ -64,7 +64,7 @@ def _seeds(node: fx.Node, operators: Operators) -> list[fx.Node]:
     positions = _traits(node, operators).channels_first
     if not positions:
         return []
-    operands = [node.args[i] for i in positions if i < len(node.args)]
+    operands = [node.args[i] for i in positions]
     return [node, *(a for a in operands if isinstance(a, fx.Node))]
 
 

@@ -130,7 +130,6 @@ def prepared(model: XModel) -> Program:
     found = _work(model.nodes, model.values, [value.shape for value in model.values])
     check_work(found, _stored(model.values), "model")
     normal = {node.outputs[0] for node in model.nodes if without_subnormals(node)}
-    normal &= {index for index, value in enumerate(model.values) if value.dtype == "fp32"}
     calls = _on_steps(model, [_call(model, normal, position, node) for position, node in enumerate(model.nodes)])
     inputs, outputs = (
         tuple(_port(model, position, index) for position, index in enumerate(indices))

@@ -51,7 +51,7 @@ def folded(weights: Tensor, bias: Tensor | None, x: Affine, bits: int = 31) -> t
     if bias is not None:
         offset += bias
     bounds = wide.abs().sum(dim=1) * max(abs(x.qmin), abs(x.qmax)) + offset.abs()
-    dtype = exact_dtype(int(bounds.max()) if bounds.numel() else 0, bits)
+    dtype = exact_dtype(int(bounds.max()), bits)
     return wide.to(dtype), offset.to(dtype)
 
 

@@ -72,7 +72,7 @@ def _grouped(offset: Tensor, rows: Tensor, matrix: Tensor, groups: int, channels
 def _groups(channels: int, group_channels: int, out_channels: int) -> int:
     """Raises ValueError unless the weights' input channels divide the input's into equal groups."""
     groups = channels // group_channels
-    if channels % group_channels or not groups or out_channels % groups:
+    if channels % group_channels or out_channels % groups:
         raise ValueError(
             f"CONV_2D: found {channels} input channels, expected a multiple of the weights' {group_channels} "
             f"in groups that divide the {out_channels} output channels"

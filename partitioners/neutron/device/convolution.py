@@ -28,7 +28,7 @@ def conv_2d(site: Site) -> Step:
     w = _filter(site, site.x)
     out, kh, kw, channels = w.shape
     groups, rest = divmod(site.x.shape[3], channels)
-    fits = rest == 0 and groups > 0 and out % groups == 0
+    fits = rest == 0 and out % groups == 0
     expected = f"{channels} x groups that divide {out} outputs"
     site.require(fits, "input channels", site.x.shape[3], expected)
     x, y, scales = _quantisation(site, w, 0)

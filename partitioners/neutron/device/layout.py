@@ -44,7 +44,7 @@ def concatenation(site: Site) -> Step:
     site.no_fused_activation()
     tensors = [site.input(position) for position in range(len(site.inputs))]
     for tensor in tensors:
-        fits = len(tensor.shape) == len(shape) and _without(tensor.shape, axis) == _without(shape, axis)
+        fits = _without(tensor.shape, axis) == _without(shape, axis)
         site.require(fits, f"shape of {tensor.name!r}", list(tensor.shape), f"{list(shape)} except at axis {axis}")
         site.same_quantisation(site.y, tensor)
     total = sum(tensor.shape[axis] for tensor in tensors)

@@ -70,9 +70,8 @@ def min_rank(node: fx.Node, context: Context) -> str | None:
 @rule("channel_dim")
 def along_channels(node: fx.Node, context: Context) -> str | None:
     """the dimension must be the channel dimension"""
-    dim, dims = int(argument(node, 1, "dim")), max(rank(node), 1)
-    expected = channel_dim(node, context.formats)
-    return None if non_negative(dim, dims) == expected else f"dimension {dim}, channels are dimension {expected}"
+    dim, expected = int(argument(node, 1, "dim")), channel_dim(node, context.formats)
+    return None if non_negative(dim, rank(node)) == expected else f"dimension {dim}, channels are dimension {expected}"
 
 
 @rule("max_channels")

@@ -153,7 +153,7 @@ def _bias_type_problem(bias: fx.Node, context: Context) -> str | None:
     zero_points = context.data(bias.args[2])
     if zero_points is not None and bool((zero_points != 0).any()):
         return f"zero points {zero_points.tolist()}"
-    return None if bias.args[3] == rank(bias) - 1 else f"scales along axis {bias.args[3]}"
+    return None
 
 
 def _bias_scale_problem(node: fx.Node, bias: fx.Node, context: Context) -> str | None:

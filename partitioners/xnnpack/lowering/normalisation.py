@@ -57,10 +57,9 @@ def norm_behind(ctx: Context, node: fx.Node) -> fx.Node | None:
     result = only_user(norm)
     if result is None or target_name(result.target) != GETITEM or result.args[1] != 0:
         return None
-    given, made = operand(node, 0), shape(node)
     ranks = (3, 4) if target_name(node.target) == CONVOLUTION else (2,)
     is_stored = weight is not None and weight.op == "placeholder" and ctx.constant(weight) is not None
-    return norm if is_stored and given is not None and len(shape(given)) == len(made) and len(made) in ranks else None
+    return norm if is_stored and len(shape(node)) in ranks else None
 
 
 def folded(ctx: Context, norm: fx.Node, product: fx.Node) -> tuple[torch.Tensor, torch.Tensor]:

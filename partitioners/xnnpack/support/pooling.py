@@ -81,7 +81,7 @@ def first_result(node: fx.Node, site: Site) -> str | None:
 def known_channels(node: fx.Node, site: Site) -> str | None:
     """every dimension must be known ahead of time"""
     sizes = shape(operand(node))
-    return f"channels {sizes[1]}" if len(sizes) > 1 and is_open(sizes[1]) else None
+    return f"channels {sizes[1]}" if is_open(sizes[1]) else None
 
 
 @rule("static_weights")

@@ -37,7 +37,7 @@ def static_weights(node: fx.Node, site: Site) -> str | None:
     for name, source in (("weight", found.stored), ("bias", found.bias)):
         if source is not None and not site.program.is_constant(source):
             return f"{name} {source.name} is computed"
-    return "weight is no tensor" if found.weight is None else None
+    return None
 
 
 def may_be_computed(node: fx.Node, site: Site) -> bool:
@@ -221,11 +221,8 @@ def weight_axis(node: fx.Node, site: Site) -> str | None:
         return None
     if weight.kind == "per_group":
         return None if is_linear(node) else "scales per group"
-    axis, count = weight.axis % rank(weight.codes), shape(weight.scale)
-    outputs = shape(weight.codes)[output_axis(node, found)]
-    if axis == output_axis(node, found) and count == (outputs,):
-        return None
-    return f"{size_text(count)} scales along axis {axis}"
+    axis = weight.axis % rank(weight.codes)
+    return None if axis == output_axis(node, found) else f"{size_text(shape(weight.scale))} scales along axis {axis}"
 
 
 @rule("transposed_groups")
