@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import fx
 
-from npu_assay.partitioners.exir.compiling import CompileError
 from npu_assay.partitioners.common.lowering import function_calls
+from npu_assay.partitioners.exir.compiling import CompileError
 
 
 def test_other_nodes_are_refused_but_for_known_constants() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape
+from npu_assay.partitioners.exir.nodes import argument, operand, shape
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, target_name
 from npu_assay.partitioners.exir.qdq import input_qparams, is_dequantize, qparams
 from npu_assay.partitioners.exir.rules import rule
