@@ -339,7 +339,7 @@ def test_what_would_take_too_long_is_refused(name: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("code", ["CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL"])
-@pytest.mark.parametrize("shapes", [[(3,)], [(3,), (3,)]])
+@pytest.mark.parametrize("shapes", [[], [(3,)], [(3,), (3,)]])
 def test_products_of_too_few_operands_or_dimensions_are_refused(code: str, shapes: list[tuple[int, ...]]) -> None:
     tensors = (*(Tensor(f"x{i}", shape, "int8", None, (0.5,), (0,)) for i, shape in enumerate(shapes)),)
     y = Tensor("y", (3,), "int8", None, (0.5,), (0,))
@@ -358,7 +358,10 @@ MOVED: dict[str, Callable[[Any], Model]] = {
 }
 
 
-@pytest.mark.parametrize(("shape", "fits"), [((1, 4, 5, 5), True), ((1, 3, 5, 5), False), ((1, 4, 4, 5), False)])
+@pytest.mark.parametrize(
+    ("shape", "fits"),
+    [((1, 4, 5, 5), True), ((1, 3, 5, 5), False), ((1, 4, 4, 5), False), ((2, 4, 5, 5), False), ((1, 4, 5, 6), False)],
+)
 def test_a_transposed_convolution_writes_at_least_its_windows(shape: tuple[int, ...], fits: bool) -> None:
     sketch = Sketch(0)
     x = sketch.input((1, 3, 4, 4))

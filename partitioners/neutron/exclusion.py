@@ -67,5 +67,5 @@ def _names(node: fx.Node) -> Iterator[str]:
     if isinstance(original, OpOverload):
         yield node_name(target_name(original))
     function = node.meta.get("torch_fn")
-    if isinstance(function, tuple) and len(function) == 2:
+    if isinstance(function, tuple):
         yield f"aten_{str(function[1]).rpartition('.')[2]}"

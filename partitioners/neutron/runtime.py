@@ -92,7 +92,7 @@ def _work(operator: Operator, model: Model) -> int:
         case "BATCH_MATMUL" if shapes and len(shapes[0]) > 1:
             return result * shapes[0][-2 if operator.options.get("adj_x") else -1]
         case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
-            return result * int(operator.options.get("filter_height", 1) * operator.options.get("filter_width", 1))
+            return result * int(operator.options["filter_height"] * operator.options["filter_width"])
     return 0
 
 
