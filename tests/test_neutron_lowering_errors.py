@@ -53,6 +53,7 @@ REFUSED = {
     "divisor_override": Operation("", "aten.avg_pool2d.default", IMAGE, ((2, 2), (2, 2), (0, 0), False, True, 3)),
     "dilation": Operation("", "aten.max_pool2d.default", IMAGE, ((2, 2), (1, 1), (0, 0), (1, 2))),
     "output size": Operation("", "aten._adaptive_avg_pool2d.default", IMAGE, ((3, 5),)),
+    "output size of nothing": Operation("", "aten._adaptive_avg_pool2d.default", IMAGE, ((0, 5),)),
     "rank of the input": Operation("", "aten.avg_pool2d.default", IMAGE[1:], ((2, 2), (1, 1))),
     "weights": replace(CONV, more=(activation("w", (4, 4, 2, 3), W), CONV.more[1])),
     "zero point of weights": replace(CONV, more=(constant("w", (4, 4, 2, 3), Quant(2.0**-8, 1, -127)), CONV.more[1])),
@@ -98,6 +99,7 @@ SAYS = {
     "divisor_override": "found 3, expected None",
     "dilation": "found [1, 2], expected 1",
     "output size": "found (3, 5), expected a divisor of (4, 5)",
+    "output size of nothing": "found (0, 5), expected a divisor of (4, 5)",
     "rank of the input": "found 3, expected 4",
     "weights": "found w_codes, computed at run time, expected a constant",
     "zero point of weights": "found not 0, expected 0",
@@ -126,7 +128,7 @@ def test_refused(what: str) -> None:
     with pytest.raises(CompileError) as caught:
         run(REFUSED[what].graph())
     error = caught.value
-    assert error.what == re.sub(" of (addmm|a (transposed )?convolution|a max pool|tanh|softmax)$", "", what)
+    assert error.what == re.sub(" of (addmm|a (transposed )?convolution|a max pool|nothing|tanh|softmax)$", "", what)
     assert str(error) == f"{error.node} ({error.operator}): {error.what}: {SAYS[what]}"
     assert error.operator.startswith("aten") and error.found != error.expected
 

@@ -343,7 +343,7 @@ def test_what_would_take_too_long_is_refused(name: str, monkeypatch: pytest.Monk
 def test_products_of_too_few_operands_or_dimensions_are_refused(code: str, shapes: list[tuple[int, ...]]) -> None:
     tensors = (*(Tensor(f"x{i}", shape, "int8", None, (0.5,), (0,)) for i, shape in enumerate(shapes)),)
     y = Tensor("y", (3,), "int8", None, (0.5,), (0,))
-    operator = Operator(code, tuple(range(len(shapes))), (len(shapes),))
+    operator = Operator(code, tuple(range(len(shapes))), (len(shapes),), {"adj_x": True})
     with pytest.raises(FormatError, match=f"operator 0 {code}"):
         load_model(Model((*tensors, y), (operator,), operator.inputs, operator.outputs))
 

@@ -12,6 +12,7 @@ from neutron_graphs import ACTIVATION, UNIT, WEIGHT, Builder, Params, Verdict, j
 from torch import fx
 
 from npu_assay.conformance.table import Row, load_table
+from npu_assay.partitioners.neutron import generate_neutron_compile_spec
 from npu_assay.partitioners.neutron.operators import operators
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
 from npu_assay.partitioners.neutron.partitioner import NeutronPartitioner
@@ -583,6 +584,23 @@ def test_a_transposed_weight_that_others_take_too_is_computed(shared: bool) -> N
     others = [b.op("aten.abs.default", transposed)] if shared else []
     b.program(b.quantised(product), *others)
     assert (through_permute(product, transposed) is transposed) is shared
+
+
+def test_a_permutation_of_real_numbers_is_no_weight() -> None:
+    b = Builder()
+    transposed = b.call("aten.permute_copy.default", b.raw_constant(torch.ones(16, 8)), [1, 0])
+    product = b.call("aten.mm.default", b.input(2, 8), transposed)
+    b.program(b.quantised(product))
+    assert through_permute(product, transposed) is transposed
+
+
+def test_zero_points_that_differ_are_both_named() -> None:
+    b = Builder()
+    x, y = (b.input(2, 8, 8, q=(0.1, zero_point, -128, 127, torch.int8)) for zero_point in (3, -5))
+    partitioner = NeutronPartitioner(generate_neutron_compile_spec("imxrt700", release="1.4"))
+    partitioned(b.program(b.op("aten.bmm.default", x, y)), partitioner)
+    (found,) = (each.found for each in partitioner.rejections if each.code == "equal_zero_points")
+    assert found == "zero points 3 and -5"
 
 
 def test_a_shared_dequantize_must_stay_in_one_partition() -> None:

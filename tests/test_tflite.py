@@ -54,6 +54,14 @@ def test_metadata_that_others_wrote_may_have_no_name() -> None:
     assert read(flatbuffer.write(schema.MODEL, record, schema.IDENTIFIER)).metadata == {"": b"1", "b": b"2"}
 
 
+@pytest.mark.parametrize("index", [1, 2])
+def test_an_operator_has_one_of_the_codes_of_the_file(index: int) -> None:
+    record = flatbuffer.read(schema.MODEL, write(SMALL), schema.IDENTIFIER)
+    record["subgraphs"][0]["operators"][0]["opcode_index"] = index
+    with pytest.raises(FormatError, match=f"is {index}, expected below 1"):
+        read(flatbuffer.write(schema.MODEL, record, schema.IDENTIFIER))
+
+
 def test_zero_points_that_a_file_leaves_out_are_zero() -> None:
     record = flatbuffer.read(schema.MODEL, write(SMALL), schema.IDENTIFIER)
     record["subgraphs"][0]["tensors"][0]["quantization"]["zero_point"] = None
