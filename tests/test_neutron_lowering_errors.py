@@ -23,9 +23,10 @@ from npu_assay.partitioners.exir import edge_program
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, edge_op, target_name
 from npu_assay.partitioners.neutron import CompileError
 from npu_assay.partitioners.neutron.lowering.context import array_of, reshaped
-from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation
+from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation, stored_scale
 from npu_assay.partitioners.neutron.lowering.values import Value
 
+LARGEST = (2 - 2.0**-23) * 2.0**127
 HALF_STEP = Quant(1 / 512, -128)
 W = Quant(2.0**-8, 0, -127)
 CONV = convolution("conv", (1, 4, 5, 6), (2, 3), 4)
@@ -152,6 +153,18 @@ def refused(graph: fx.Graph) -> CompileError:
 def only(graph: fx.Graph, part: str) -> fx.Node:
     found: fx.Node = next(node for node in graph.nodes if part in node.name)
     return found
+
+
+@pytest.mark.parametrize(
+    ("scale", "fits"), [(2.0**-126, True), (2.0**-127, False), (LARGEST, True), (2 * LARGEST, False)]
+)
+def test_stored_scales_are_normal_float32(scale: float, fits: bool) -> None:
+    node = fx.Graph().call_function(torch.ops.aten.abs.default, ())
+    if fits:
+        assert stored_scale(node, scale) == scale
+    else:
+        with pytest.raises(CompileError, match="scale"):
+            stored_scale(node, scale)
 
 
 def test_float_output() -> None:

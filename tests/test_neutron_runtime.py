@@ -409,6 +409,16 @@ def test_float_models_are_refused() -> None:
         _load(Model(tensors, (Operator("RELU", (0,), (1,)),), (0,), (1,)))
 
 
+@pytest.mark.parametrize(("inputs", "outputs"), [((), (1,)), ((0,), ()), ((0, 0), (1,)), ((0,), (1, 1))])
+def test_an_activation_has_one_input_and_one_output(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> None:
+    """Also behind an operator that could take it in."""
+    model = _one("ABS", (2,), (2,))
+    tail = replace(model.tensors[1], name="z")
+    second = Operator("RELU", tuple(i + 1 for i in inputs), tuple(i + 1 for i in outputs))
+    with pytest.raises(FormatError, match="operator 1 RELU"):
+        load_model(Model((*model.tensors, tail), (*model.operators, second), (0,), (2,)))
+
+
 def test_a_missing_input_is_refused() -> None:
     model = _one("RELU", (2,), (2,))
     with pytest.raises(DeviceError, match=r"input 0 is absent \(-1\)"):

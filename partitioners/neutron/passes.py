@@ -257,7 +257,7 @@ def reciprocal_codes(divisor: torch.Tensor) -> tuple[torch.Tensor, float]:
     """int8 codes of 1 / divisor (float64), rounded half to even, and their scale, a float32 number."""
     reciprocal = 1.0 / divisor
     scale = (reciprocal.abs().max() / 127).to(torch.float32).item()
-    return torch.round(reciprocal / scale).clamp(-127, 127).to(torch.int8), scale
+    return torch.round(reciprocal / scale).to(torch.int8), scale
 
 
 def _reciprocals(module: fx.GraphModule, node: fx.Node, divisor: torch.Tensor) -> fx.Node:

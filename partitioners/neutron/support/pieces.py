@@ -47,7 +47,7 @@ def slice_range(node: fx.Node, context: Context) -> str | None:
     """start and end must be non-negative and start must be before end"""
     start, end = argument(node, 2, "start"), argument(node, 3, "end")
     sizes = shape(operand(node))
-    size = sizes[_slice_dim(node)] if sizes else 0
+    size = sizes[_slice_dim(node)]
     first, last = 0 if start is None else start, size if end is None else end
     return None if first >= 0 and last >= 0 and min(first, size) < min(last, size) else f"{start} to {end}"
 
@@ -64,7 +64,7 @@ def sliced_dim(node: fx.Node, context: Context) -> str | None:
 def sliced_dim_to_last(node: fx.Node, context: Context) -> str | None:
     """this transposition is not one that the NPU can do"""
     x = operand(node)
-    if x is None or not shape(x):
+    if x is None:
         return None
     sizes, dim = device_shape(node, shape(x), context), device_dim(_slice_dim(node), node, context)
     swap = list(range(len(sizes)))
