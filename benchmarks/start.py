@@ -1,5 +1,8 @@
 """How long commands take from the shell's view, one case and the verification of its record among them.
 
+Of the two records, one measures codes off by one, whose limits follow from goldens. A run remembers these, here in a
+cache folder of its own.
+
 Run from the repository:
 
     python benchmarks/start.py
@@ -18,6 +21,7 @@ import tempfile
 import time
 
 CASE = "aten.abs.default/operator/accept/baseline"
+OFF_BY_ONE = "aten.avg_pool2d.default/operator/accept/baseline"
 LOADED = """
 import sys
 from npu_assay.conformance.cli import main
@@ -29,15 +33,19 @@ finally:
 
 
 def commands(folder: str) -> list[list[str]]:
-    """What is measured; the last one reads the record of the one before."""
+    """What is measured; `verify` reads the record of the one before."""
     one_case = ["certify", "neutron", "-k", CASE]
+    one, off_by_one = f"{folder}/one", f"{folder}/off_by_one"
     return [
         ["--help"],
         ["list"],
         ["show", "neutron", "abs"],
+        ["show", "neutron", CASE],
         [*one_case, "--debug"],
-        [*one_case, "--out", folder],
-        ["verify", folder],
+        [*one_case, "--out", one],
+        ["verify", one],
+        ["certify", "neutron", "-k", OFF_BY_ONE, "--out", off_by_one],
+        ["verify", off_by_one],
     ]
 
 
@@ -66,7 +74,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="starts of each command")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        for command in commands(f"{folder}/one"):
+        os.environ["NPU_ASSAY_CACHE"] = f"{folder}/cache"
+        for command in commands(folder):
             clock, used = map(statistics.median, zip(*(seconds(command) for _ in range(options.rounds)), strict=True))
             said = "assay " + " ".join(command).replace(folder, "DIR")
             print(f"{clock:5.2f} s, {used:5.2f} s of processor, {torch_modules(command):4} modules of torch: {said}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import fake_backend
@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.judge.agreements import CACHE, Agreements
+from npu_assay.conformance.common.remembered import CACHE, Remembered
+from npu_assay.conformance.judge.agreements import KIND, Agreements
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.record.results import GOLDEN, Failure
 from npu_assay.conformance.run import one_case
@@ -51,6 +52,10 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Count:
     return run
 
 
+def agreements(table: str | None, made: Mapping[str, str] = MADE) -> Agreements:
+    return Agreements(Remembered(KIND, table, made))
+
+
 @pytest.mark.usefixtures("cache")
 def test_each_case_is_asked_about_once(asked: Count) -> None:
     assert asked() > 5
@@ -83,13 +88,13 @@ def test_a_file_that_says_nothing_is_written_anew(text: bytes, cache: Path) -> N
     result = run_case(
         all_cases(load_table(fake_backend.TABLE))[0], fake_backend.backend, load_table(fake_backend.TABLE)
     )
-    Agreements("fake@1", MADE).add([result])
+    agreements("fake@1").add([result])
     (file,) = cache.iterdir()
-    assert Agreements("fake@1", MADE).known == {result.case}
+    assert agreements("fake@1").known == {result.case}
     file.write_bytes(text)
-    assert Agreements("fake@1", MADE).known == frozenset()
-    Agreements("fake@1", MADE).add([result])
-    assert Agreements("fake@1", MADE).known == {result.case}
+    assert agreements("fake@1").known == frozenset()
+    agreements("fake@1").add([result])
+    assert agreements("fake@1").known == {result.case}
 
 
 def test_a_folder_that_takes_no_file_costs_nothing_else(asked: Count, cache: Path) -> None:
@@ -100,8 +105,8 @@ def test_a_folder_that_takes_no_file_costs_nothing_else(asked: Count, cache: Pat
 @pytest.mark.usefixtures("cache")
 def test_another_table_or_suite_knows_nothing() -> None:
     table = load_table(fake_backend.TABLE)
-    Agreements("fake@1", MADE).add([run_case(all_cases(table)[0], fake_backend.backend, table)])
-    assert Agreements("fake@1", MADE).known
+    agreements("fake@1").add([run_case(all_cases(table)[0], fake_backend.backend, table)])
+    assert agreements("fake@1").known
     for other in ({**MADE, "table": "3"}, {**MADE, "sources": "3"}):
-        assert Agreements("fake@1", other).known == frozenset()
-    assert Agreements("fake@2", MADE).known == Agreements(None, MADE).known == frozenset()
+        assert agreements("fake@1", other).known == frozenset()
+    assert agreements("fake@2").known == agreements(None).known == frozenset()

@@ -84,9 +84,9 @@ def test_a_record_with_codes_off_by_one_is_verified_without_it(tmp_path: Path) -
     code = f"""
 import sys
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.verify import metrics
-asked, right = [], metrics._limits
-metrics._limits = lambda *arguments: asked.append(arguments) or right(*arguments)
+from npu_assay.conformance.judge.known_limits import KnownLimits
+asked, right = [], KnownLimits.of
+KnownLimits.of = lambda *arguments: asked.append(arguments) or right(*arguments)
 def call(*words):
     try:
         main(list(words))

@@ -9,6 +9,7 @@ import fake_backend
 import pytest
 from test_package import run
 
+from npu_assay.conformance.judge.known_limits import KnownLimits
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import CaseResult, Number
 from npu_assay.conformance.run.selection import all_cases
@@ -90,8 +91,8 @@ def test_the_limits_of_the_codes_are_those_of_the_goldens(
     name: str, value: float, scheme: str | None, problem: str | None, accepted: CaseResult
 ) -> None:
     case: Case = CASES[accepted.case]
-    assert limit_problem(accepted, case, scheme) is None
-    found = limit_problem(measured(accepted, name, value), case, scheme)
+    assert limit_problem(accepted, case, KnownLimits(scheme)) is None
+    found = limit_problem(measured(accepted, name, value), case, KnownLimits(scheme))
     assert found is None if problem is None else found is not None and found.startswith(problem)
 
 
@@ -99,4 +100,4 @@ def test_records_of_a_run_are_within_all_limits(tmp_path: Path) -> None:
     for name in ("backend", "drifts"):
         for result in run(tmp_path, name).results:
             assert list(metric_problems(result)) == []
-            assert limit_problem(result, CASES[result.case], SCHEME) is None
+            assert limit_problem(result, CASES[result.case], KnownLimits(SCHEME)) is None

@@ -179,7 +179,8 @@ def model(u: Call, prefix: Prefix | None = None, suffix: Suffix | None = None) -
 
 def step(u: Call, operand: Ref = X, name: str = SUBJECT) -> Step:
     """The application as a step, with `operand` in the place of `x`."""
-    return Step(name, u.op, _replaced(u.args, operand), u.kwargs, u.y, u.outputs, u.dynamic)
+    args = u.args if operand == X else _replaced(u.args, operand)
+    return Step(name, u.op, args, u.kwargs, u.y, u.outputs, u.dynamic)
 
 
 def _replaced(argument: Any, operand: Ref) -> Any:

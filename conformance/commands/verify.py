@@ -11,6 +11,7 @@ import click
 from npu_assay.conformance.commands.asked import ALL, Asked
 from npu_assay.conformance.commands.completion import backends, tables
 from npu_assay.conformance.commands.shared import MOST, Seconds, plain, usage_errors, workers_option
+from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, reaches, unjudged
 
 if TYPE_CHECKING:
@@ -112,13 +113,14 @@ def verify(
 
     Exit codes: 0 certified, and all that was asked for agrees; 1 not; 2 a usage or data error.
     """
-    from npu_assay.conformance.commands.again import run_again
-    from npu_assay.conformance.commands.signed import signed as signed_by
-    from npu_assay.conformance.debug.later import postpone
-    from npu_assay.conformance.record.names import ATTESTATION
-    from npu_assay.conformance.record.read import read_contents
-    from npu_assay.conformance.verify.signing import read_public_key
-    from npu_assay.conformance.verify.verification import verify_contents
+    with many_records():  # modules are many, too
+        from npu_assay.conformance.commands.again import run_again
+        from npu_assay.conformance.commands.signed import signed as signed_by
+        from npu_assay.conformance.debug.later import postpone
+        from npu_assay.conformance.record.names import ATTESTATION
+        from npu_assay.conformance.record.read import read_contents
+        from npu_assay.conformance.verify.signing import read_public_key
+        from npu_assay.conformance.verify.verification import verify_contents
 
     asked = Asked(key, attestation, cases, seed, draw, backend, table, workers, timeout, memory, out)
     if cases is None:  # no backend runs in this process

@@ -127,11 +127,10 @@ class Graph:
     outputs: tuple[Ref, ...]
 
     def __post_init__(self) -> None:
-        seen: set[str] = set()
-        for name in (*(value.name for value in self.values), *(step.name for step in self.steps)):
-            if name in seen:
-                raise ValueError(f"two parts of a graph are called {name!r}")
-            seen.add(name)
+        names = [part.name for part in (*self.values, *self.steps)]
+        if len(set(names)) < len(names):
+            twice = next(name for index, name in enumerate(names) if name in names[:index])
+            raise ValueError(f"two parts of a graph are called {twice!r}")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from npu_assay.conformance.backend.environment import digest_of, environment, suite_sources
 from npu_assay.conformance.backend.info import About
+from npu_assay.conformance.common.remembered import Remembered
 from npu_assay.conformance.table import Table
 
 Statement = Mapping[str, str]
@@ -24,6 +25,13 @@ def statement(backend: About, table: Table, suite: Mapping[str, str], versions: 
 def made_with() -> dict[str, str]:
     """The part of it that no backend bears on, of this process."""
     return _common(suite_sources(), environment())
+
+
+def remembered(kind: str, table: Table | None, suite: Mapping[str, str], versions: Mapping[str, str]) -> Remembered:
+    """What was computed for a table's cases by this suite with these versions; nothing, and of nothing, for None."""
+    if table is None:
+        return Remembered(kind, None, {})
+    return Remembered(kind, f"{table.name}@{table.version}", {"table": table.sha256, **_common(suite, versions)})
 
 
 def _common(suite: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:

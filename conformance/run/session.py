@@ -24,14 +24,17 @@ from npu_assay.conformance.fuzz.stream import fuzz
 from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.pool import ProcessPool
+from npu_assay.conformance.judge.agreements import KIND as AGREEMENTS
 from npu_assay.conformance.judge.agreements import Agreements
+from npu_assay.conformance.judge.known_limits import KIND as LIMITS_OF_CODES
+from npu_assay.conformance.judge.known_limits import KnownLimits
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import PATH, SCHEMA, Certificate, Fuzz, Selection, conclude
 from npu_assay.conformance.record.folder import check_target, results_text, sha256, write_package
 from npu_assay.conformance.record.journal import Identity, journal
 from npu_assay.conformance.record.levels import COMPILES, NUMBERS, reaches
 from npu_assay.conformance.record.names import RESULTS, TABLE
-from npu_assay.conformance.record.provenance import Statement, made_with, statement
+from npu_assay.conformance.record.provenance import Statement, remembered, statement
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.data import Report, make_report
@@ -41,8 +44,11 @@ from npu_assay.conformance.run.offering import offers
 from npu_assay.conformance.run.selection import SelectionError, cases_of_run
 from npu_assay.conformance.table import Table, held, load_table
 from npu_assay.conformance.table.preserved import check_preserved
+from npu_assay.conformance.verify.metrics import needs_limits
 
 DISTRIBUTION = "npu-assay"
+FEW = 100
+"""Cases of a run whose limits are remembered: a few milliseconds each."""
 
 
 class Progress(Protocol):
@@ -122,6 +128,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
             results.append(result)
             progress.finished(result)
         agreements.add(results)
+        _remember_limits(made, cases, results)
         fuzzed = None
         if record is not None:
             asked = len(request.numbers), request.selection.seed
@@ -159,8 +166,22 @@ def _subject(request: Request) -> Subject:
 
 def _agreements(made: _Made) -> Agreements:
     """Those of this table, with this suite; of no table when its cases have other random numbers than usual."""
-    table, seed = made.table, made.request.selection.seed
-    return Agreements(None if seed else f"{table.name}@{table.version}", {"table": table.sha256, **made_with()})
+    known = None if made.request.selection.seed else made.table
+    return Agreements(remembered(AGREEMENTS, known, made.suite, made.environment))
+
+
+def _remember_limits(made: _Made, cases: Sequence[Case], results: Sequence[CaseResult]) -> None:
+    """Keep the limits that verifying a small run asks for: this process has loaded what computes them."""
+    measured = {result.case for result in results if needs_limits(result)}
+    if len(results) <= FEW:
+        table = made.table
+        limits = KnownLimits(
+            table.rescale or None, lambda: remembered(LIMITS_OF_CODES, table, made.suite, made.environment)
+        )
+        for case in cases:
+            if case.id in measured:
+                limits.of(case.graph)
+        limits.keep()
 
 
 def _runner(processes: ProcessPool, made: _Made, table: str, stack: ExitStack, agreed: frozenset[str]) -> Run:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from npu_assay.conformance.backend.environment import suite_sources
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.fuzz.programs import Programs
 from npu_assay.conformance.fuzz.record import write_file
@@ -177,7 +178,7 @@ def _check_programs(parts: Sequence[Part]) -> None:
 
 def _check_suite(part: Part) -> None:
     """The reports of the whole are made here, so the suite here must be that of the shards."""
-    if changed := changed_sources(part.certificate):
+    if changed := changed_sources(part.certificate, suite_sources()):
         raise UsageError(
             f"{part.path}: {changed[0]}: found another file here than the suite that ran the shards had "
             f"({len(changed)} differ), expected the same suite"

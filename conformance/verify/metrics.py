@@ -1,17 +1,17 @@
 """What the metrics of a record prove: a gate that did not fail measured nothing beyond its limit.
 
-`metric_problems` needs nothing but the record. `limit_problem` computes the limits of gates 1 and 2 again from the
-case's goldens, for records that measured something against them; only that loads torch.
+`metric_problems` needs nothing but the record. `limit_problem` compares with the limits of gates 1 and 2 that follow
+from the case's goldens, for records that measured something against them; only computing these loads torch.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
-from npu_assay.conformance.programs.graph import Case, Graph
-from npu_assay.conformance.record.results import NOISE, CaseResult, Number, rounded
+from npu_assay.conformance.judge.known_limits import KnownLimits
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.record.results import NOISE, CaseResult, Number
 
 GATE_OF: Mapping[str, str] = {
     "max_lsb": "gate1",
@@ -28,6 +28,8 @@ GATE_OF: Mapping[str, str] = {
 NOT_FINITE = ("inf", "-inf", "nan")
 LIMITS = ("allowed_lsb", "bound_lsb", "bound_share")
 """The metrics that are limits of their gates: infinite where a gate allows anything."""
+MEASURED = ("max_lsb", "off_by_one_rate", "bias")
+"""The metrics that gates 1 and 2 limit, in the order of `CodeLimits`."""
 LARGEST = 1000.0  # dB of which the ratio is still a float
 HALF_DIGIT = 5e-6  # by which six significant digits are off, relatively
 
@@ -89,49 +91,24 @@ def _lowest(floor: float | None) -> float:
 # ------------------------------------------------------------------------------------ with the goldens
 
 
-def limit_problem(result: CaseResult, case: Case, scheme: str | None) -> str | None:
-    """How the record of an accepted case passes what gates 1 and 2 allow it, although no check failed.
-
-    scheme: the table's rescale scheme, None when it names none. Records that a gate stopped, or that measured zero,
-    are right in themselves.
-    """
-    measured = [result.metrics[name] for name in ("max_lsb", "off_by_one_rate", "bias")]
-    lsb, rate, bias = (abs(value) if isinstance(value, float) else 0.0 for value in measured)
-    if result.failures or not any((lsb, rate, bias)):
+def limit_problem(result: CaseResult, case: Case, known: KnownLimits) -> str | None:
+    """How the record of an accepted case passes what gates 1 and 2 allow it, although no check failed."""
+    if not needs_limits(result):
         return None
-    limits = _limits(case.graph, scheme)
+    limits = known.of(case.graph)
     if limits is None:
         return "codes are measured, but no output of the case has codes that can be compared"
-    allowed = dict(zip(("max_lsb", "off_by_one_rate", "bias"), limits, strict=True))
-    for (name, limit), found in zip(allowed.items(), (lsb, rate, bias), strict=True):
+    for name, found, limit in zip(MEASURED, _sizes(result), limits, strict=True):
         if found > limit:
             return f"{name} is {found:g}, {GATE_OF[name]} allows {limit:g}, but no failure is recorded"
     return None
 
 
-@lru_cache(maxsize=256)
-def _limits(graph: Graph, scheme: str | None) -> tuple[float, ...] | None:
-    """The largest distance in LSB, share and mean that gates 1 and 2 allow a delegated case; None without codes."""
-    from npu_assay.conformance.judge.numerics import golden
-
-    right = golden(graph)
-    try:
-        legal = right.walk(scheme, True).codes
-        exact = right.codes(scheme) if scheme is not None else (None,) * len(legal)
-    except ValueError:  # then no run has judged it either
-        return None
-    found = []
-    for codes, known in zip(legal, exact, strict=True):
-        if codes is None or not (ambiguous := codes.ambiguous()).numel():
-            continue
-        count = ambiguous.numel()
-        lsb = 0.0 if known is not None else max(1.0, float(ambiguous.max()))
-        found.append((lsb, int(ambiguous.count_nonzero()) / count, float(ambiguous.sum()) / count))
-    return tuple(_recorded(max(column)) for column in zip(*found, strict=True)) or None
+def needs_limits(result: CaseResult) -> bool:
+    """Whether the limits bear on a record. One that a check stopped, or that measured zero, is right in itself."""
+    return not result.failures and any(_sizes(result))
 
 
-def _recorded(value: float) -> float:
-    """A limit with the digits of what it is compared with."""
-    number = rounded(value)
-    assert isinstance(number, float)
-    return number
+def _sizes(result: CaseResult) -> tuple[float, ...]:
+    measured = (result.metrics[name] for name in MEASURED)
+    return tuple(abs(value) if isinstance(value, float) else 0.0 for value in measured)

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from pathlib import Path
 
-from npu_assay.conformance.backend.environment import suite_sources
+from npu_assay.conformance.backend.environment import environment, suite_sources
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.memory import many_records
+from npu_assay.conformance.judge.known_limits import KIND, KnownLimits
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import (
     Certificate,
@@ -37,6 +39,7 @@ from npu_assay.conformance.record.names import (
     Contents,
     PackageError,
 )
+from npu_assay.conformance.record.provenance import remembered
 from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult, ResultError, read_line
 from npu_assay.conformance.record.table_file import table_of
@@ -70,6 +73,7 @@ def verify(path: Path, today: datetime.date) -> Verification:
     return verify_contents(read_contents(path), today)
 
 
+@many_records()
 def verify_contents(contents: Contents, today: datetime.date) -> Verification:
     """The same of files that were read. Raises PackageError for a table that no run can have read."""
     problems = list(contents.problems)
@@ -86,7 +90,10 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         raise PackageError(f"{contents.name}: no run wrote {error}") from error
     except (CertificateError, TableError, UsageError) as error:
         return Verification((*problems, str(error)), contents.notes)
-    results, found = _results(text, cases, certificate, table.rescale or None)
+    suite = suite_sources()
+    limits = KnownLimits(table.rescale or None, lambda: remembered(KIND, table, suite, environment()))
+    results, found = _results(text, cases, certificate, limits)
+    limits.keep()
     problems += found
     problems += _programs(contents, certificate, table)
     if sha256(text) != certificate.results_sha256:
@@ -100,10 +107,10 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
 
     problems += _contradictions(certificate, concluded, today)
     verdict = concluded(today)
-    notes = [*contents.notes, *_notes(certificate, table)]
+    changed = changed_sources(certificate, suite)
+    notes = [*contents.notes, *_notes(changed, table)]
     if not problems:
-        made_here = changed_sources(certificate) == []
-        (problems if made_here else notes).extend(_rendered(contents, certificate, table, results, cases))
+        (notes if changed else problems).extend(_rendered(contents, certificate, table, results, cases))
     return Verification(_shortened(problems), tuple(notes), verdict, certificate)
 
 
@@ -127,7 +134,7 @@ def _incomplete(contents: Contents) -> str:
 
 
 def _results(
-    text: str, cases: Sequence[Case], certificate: Certificate, scheme: str | None
+    text: str, cases: Sequence[Case], certificate: Certificate, limits: KnownLimits
 ) -> tuple[list[CaseResult], list[str]]:
     """The results that can be read, and what is wrong with the file line by line."""
     results, problems = list[CaseResult](), list[str]()
@@ -142,7 +149,7 @@ def _results(
             continue
         case = by_name.get(result.case)
         contradiction = (
-            "the table has no such case" if case is None else _contradiction(result, case, certificate, scheme)
+            "the table has no such case" if case is None else _contradiction(result, case, certificate, limits)
         )
         found = "; ".join(filter(None, (contradiction, edited)))
         if found:
@@ -151,9 +158,9 @@ def _results(
     return results, problems + list(_order(results, by_name))
 
 
-def _contradiction(result: CaseResult, case: Case, certificate: Certificate, scheme: str | None) -> str | None:
+def _contradiction(result: CaseResult, case: Case, certificate: Certificate, limits: KnownLimits) -> str | None:
     tools, level = certificate.backend["tools"], certificate.level
-    return result_problem(result, case, tools, level) or limit_problem(result, case, scheme)
+    return result_problem(result, case, tools, level) or limit_problem(result, case, limits)
 
 
 def _order(results: Sequence[CaseResult], by_name: Mapping[str, Case]) -> Iterator[str]:
@@ -257,15 +264,14 @@ def _shortened(problems: Sequence[str]) -> tuple[str, ...]:
     return tuple(problems) if rest <= 0 else (*problems[:SHOWN], f"... and {rest} more problems")
 
 
-def changed_sources(certificate: Certificate) -> list[str]:
-    """The suite's files that are not those that made the certificate."""
-    return sorted({name for name, _ in suite_sources().items() ^ dict(certificate.suite["sources"]).items()})
+def changed_sources(certificate: Certificate, suite: Mapping[str, str]) -> list[str]:
+    """The suite's files that are not those that made the certificate. suite: those that are installed, by digest."""
+    return sorted({name for name, _ in suite.items() ^ dict(certificate.suite["sources"]).items()})
 
 
-def _notes(certificate: Certificate, table: Table) -> tuple[str, ...]:
+def _notes(changed: Sequence[str], table: Table) -> tuple[str, ...]:
     """Differences between the suite that made the certificate and this one."""
     notes = []
-    changed = changed_sources(certificate)
     if changed:
         names = ", ".join(changed[:3])
         notes.append(f"the suite's sources differ from those that made the certificate ({names}, ...)")
