@@ -71,6 +71,18 @@ def linear_layer(program: ExportedProgram, node: fx.Node) -> Graph | None:
     return Graph(tuple(made.values.values()), (step,), (Ref(SUBJECT),))
 
 
+def product_of(program: ExportedProgram, node: fx.Node) -> fx.Node | None:
+    """The product by a transposed constant that this transposition of the constant is a part of; else None."""
+    if not _is_turn(node) or not node.all_input_nodes or len(node.users) != 1:
+        return None
+    weight, (product,) = node.all_input_nodes[0], node.users
+    while target_name(weight.target) in DEQUANTIZE and weight.all_input_nodes:
+        weight = weight.all_input_nodes[0]
+    name = target_name(product.target) if product.op == "call_function" else ""
+    is_product = weight.name in constants_of(program) and name in ("aten.addmm.default", "aten.mm.default")
+    return product if is_product else None
+
+
 def _is_turn(node: fx.Node) -> bool:
     """Whether a node swaps the axes of a matrix."""
     name = target_name(node.target) if node.op == "call_function" else ""
