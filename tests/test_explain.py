@@ -151,6 +151,17 @@ def test_nodes_that_only_the_question_has_are_not_named() -> None:
     assert all("quantized_decomposed" not in cause.found for cause in one.causes)
 
 
+@pytest.mark.parametrize("backend", ["ethos-u55", "ethos-u85"])
+def test_a_wide_reflection_is_compiled(backend: str) -> None:
+    class Reflected(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.pad(x, (33, 33), mode="reflect").abs()
+
+    one = of(Reflected(), (torch.randn(1, 2, 40),), backend)
+    assert one.error == "" and len(one.taken) == len(one.operators) == 2
+    assert str(one.numbers[0]) == "device against quantised: equal"
+
+
 def test_names_with_dots_are_left_alone() -> None:
     names = {"scalar_tensor": "aten.scalar_tensor.default of act", "x": "the image"}
     assert spelled("aten.scalar_tensor.default", names) == "aten.scalar_tensor.default"
