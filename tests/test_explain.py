@@ -142,6 +142,18 @@ def test_layouts_that_wait_for_each_other_follow_the_operator_next_to_them() -> 
     assert not {"aten.view_copy.default", "aten.permute_copy.default"} & roots
 
 
+@pytest.mark.parametrize(
+    ("inputs", "dtype", "code"),
+    [((0, 8), torch.float32, "not_empty"), ((1, 8), torch.bfloat16, "quantized")],
+    ids=["empty", "bfloat16"],
+)
+def test_the_parts_of_a_layer_are_told_for_the_layer(inputs: tuple[int, ...], dtype: torch.dtype, code: str) -> None:
+    """The NPU has no addmm, but the layer is one only because it was not quantized."""
+    one = of(nn.Linear(8, 8).to(dtype), (torch.ones(inputs, dtype=dtype),), "ethos-u55")
+    (cause,) = one.causes
+    assert cause.code == code and len(cause.operators) == len(one.operators) == 2
+
+
 def test_nodes_that_only_the_question_has_are_not_named() -> None:
     class Joined(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -149,6 +161,17 @@ def test_nodes_that_only_the_question_has_are_not_named() -> None:
 
     one = of(Joined(), (torch.randn(1, 8, 8, 8),), "neutron")
     assert all("quantized_decomposed" not in cause.found for cause in one.causes)
+
+
+def test_constants_without_a_name_are_called_so() -> None:
+    class Written(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = x.abs().clone()
+            y[:, torch.tensor([0, 2])] = 1.0
+            return y
+
+    found = " ".join(cause.found for cause in of(Written(), (torch.randn(1, 8),), "neutron").causes)
+    assert "operand a constant" in found and "tensor_" not in found
 
 
 @pytest.mark.parametrize("backend", ["ethos-u55", "ethos-u85"])

@@ -27,8 +27,10 @@ from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQU
 
 NOT_QUANTISED = Reason("not_quantised", "numbers are real", "this backend takes the operator in quantized models only")
 SILENT = Reason("no_reason", "no tag", "the partitioner left the operator out and gave no reason")
-A_CONSTANT, LIFTED = "a constant", "_tensor_constant"
-"""What a tensor that the user wrote into an expression is called; and a part of the names that export gives them."""
+A_CONSTANT, UNNAMED = "a constant", ("_tensor_constant", "lifted_tensor_", "_frozen_param")
+"""What a constant is called that the user gave no name, and what names export and quantizers give those have."""
+UNSUPPORTED = "unsupported"
+"""The code of operators that no table row has."""
 HINTS: Mapping[str, str] = {NOT_QUANTISED.code: "quantize the model: --calibrate FILE.npz, or --calibrate random"}
 
 
@@ -86,12 +88,13 @@ class Causes:
         if (product := product_of(program, node)) is not None and not self._delegated(product):
             return None
         try:
-            layer = linear_layer(program, node) if self._is_real else None
-            graph = alone(program, node)
+            layer, graph = linear_layer(program, node), alone(program, node)
         except Unspoken:
             return one.reasons
-        if layer is not None and any(map(self.asking.takes, _as_layers(layer))):
+        if layer is not None and self._is_real and any(map(self.asking.takes, _as_layers(layer))):
             return None
+        if layer is not None and not self._is_real and (told := self._of_the_layer(one, layer)):
+            return told
         company = list(_in_company(graph))
         answers = list(map(self.asking.reasons, company))
         if any(answer is None for answer in answers):
@@ -102,6 +105,15 @@ class Causes:
         kept = self.asking.reasons(graph) or ()
         inherent = {reason.code for reason in kept}
         return tuple(r for r in one.reasons if r.code in inherent) or kept or one.reasons
+
+    def _of_the_layer(self, one: Operator, layer: Graph) -> tuple[Reason, ...]:
+        """Why a linear layer is left out of which only parts are seen, as it was not quantized; empty if unknown."""
+        if any(reason.code != UNSUPPORTED for reason in one.reasons):
+            return ()
+        whole = next(_as_layers(layer))
+        answers = (self.asking.reasons(graph) or () for graph in (whole, layer) if not self.asking.refused(graph))
+        told = (tuple(reason for reason in answer if reason.code != UNSUPPORTED) for answer in answers)
+        return next(filter(None, told), ())
 
     def _around(self, one: Operator) -> Iterator[str]:
         """The operators next to it that are left out as well: those that its reasons name come first."""
@@ -186,7 +198,9 @@ class Causes:
         """The user's names of parameters and buffers, and operators, by the names of their nodes."""
         signature = self.lowered.program.graph_signature
         known = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-        known = {name: A_CONSTANT if LIFTED in target else target for name, target in known.items()}
+        known = {
+            name: A_CONSTANT if any(part in target for part in UNNAMED) else target for name, target in known.items()
+        }
         known |= dict.fromkeys(signature.inputs_to_lifted_tensor_constants, A_CONSTANT)
         known |= {name: f"{one.operator} of {one.module or MODEL}" for name, one in self.operators.items()}
         nodes = [node for node in self.lowered.program.graph.nodes if node.op == "call_function"]

@@ -65,7 +65,7 @@ def linear_layer(program: ExportedProgram, node: fx.Node) -> Graph | None:
     if not isinstance(transposed, fx.Node) or not _is_turn(transposed):
         return None
     made, weight = _Maker(constants_of(program)), transposed.args[0]
-    if not isinstance(weight, fx.Node) or weight.name not in made.constants:
+    if not isinstance(weight, fx.Node) or _behind(weight).name not in made.constants:
         return None
     step = Step(SUBJECT, "aten.linear.default", tuple(map(made.argument, (x, weight, *bias))), (), None)
     return Graph(tuple(made.values.values()), (step,), (Ref(SUBJECT),))
@@ -75,12 +75,16 @@ def product_of(program: ExportedProgram, node: fx.Node) -> fx.Node | None:
     """The product by a transposed constant that this transposition of the constant is a part of; else None."""
     if not _is_turn(node) or not node.all_input_nodes or len(node.users) != 1:
         return None
-    weight, (product,) = node.all_input_nodes[0], node.users
-    while target_name(weight.target) in DEQUANTIZE and weight.all_input_nodes:
-        weight = weight.all_input_nodes[0]
+    weight, (product,) = _behind(node.all_input_nodes[0]), node.users
     name = target_name(product.target) if product.op == "call_function" else ""
     is_product = weight.name in constants_of(program) and name in ("aten.addmm.default", "aten.mm.default")
     return product if is_product else None
+
+
+def _behind(node: fx.Node) -> fx.Node:
+    """What a dequantize node takes."""
+    is_read = node.op == "call_function" and target_name(node.target) in DEQUANTIZE
+    return node.all_input_nodes[0] if is_read and node.all_input_nodes else node
 
 
 def _is_turn(node: fx.Node) -> bool:
