@@ -61,7 +61,7 @@ class Asking:
         names = {node.name for node in subject}
         if subject and names <= set(recorder.tags):
             return None
-        own = {node.name: AN_OPERAND for node in program.graph.nodes}
+        own = {node.name: AN_OPERAND for node in program.graph.nodes if node.op != "output"}
         found = [_spoken(Reason(*rest), own) for node, *rest in recorder.rejections or () if node in names]
         return tuple(dict.fromkeys(found))
 

@@ -106,6 +106,14 @@ class Causes:
         inherent = {reason.code for reason in kept}
         return tuple(r for r in one.reasons if r.code in inherent) or kept or one.reasons
 
+    def smallest(self, name: str, code: str) -> Iterator[Graph]:
+        """Models of the operator that is left out for itself, the smallest first, that have this reason."""
+        if name not in self.graphs:
+            return
+        for graph in (*_in_company(alone(self.lowered.program, self.nodes[name])), self.graphs[name]):
+            if code in {reason.code for reason in self.asking.reasons(graph) or ()}:
+                yield graph
+
     def _of_the_layer(self, one: Operator, layer: Graph) -> tuple[Reason, ...]:
         """Why a linear layer is left out of which only parts are seen, as it was not quantized; empty if unknown."""
         if any(reason.code != UNSUPPORTED for reason in one.reasons):
@@ -263,15 +271,14 @@ def weighted(graph: Graph, bias: bool) -> Graph:
 
 
 def _behind_abs(graph: Graph) -> Graph:
-    """The operator's operands come from operators that compute: the first one, and all that are no constants."""
+    """The operator's operands that are no constants come from operators that compute."""
     step, known = graph.steps[0], {value.name: value for value in graph.values}
-    given = list(dict.fromkeys(ref.name for ref in references(step.args) if ref.name in known))
     behind = {}
-    for number, name in enumerate(given):
+    for name in dict.fromkeys(ref.name for ref in references(step.args) if ref.name in known):
         value = known[name]
-        if value.dtype != "bool" and (number == 0 or not value.constant):
+        if value.dtype != "bool" and not value.constant:
             quant = value.quant if value.quant is None or value.quant.axis is None else None
-            behind[name] = Step(f"before_{number}", "aten.abs.default", (Ref(name),), (), quant)
+            behind[name] = Step(f"before_{len(behind)}", "aten.abs.default", (Ref(name),), (), quant)
     again = replace(step, name=SUBJECT, args=renamed(step.args, {name: each.name for name, each in behind.items()}))
     return replace(graph, steps=(*behind.values(), again))
 
