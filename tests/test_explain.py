@@ -70,6 +70,11 @@ def broken() -> object:
     raise RuntimeError("no weights here")
 
 
+def listed() -> object:
+    """A factory of example inputs by name."""
+    return Small(), {"x": torch.ones(1, 3, 12, 12)}
+
+
 def nothing() -> object:
     """A factory of something else."""
     return 7
@@ -161,6 +166,31 @@ def test_nodes_that_only_the_question_has_are_not_named() -> None:
 
     one = of(Joined(), (torch.randn(1, 8, 8, 8),), "neutron")
     assert all("quantized_decomposed" not in cause.found for cause in one.causes)
+
+
+@pytest.mark.parametrize("backend", ["ethos-u55", "xnnpack"])
+def test_open_sizes_are_told(backend: str) -> None:
+    class Pooled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.head = nn.Conv2d(3, 8, 3), nn.Linear(8, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.stem(x).mean((2, 3)))  # type: ignore[no-any-return]
+
+    inputs, batch = (torch.randn(2, 3, 8, 8),), torch.export.Dim("batch", min=1, max=8)
+    program = torch.export.export(Pooled(), inputs, dynamic_shapes=({0: batch},))
+    one = npu_assay.explain(program, [backend], [inputs]).backends[0]
+    assert one.error == "" and "open sizes" in " ".join(one.warnings)
+
+
+def test_sizes_that_depend_on_data_are_no_error() -> None:
+    class Chosen(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x[x[:, 0] > 0].abs()
+
+    one = of(Chosen(), (torch.randn(4, 8),), "neutron")
+    assert one.causes and all(operator.cause is not None for operator in one.operators if operator.delegate is None)
 
 
 def test_constants_without_a_name_are_called_so() -> None:
@@ -520,6 +550,7 @@ def test_a_backend_that_ends_its_process_is_told(tmp_path: Path) -> None:
         (["nothing.pt2", "--backend", "neutron"], "nothing.pt2: found no such file"),
         (["test_explain:broken", "--backend", "neutron"], "RuntimeError: no weights here"),
         (["test_explain:nothing", "--backend", "neutron"], "found int, expected a pair"),
+        (["test_explain:listed", "--backend", "neutron"], "example inputs: found dict, expected a tensor or a tuple"),
         (["test_explain:absent", "--backend", "neutron"], "has no 'absent'"),
         ([SMALL, "--backend", "neutrons"], "no backend 'neutrons', did you mean 'neutron'?"),
         ([SMALL, "--backend", "neutron", "--calibrate", "no.npz"], "no.npz: cannot be read"),

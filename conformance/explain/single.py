@@ -46,6 +46,8 @@ def alone(program: ExportedProgram, node: fx.Node) -> Graph:
     args = tuple(made.argument(each) for each in node.args)
     kwargs = tuple((name, made.argument(each)) for name, each in node.kwargs.items())
     outputs = len(list(values(node)))
+    if outputs == 0:
+        raise Unspoken("an operator without a tensor among its results")
     step = Step(SUBJECT, target_name(node.target), args, kwargs, _result(node), max(outputs, 1), made.dynamic)
     used = sorted({_index(user) for user in node.users}) if outputs > 1 else [0]
     return Graph(tuple(made.values.values()), (step,), tuple(Ref(SUBJECT, index) for index in used))
