@@ -209,7 +209,7 @@ def certify(
     from npu_assay.conformance.commands.concluding import conclude
     from npu_assay.conformance.report.console import progress
 
-    console = Console()
+    console = Console(emoji=False)
     folder = out if out is not None else default_folder(backend, level, smoke or expression is not None, shard)
     with usage_errors():
         from npu_assay.conformance.isolation.limits import Limits
@@ -287,7 +287,7 @@ def inspect_(model: Path, specs: tuple[str, ...], as_json: bool, timeout: float,
     if as_json:
         click.echo(json.dumps(summary, indent=2))
     else:
-        print_summary(Console(width=WIDTH), summary)
+        print_summary(Console(width=WIDTH, emoji=False), summary)
 
 
 @main.command()
@@ -330,7 +330,7 @@ def run(
         from npu_assay.conformance.pte.text import WIDTH, print_table
 
         outputs = run_model(Request(model, inputs, method, seed, out, force, specs, Limits(timeout, memory)))
-    print_table(Console(width=WIDTH), ("output", "type", "range: first elements"), rows(outputs))
+    print_table(Console(width=WIDTH, emoji=False), ("output", "type", "range: first elements"), rows(outputs))
 
 
 main.add_command(attest)

@@ -116,6 +116,13 @@ PLANTED = (
     Planted("upsample_by_3", N, _two(nn.Upsample(scale_factor=3)), "upsample_nearest2d", "scale"),
     Planted("groups", N, _conv(8, 8, 3, padding=1, groups=2), "aten.convolution.default", "groups"),
     Planted(
+        "groups_of_a_transposed_one",
+        N,
+        lambda: Between(nn.ConvTranspose2d(8, 8, 4, stride=2, padding=1, groups=4)),
+        "aten.convolution.default",
+        "transposed",
+    ),
+    Planted(
         "conv3d",
         N,
         _two(Named(lambda x: functional.conv3d(x[:, :, None], torch.ones(8, 8, 1, 1, 1))[:, :, 0])),

@@ -118,12 +118,40 @@ class Masked(nn.Module):
         super().__init__()
         torch.manual_seed(11)
         self.q, self.k, self.how = nn.Linear(16, 16), nn.Linear(16, 16), how
-        self.register_buffer("mask", torch.full((8, 8), -math.inf).triu(1))
+        self.register_buffer("mask", torch.full((8, 8), -1e9 if how == "finite" else -math.inf).triu(1))
 
     def forward(self, x: Tensor) -> Tensor:
         scores = self.q(x) @ self.k(x).transpose(-1, -2) / 4
         mask = self.get_buffer("mask")
-        return (scores + mask).softmax(-1) if self.how == "add" else torch.minimum(scores, mask.exp() * 3).softmax(-1)
+        return (scores + mask).softmax(-1) if self.how != "min" else torch.minimum(scores, mask.exp() * 3).softmax(-1)
+
+
+class Cancelled(nn.Module):
+    """A small thing, added to a large one that is then subtracted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(8)
+        self.large, self.small, self.last = nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        large = self.large(x) * 400
+        total = large + self.small(x)
+        return self.last(total - large)  # type: ignore[no-any-return]
+
+
+class Pooled(nn.Module):
+    """A residual block, its mean, and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.stem, self.block, self.head = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 16, 1), nn.Linear(16, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x).relu()
+        x = (x + self.block(x)).relu()
+        return self.head(x.mean((2, 3), keepdim=True).flatten(1))  # type: ignore[no-any-return]
 
 
 def randn(*shape: int, gain: float = 1.0, count: int = COUNT) -> Callable[[], Sequence[Inputs]]:
@@ -245,4 +273,13 @@ NUMERIC = (
     Numeric("small_tanh", N, lambda: Of(torch.tanh, gain=0.002), FAINT, FAINT, "middle"),
     Numeric("lost_mask", U85, lambda: Masked("add"), randn(1, 8, 16), randn(1, 8, 16), "add", "finite"),
     Numeric("lost_mask", N, lambda: Masked("add"), randn(1, 8, 16), randn(1, 8, 16), "add", "finite"),
+    *(
+        Numeric("large_mask", b, lambda: Masked("finite"), randn(1, 8, 16), randn(1, 8, 16), "add", "as of a mask")
+        for b in (N, X, U55, U85)
+    ),
+    *(Numeric("cancelled", b, Cancelled, LINE, LINE, "add", "difference of large numbers") for b in (N, X, U55)),
+    *(
+        Numeric("outlier_of_pooled", b, Pooled, _outlier(1, 3, 12, 12), randn(1, 3, 12, 12), "x", "calibrate without")
+        for b in (N, X)
+    ),
 )

@@ -10,6 +10,7 @@ from lowering_graphs import IMAGE, OTHER, POSITIVE, Operation, Q, X, activation,
 from tosa_graphs import CASES, Case, wide, widened
 
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.partitioners.ethosu.lowering.model import ModelBuilder
 from npu_assay.partitioners.ethosu.operators import LOWERINGS
 from npu_assay.partitioners.ethosu.runtime import EthosURuntime
 from npu_assay.partitioners.ethosu.tosa_format import read
@@ -139,6 +140,17 @@ def test_codes_narrower_than_their_type_are_limited() -> None:
     found = compiled(operation.graph(), "u85")
     assert found.operators[-1] == "CLAMP"
     assert found.model.operators[-1].attributes["min_val"] == -127
+
+
+def test_a_long_join_is_several() -> None:
+    """TOSA's level gives a CONCAT at most 64 operands; a reflection of 33 elements on both sides has 67."""
+    builder = ModelBuilder()
+    parts = [builder.tensor(f"x{number}", (1, 2), "INT8") for number in range(130)]
+    joined = builder.concat(parts, 1, "joined")
+    assert builder.shape(joined) == (1, 260)
+    operands = {op.outputs[0]: op.inputs for op in builder.operators}
+    assert [len(inputs) for inputs in operands.values()] == [64, 64, 2, 3]
+    assert [name for each in operands[joined] for name in operands[each]] == parts
 
 
 def test_every_quantise_saturates() -> None:

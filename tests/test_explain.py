@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -28,6 +29,9 @@ from torch.utils.flop_counter import FlopCounterMode
 import npu_assay
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.explain.asking import Asking, spelled
+from npu_assay.conformance.explain.causes import Causes
+from npu_assay.conformance.explain.changes import smallest_change
 from npu_assay.conformance.explain.explaining import How, explained
 from npu_assay.conformance.explain.lowered import calls, lower, module_called
 from npu_assay.conformance.explain.models import model_of, quantise
@@ -35,6 +39,7 @@ from npu_assay.conformance.explain.origins import frames_of
 from npu_assay.conformance.explain.record import Explained, Explanation
 from npu_assay.conformance.explain.single import linear_layer
 from npu_assay.conformance.run.outline import NO_WORK
+from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.ops import target_name
 
@@ -63,6 +68,11 @@ def small() -> tuple[nn.Module, tuple[Tensor, ...]]:
 def broken() -> object:
     """A factory that fails."""
     raise RuntimeError("no weights here")
+
+
+def listed() -> object:
+    """A factory of example inputs by name."""
+    return Small(), {"x": torch.ones(1, 3, 12, 12)}
 
 
 def nothing() -> object:
@@ -111,6 +121,117 @@ def test_what_follows_from_another_operator_is_not_a_cause_of_its_own() -> None:
     known = {operator.name: operator for operator in one.operators}
     assert [known[name].operator for name in cause.roots] == ["aten.sin.default"] * 2
     assert [known[name].operator for name in cause.follows] == ["aten.view_copy.default", "aten.abs.default"]
+
+
+class Gated(nn.Module):
+    """Spatial attention with one layer for two means, as users write it: what Neutron leaves out is not alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.stem, self.mlp = nn.Conv2d(8, 16, 3, padding=1), nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x).relu()
+        weight = (self.mlp(x.mean((2, 3))) + self.mlp(x.amax((2, 3)))).sigmoid()
+        return x * weight[:, :, None, None]
+
+
+def test_layouts_that_wait_for_each_other_follow_the_operator_next_to_them() -> None:
+    one = of(Gated(), (torch.randn(1, 8, 8, 8),), "neutron")
+    known = {operator.name: operator for operator in one.operators}
+    followers = {known[name].operator: cause.code for cause in one.causes for name in cause.follows}
+    assert followers["aten.view_copy.default"] == "same_shape"
+    assert followers["aten.permute_copy.default"] == "static_bias"  # of a weight, which its layer takes
+    roots = {known[name].operator for cause in one.causes for name in cause.roots}
+    assert not {"aten.view_copy.default", "aten.permute_copy.default"} & roots
+
+
+@pytest.mark.parametrize(
+    ("inputs", "dtype", "code"),
+    [((0, 8), torch.float32, "not_empty"), ((1, 8), torch.bfloat16, "quantized")],
+    ids=["empty", "bfloat16"],
+)
+def test_the_parts_of_a_layer_are_told_for_the_layer(inputs: tuple[int, ...], dtype: torch.dtype, code: str) -> None:
+    """The NPU has no addmm, but the layer is one only because it was not quantized."""
+    one = of(nn.Linear(8, 8).to(dtype), (torch.ones(inputs, dtype=dtype),), "ethos-u55")
+    (cause,) = one.causes
+    assert cause.code == code and len(cause.operators) == len(one.operators) == 2
+
+
+def test_nodes_that_only_the_question_has_are_not_named() -> None:
+    class Joined(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat([x.mean(1, keepdim=True), x.amax(1, keepdim=True)], 1).sigmoid()
+
+    one = of(Joined(), (torch.randn(1, 8, 8, 8),), "neutron")
+    assert all("quantized_decomposed" not in cause.found for cause in one.causes)
+
+
+@pytest.mark.parametrize("backend", ["ethos-u55", "xnnpack"])
+def test_open_sizes_are_told(backend: str) -> None:
+    class Pooled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.head = nn.Conv2d(3, 8, 3), nn.Linear(8, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.stem(x).mean((2, 3)))  # type: ignore[no-any-return]
+
+    inputs, batch = (torch.randn(2, 3, 8, 8),), torch.export.Dim("batch", min=1, max=8)
+    program = torch.export.export(Pooled(), inputs, dynamic_shapes=({0: batch},))
+    one = npu_assay.explain(program, [backend], [inputs]).backends[0]
+    assert one.error == "" and "open sizes" in " ".join(one.warnings)
+
+
+def test_sizes_that_depend_on_data_are_no_error() -> None:
+    class Chosen(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x[x[:, 0] > 0].abs()
+
+    one = of(Chosen(), (torch.randn(4, 8),), "neutron")
+    assert one.causes and all(operator.cause is not None for operator in one.operators if operator.delegate is None)
+
+
+def test_constants_without_a_name_are_called_so() -> None:
+    class Written(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = x.abs().clone()
+            y[:, torch.tensor([0, 2])] = 1.0
+            return y
+
+    found = " ".join(cause.found for cause in of(Written(), (torch.randn(1, 8),), "neutron").causes)
+    assert "operand a constant" in found and "tensor_" not in found
+
+
+@pytest.mark.parametrize("backend", ["ethos-u55", "ethos-u85"])
+def test_a_wide_reflection_is_compiled(backend: str) -> None:
+    class Reflected(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.pad(x, (33, 33), mode="reflect").abs()
+
+    one = of(Reflected(), (torch.randn(1, 2, 40),), backend)
+    assert one.error == "" and len(one.taken) == len(one.operators) == 2
+    assert str(one.numbers[0]) == "device against quantised: equal"
+
+
+def test_names_with_dots_are_left_alone() -> None:
+    names = {"scalar_tensor": "aten.scalar_tensor.default of act", "x": "the image"}
+    assert spelled("aten.scalar_tensor.default", names) == "aten.scalar_tensor.default"
+    assert spelled("x of 3, and scalar_tensor", names) == "the image of 3, and aten.scalar_tensor.default of act"
+
+
+def test_what_if_asks_about_nothing_huge() -> None:
+    """A table has 2 ** 31 among its limits; a constant of so many numbers takes minutes."""
+    program = torch.export.export(nn.Embedding(50, 16), (torch.zeros(2, 8, dtype=torch.int64),))
+    backend = load_backend("xnnpack")
+    asking = Asking(backend, load_table(backend.table))
+    causes = Causes(lower(program, backend), asking, quantised=True)
+    causes.found()
+    for graph in causes.graphs.values():
+        smallest_change(graph, asking)
+    sizes = [math.prod(value.shape) for graph in asking.answers for value in graph.values]
+    assert 800 < max(sizes) < 100_000
 
 
 @pytest.mark.parametrize(
@@ -162,6 +283,7 @@ def test_the_first_layer_is_the_planted_one(numeric: Numeric) -> None:
 
 @pytest.mark.parametrize("backend", ["neutron", "xnnpack", "ethos-u55", "ethos-u85"])
 def test_a_plain_model_has_nothing_to_cure(backend: str) -> None:
+    torch.manual_seed(3)
     samples = [(torch.randn(1, 16, generator=torch.Generator().manual_seed(seed)),) for seed in range(4)]
     program = torch.export.export(nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16)).eval(), samples[0])
     one = npu_assay.explain(program, [backend], samples).backends[0]
@@ -372,6 +494,16 @@ def run(*arguments: str | Path, code: int = 0) -> Result:
     return result
 
 
+def test_a_line_number_is_not_an_emoji(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ["import torch", "class Net(torch.nn.Module):", "    def forward(self, x):", *["        #"] * 96]
+    source += ["        return x.sin()", "def make():", "    return Net(), (torch.ones(1, 8),)"]
+    (tmp_path / "hundred_lines.py").write_text("\n".join(source))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    shown = run("hundred_lines:make", "--backend", "neutron").output
+    assert "hundred_lines.py:100: return x.sin()" in shown
+
+
 SMALL = "test_explain:small"
 
 
@@ -419,6 +551,7 @@ def test_a_backend_that_ends_its_process_is_told(tmp_path: Path) -> None:
         (["nothing.pt2", "--backend", "neutron"], "nothing.pt2: found no such file"),
         (["test_explain:broken", "--backend", "neutron"], "RuntimeError: no weights here"),
         (["test_explain:nothing", "--backend", "neutron"], "found int, expected a pair"),
+        (["test_explain:listed", "--backend", "neutron"], "example inputs: found dict, expected a tensor or a tuple"),
         (["test_explain:absent", "--backend", "neutron"], "has no 'absent'"),
         ([SMALL, "--backend", "neutrons"], "no backend 'neutrons', did you mean 'neutron'?"),
         ([SMALL, "--backend", "neutron", "--calibrate", "no.npz"], "no.npz: cannot be read"),

@@ -15,10 +15,14 @@ pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
 import torch
 from click.testing import CliRunner, Result
+from planted import PLANTED, Planted
 from torch import Tensor, nn
 
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.explain.explaining import How
+from npu_assay.conformance.explain.models import model_of, quantise
+from npu_assay.conformance.explain.reducing import reduce
 from npu_assay.partitioners.exir import Partitioner, PartitionResult
 
 # torch's own export code and torchao call deprecated torch functions; nothing here can change that.
@@ -87,6 +91,21 @@ def test_a_script_shows_it_again(
     )
     assert again.returncode == (3 if what == ("crash",) else 0), again.stderr
     assert shown in again.stdout
+
+
+SHORT = ("neutron-groups_of_a_transposed_one", "ethos-u55-kernel_height", "neutron-broadcast", "neutron-mean_of_rows")
+
+
+@pytest.mark.parametrize("planted", [each for each in PLANTED if str(each) in SHORT], ids=str)
+def test_a_script_is_short_and_has_the_same_reason(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    backend, (module, inputs) = load_backend(planted.backend), planted.model
+    model = model_of(torch.export.export(module, inputs), [inputs])
+    program = quantise(model, How().quantizer(backend), [inputs]).program
+    found = reduce(program, backend, planted.backend, "undelegated", None)
+    assert found is not None and planted.operator in found.operator.operator
+    assert len(found.script.splitlines()) <= 20
+    exec(found.script, {})  # the script that was just written, which prints what it finds
+    assert capsys.readouterr().out.startswith(f"{planted.code}: ")
 
 
 @pytest.mark.parametrize("what", ["wrong", "crash"])

@@ -41,7 +41,7 @@ def run_again(contents: Contents, certificate: Certificate, asked: Asked, today:
         _limits(certificate, asked),
     )
     try:
-        with progress(Console()) as shown:
+        with progress(Console(emoji=False)) as shown:
             again = rerun(contents, certificate, request, shown)
     except KeyboardInterrupt:
         click.echo("interrupted: not all cases were run again")

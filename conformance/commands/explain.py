@@ -101,7 +101,7 @@ def explain(
     if as_json:
         click.echo(text)
     else:
-        print_explanation(Console(width=WIDTH), explanation)
+        print_explanation(Console(width=WIDTH, emoji=False), explanation)
     if fail_under is not None and any(one.share < fail_under for one in explanation.backends):
         raise SystemExit(BELOW)
 

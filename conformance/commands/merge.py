@@ -51,4 +51,4 @@ def merge(shards: tuple[Path, ...], out: Path | None, table: str | None) -> None
         part = certificate.selection.expression is not None or certificate.selection.smoke
         folder = out if out is not None else default_folder(certificate.backend["spec"], certificate.level, part)
         whole.write(folder)
-    conclude(Console(), whole.report, folder, table)
+    conclude(Console(emoji=False), whole.report, folder, table)

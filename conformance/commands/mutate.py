@@ -88,5 +88,5 @@ def mutate(
     if as_json:
         click.echo(json.dumps(data_of(mutation), indent=2))
     else:
-        print_report(Console(), mutation)
+        print_report(Console(emoji=False), mutation)
     raise SystemExit(NOTICED if mutation.holds else SURVIVED)

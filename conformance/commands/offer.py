@@ -81,7 +81,7 @@ def offer(
 
         count, asked = cores() if workers is None else workers, Selection(expression)
         request = Request(backend, table, asked, count, folder, limits=Limits(timeout, memory), offer=True)
-        with progress(Console()) as shown:
+        with progress(Console(emoji=False)) as shown:
             report = assay(request, shown, today)
     for line in lines(report.results):
         click.echo(plain(line))

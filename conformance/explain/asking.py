@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npu_assay.conformance.cases.make import SUBJECT
@@ -15,6 +16,7 @@ from npu_assay.conformance.table import Table
 from npu_assay.partitioners.exir import Backend
 
 NO_PROGRAM = "no_program"
+AN_OPERAND = "an operand"
 
 
 @dataclass
@@ -59,8 +61,19 @@ class Asking:
         names = {node.name for node in subject}
         if subject and names <= set(recorder.tags):
             return None
-        found = [Reason(*rest) for node, *rest in recorder.rejections or () if node in names]
+        own = {node.name: AN_OPERAND for node in program.graph.nodes if node.op != "output"}
+        found = [_spoken(Reason(*rest), own) for node, *rest in recorder.rejections or () if node in names]
         return tuple(dict.fromkeys(found))
+
+
+def _spoken(reason: Reason, names: Mapping[str, str]) -> Reason:
+    """The reason without the names of nodes of the model that was asked about, which the user has not."""
+    return replace(reason, found=spelled(reason.found, names))
+
+
+def spelled(text: str, names: Mapping[str, str]) -> str:
+    """The text with other words for these, where they are no part of a name with dots."""
+    return re.sub(r"(?<![\w.])\w+(?!\.?\w)", lambda word: names.get(word[0], word[0]), text)
 
 
 def _raised(code: str, error: Exception) -> Reason:

@@ -15,11 +15,11 @@ from typing import Any
 from torch import fx
 
 from npu_assay.conformance.cases.make import SUBJECT, bias_quant, weight_quant
-from npu_assay.conformance.explain.asking import Asking
+from npu_assay.conformance.explain.asking import Asking, spelled
 from npu_assay.conformance.explain.costs import nbytes, values
 from npu_assay.conformance.explain.lowered import Lowered, computing, source_behind
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
-from npu_assay.conformance.explain.single import Unspoken, alone, linear_layer, quantised, split
+from npu_assay.conformance.explain.single import Unspoken, alone, linear_layer, product_of, quantised, split
 from npu_assay.conformance.explain.summary import MODEL
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, references, renamed
 from npu_assay.conformance.run.outline import NO_WORK
@@ -27,6 +27,10 @@ from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQU
 
 NOT_QUANTISED = Reason("not_quantised", "numbers are real", "this backend takes the operator in quantized models only")
 SILENT = Reason("no_reason", "no tag", "the partitioner left the operator out and gave no reason")
+A_CONSTANT, UNNAMED = "a constant", ("_tensor_constant", "lifted_tensor_", "_frozen_param")
+"""What a constant is called that the user gave no name, and what names export and quantizers give those have."""
+UNSUPPORTED = "unsupported"
+"""The code of operators that no table row has."""
 HINTS: Mapping[str, str] = {NOT_QUANTISED.code: "quantize the model: --calibrate FILE.npz, or --calibrate random"}
 
 
@@ -81,20 +85,43 @@ class Causes:
     def _own_reasons(self, one: Operator) -> tuple[Reason, ...] | None:
         """Why it is left out wherever it stands; None where it is taken in better company."""
         program, node = self.lowered.program, self.nodes[one.name]
+        if (product := product_of(program, node)) is not None and not self._delegated(product):
+            return None
         try:
-            layer = linear_layer(program, node) if self._is_real else None
-            graph = alone(program, node)
+            layer, graph = linear_layer(program, node), alone(program, node)
         except Unspoken:
             return one.reasons
-        if layer is not None and any(map(self.asking.takes, _as_layers(layer))):
+        if layer is not None and self._is_real and any(map(self.asking.takes, _as_layers(layer))):
             return None
+        if layer is not None and not self._is_real and (told := self._of_the_layer(one, layer)):
+            return told
         company = list(_in_company(graph))
         answers = list(map(self.asking.reasons, company))
         if any(answer is None for answer in answers):
             return None
-        self.graphs[one.name] = company[-1]
-        inherent = {reason.code for reason in answers[-1] or ()}
-        return tuple(r for r in one.reasons if r.code in inherent) or answers[-1] or one.reasons
+        whole = weighted(company[-1], bias=True)
+        graph = company[-1] if self.asking.takes(whole) or self.asking.refused(whole) else whole
+        self.graphs[one.name] = graph
+        kept = self.asking.reasons(graph) or ()
+        inherent = {reason.code for reason in kept}
+        return tuple(r for r in one.reasons if r.code in inherent) or kept or one.reasons
+
+    def smallest(self, name: str, code: str) -> Iterator[Graph]:
+        """Models of the operator that is left out for itself, the smallest first, that have this reason."""
+        if name not in self.graphs:
+            return
+        for graph in (*_in_company(alone(self.lowered.program, self.nodes[name])), self.graphs[name]):
+            if code in {reason.code for reason in self.asking.reasons(graph) or ()}:
+                yield graph
+
+    def _of_the_layer(self, one: Operator, layer: Graph) -> tuple[Reason, ...]:
+        """Why a linear layer is left out of which only parts are seen, as it was not quantized; empty if unknown."""
+        if any(reason.code != UNSUPPORTED for reason in one.reasons):
+            return ()
+        whole = next(_as_layers(layer))
+        answers = (self.asking.reasons(graph) or () for graph in (whole, layer) if not self.asking.refused(graph))
+        told = (tuple(reason for reason in answer if reason.code != UNSUPPORTED) for answer in answers)
+        return next(filter(None, told), ())
 
     def _around(self, one: Operator) -> Iterator[str]:
         """The operators next to it that are left out as well: those that its reasons name come first."""
@@ -119,16 +146,34 @@ class Causes:
     # -------------------------------------------------------------------------------- causes
 
     def root(self, name: str) -> str:
-        """The operator at the end of the chain; of a circle the first of the program."""
+        """The operator at the end of the chain; of a circle that nothing leads out of, the first of the program."""
         seen = [name]
         while (name := self.follows.get(name, "")) and name not in seen:
             seen.append(name)
         if name:
-            name = min(seen[seen.index(name) :], key=list(self.nodes).index)
+            circle = seen[seen.index(name) :]
+            if (end := self._way_out(circle)) is not None:
+                return end
+            name = min(circle, key=list(self.nodes).index)
             self.follows.pop(name)
             self.own[name] = self.operators[name].reasons or (SILENT,)
             return name
         return seen[-1]
+
+    def _way_out(self, circle: Sequence[str]) -> str | None:
+        """The nearest operator that is left out for itself; the circle's now follow it. None where there is none."""
+        before = dict.fromkeys(circle, "")
+        for name in (waiting := list(circle)):
+            for near in self._around(self.operators[name]):
+                if near not in before:
+                    before[near] = name
+                    waiting.append(near)
+            if name in self.own:
+                end = name
+                while before[name]:
+                    self.follows[before[name]], name = name, before[name]
+                return end
+        return None
 
     def _kind(self, name: str) -> tuple[Any, ...]:
         """What operators have in common that are left out for one cause."""
@@ -154,15 +199,21 @@ class Causes:
 
     def _spoken(self, found: str) -> str:
         """What a partitioner found, in the user's words."""
-        return re.sub(r"\w+", lambda word: self._names.get(word[0], word[0]), found)
+        return spelled(found, self._names)
 
     @cached_property
     def _names(self) -> Mapping[str, str]:
         """The user's names of parameters and buffers, and operators, by the names of their nodes."""
         signature = self.lowered.program.graph_signature
         known = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-        known |= dict.fromkeys(signature.inputs_to_lifted_tensor_constants, "a constant")
-        return known | {name: f"{one.operator} of {one.module or MODEL}" for name, one in self.operators.items()}
+        known = {
+            name: A_CONSTANT if any(part in target for part in UNNAMED) else target for name, target in known.items()
+        }
+        known |= dict.fromkeys(signature.inputs_to_lifted_tensor_constants, A_CONSTANT)
+        known |= {name: f"{one.operator} of {one.module or MODEL}" for name, one in self.operators.items()}
+        nodes = [node for node in self.lowered.program.graph.nodes if node.op == "call_function"]
+        behind = {node.name: source_behind(node).name for node in nodes if node.name not in known}
+        return known | {name: known.get(source, source) for name, source in behind.items()}
 
     def _crossing(self, one: Operator) -> int:
         """The bytes between an operator and the delegates next to it."""
@@ -220,16 +271,16 @@ def weighted(graph: Graph, bias: bool) -> Graph:
 
 
 def _behind_abs(graph: Graph) -> Graph:
-    """The operator's first operand comes from an operator that computes."""
-    step = graph.steps[0]
-    first = next((ref for ref in references(step.args)), None)
-    value = next((v for v in graph.values if first is not None and v.name == first.name), None)
-    if value is None or value.dtype == "bool":
-        return graph
-    quant = value.quant if value.quant is None or value.quant.axis is None else None
-    before = Step("before", "aten.abs.default", (Ref(value.name),), (), quant)
-    again = replace(step, name=SUBJECT, args=renamed(step.args, {value.name: "before"}))
-    return replace(graph, steps=(before, again))
+    """The operator's operands that are no constants come from operators that compute."""
+    step, known = graph.steps[0], {value.name: value for value in graph.values}
+    behind = {}
+    for name in dict.fromkeys(ref.name for ref in references(step.args) if ref.name in known):
+        value = known[name]
+        if value.dtype != "bool" and not value.constant:
+            quant = value.quant if value.quant is None or value.quant.axis is None else None
+            behind[name] = Step(f"before_{len(behind)}", "aten.abs.default", (Ref(name),), (), quant)
+    again = replace(step, name=SUBJECT, args=renamed(step.args, {name: each.name for name, each in behind.items()}))
+    return replace(graph, steps=(*behind.values(), again))
 
 
 # ------------------------------------------------------------------------------------ neighbors

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from math import prod
 from typing import Any
 
 from npu_assay.conformance.cases.boundaries.knob import Knob, subject, with_subject
@@ -18,6 +19,8 @@ from npu_assay.reference.golden.aten import canonical, parameters
 
 ASKED = 200  # changes of an operator that are tried
 WITHIN = 8  # values of a knob that are tried
+GROWTH, SMALL = 4, 1 << 16
+"""A changed model may have so many times the elements of the operator's operands, and so many more."""
 AXES = ("batch", "channels", "height", "width")
 RANK, LEAST_RANK = "_rank", 2
 MULTIPLES = (2, 4, 8, 16, 32)
@@ -27,13 +30,22 @@ def smallest_change(graph: Graph, asking: Asking) -> tuple[str, Graph] | None:
     """In words, and the changed model; None where nothing that was tried is taken."""
     for _, _, knob, found in islice(_changes(graph, asking.numbers(subject(graph).op)), ASKED):
         changed = None if RANK in knob.name and found < LEAST_RANK else knob.turn(graph, found)
-        if changed is None or changed == graph:
+        if changed is None or changed == graph or not _is_near(changed, graph):
             continue
         repairs = _repaired(changed, knob, found) if asking.refused(changed) else ()
         for whole in (changed, *repairs):
-            if asking.takes(whole):
+            if _is_near(whole, graph) and asking.takes(whole):
                 return f"{_name(knob, graph)} {_text(knob.at)} -> {_text(found)}", whole
     return None
+
+
+def _is_near(changed: Graph, graph: Graph) -> bool:
+    """Whether its operands are not far larger: a limit of a table, as 2 ** 31, is no size to try."""
+    return _elements(changed) <= GROWTH * _elements(graph) + SMALL
+
+
+def _elements(graph: Graph) -> int:
+    return sum(prod(value.shape) for value in graph.values)
 
 
 def _repaired(changed: Graph, knob: Knob, found: Any) -> Iterator[Graph]:

@@ -16,6 +16,8 @@ UNUSED = 1 / 8  # share of the range of the codes that results use
 POOR = 30.0  # dB of a layer that is worth a word; 8 bits of normally distributed numbers have about 40
 ROUNDED = 1  # code by which two roundings of one number may differ
 SEEN = 45.0  # dB below the results of the model, where an error is as small as the rounding of results to 8 bits
+VANISHED = 0.25  # share of results that are less than half a step of their codes
+AMPLIFIED = 10.0  # dB by which an error grows on its way to the results of the model
 LARGE = 10.0  # times the median channel
 FIXED = ("softmax", "sigmoid", "tanh", "hardsigmoid")
 """Operators whose results have codes for their whole range, whatever they are."""
@@ -38,7 +40,9 @@ class Power:
 class Seen:
     """What one layer showed, over all inputs: powers of golden and errors, results that were clipped, their range.
 
-    grid: the range of its codes. shared: whether its result has to have the quantization of an operand. weights: real,
+    grid: the range of its codes. shared: whether its result has to have the quantization of an operand. vanished:
+    results that are not 0 and less than half a step of their codes. inherited: whether its results are out of the range
+    of its codes, or in a small part of it, only for what comes before. weights: real,
     and whether their codes have one scale. infinite: whether a constant holds infinities. apart: largest distance of
     the device's codes from torch's on the same inputs, None where none are compared. joined: the layers before it that
     are computed with it, as no codes stand between. effect: see `Layer`; infinite for none.
@@ -52,6 +56,8 @@ class Seen:
     high: float = -math.inf
     grid: tuple[float, float] | None = None
     shared: bool = False
+    vanished: int = 0
+    inherited: bool = False
     weights: dict[int, tuple[Tensor, bool]] = field(default_factory=dict)
     infinite: bool = False
     apart: int | None = None
@@ -62,6 +68,16 @@ class Seen:
     def is_faulty(self) -> bool:
         """Whether the device computes it otherwise than by another rounding."""
         return self.apart is not None and self.apart > ROUNDED
+
+    @property
+    def used(self) -> float:
+        """The share of the range of its codes that its results use."""
+        return 1.0 if self.grid is None or not self.count else (self.high - self.low) / (self.grid[1] - self.grid[0])
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether most of the range of its codes was for other results."""
+        return self.used < UNUSED and not self.is_fixed
 
     @property
     def is_fixed(self) -> bool:
@@ -95,6 +111,8 @@ def cures(seen: Seen) -> Iterator[str]:
         away = f"the device is up to {seen.apart} codes away from torch on the same inputs{group}"
         yield f"{away}: see assay reduce --of wrong"
     own = seen.own
+    if own is not None and own > POOR and seen.effect is not None and seen.effect < min(POOR, own - AMPLIFIED):
+        yield "small by itself, but layers behind it make it large, as by a difference of large numbers: use more bits"
     if own is None or own > POOR or seen.power is None:
         return
     if seen.grid is not None:
@@ -108,15 +126,19 @@ def cures(seen: Seen) -> Iterator[str]:
 
 
 def _of_the_range(seen: Seen, low: float, high: float) -> Iterator[str]:
-    clipped, used = seen.clipped / seen.count, (seen.high - seen.low) / (high - low)
+    clipped, used = seen.clipped / seen.count, seen.used
     codes = f"{low:.4g} to {high:.4g}, which its codes stand for"
     if clipped > CLIPPED:
         results = f"{100 * clipped:.0f} % of its results, from {seen.low:.4g} to {seen.high:.4g},"
-        yield f"{results} lie outside {codes}: calibrate with inputs like these"
+        cure = "as layers before it are wrong: see those" if seen.inherited else "calibrate with inputs like these"
+        yield f"{results} lie outside {codes}: {cure}"
     elif used < UNUSED and seen.is_fixed:
         yield f"its results use {100 * used:.1f} % of {codes} whatever it computes: keep it in real numbers"
     elif used < UNUSED and not seen.shared:
         yield f"its results use {100 * used:.1f} % of {codes}: calibrate without inputs far from these"
+    elif seen.vanished > VANISHED * seen.count:
+        lost = f"{100 * seen.vanished / seen.count:.0f} % of its results are less than half a step of their codes"
+        yield f"{lost}, which reach from {low:.4g} to {high:.4g}: let no number, as of a mask, be so far from others"
 
 
 def _of_channels(sizes: Tensor) -> Iterator[str]:

@@ -7,7 +7,7 @@ something of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -23,10 +23,14 @@ CONVERTING = QUANTIZE | DEQUANTIZE | QUANTIZE_DYNAMIC | DEQUANTIZE_DYNAMIC
 
 @dataclass(frozen=True)
 class Effects:
-    """Powers: of the model's results, and of what each layer's error makes of them."""
+    """Powers: of the model's results, and of what each layer's error makes of them.
+
+    ranges: the smallest and the largest result of each layer where nothing is quantized.
+    """
 
     signal: float
     noise: Mapping[str, float]
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 class _Straight(fx.Interpreter):
@@ -64,8 +68,10 @@ def effects_of(module: fx.GraphModule, inputs: Sequence[Any], errors: Mapping[st
     results = [y for y in results if isinstance(y, Tensor) and y.is_floating_point() and y.requires_grad]
     signal = sum(float((y.detach().double() ** 2).sum()) for y in results)
     names = [name for name, error in errors.items() if name in running.known]
+    known = {name: found.detach() for name, found in running.known.items() if found.numel()}
+    ranges = {name: (float(found.min()), float(found.max())) for name, found in known.items()}
     if not results or not names:
-        return Effects(signal, {})
+        return Effects(signal, {}, ranges)
     noise = dict.fromkeys(names, 0.0)
     generator = torch.Generator().manual_seed(0)
     for _ in range(DIRECTIONS):
@@ -77,4 +83,4 @@ def effects_of(module: fx.GraphModule, inputs: Sequence[Any], errors: Mapping[st
             if each is not None:
                 moved = float((each.double() * errors[name].double()).nan_to_num(0.0, 0.0, 0.0).sum())
                 noise[name] += moved**2 / DIRECTIONS
-    return Effects(signal, noise)
+    return Effects(signal, noise, ranges)

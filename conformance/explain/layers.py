@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from npu_assay.conformance.explain.cures import POOR, SEEN, Power, Seen, cures
+from npu_assay.conformance.explain.cures import CLIPPED, POOR, SEEN, Power, Seen, cures
 from npu_assay.conformance.explain.effects import Effects, effects_of
 from npu_assay.conformance.explain.inside import Codes, is_quantize
 from npu_assay.conformance.explain.origins import module_of, source_of
@@ -200,6 +200,7 @@ def _count(seen: Seen, golden: _Golden, error: Tensor) -> None:
         low, high = seen.grid
         step = (high - low) / 255
         seen.clipped += int(((real < low - step) | (real > high + step)).sum())
+        seen.vanished += int(((real != 0) & (real.abs() < step / 2)).sum())
 
 
 def _away(wanted: Tensor, given: Tensor) -> Tensor:
@@ -239,6 +240,7 @@ def layers_of(
             effects.append(effects_of(module, inputs, watched.errors))
     for name, seen in watched.seen.items():
         seen.effect = _effect(effects, name)
+        seen.inherited = _inherits(seen, watched.seen, effects)
     worst = sorted((seen for seen in watched.seen.values() if seen.count), key=_worst)
     return tuple(_layer(seen, operators.get(seen.node.name, ())) for seen in worst)
 
@@ -252,15 +254,43 @@ def _effect(effects: Sequence[Effects], name: str) -> float | None:
     return round(10 * math.log10(signal / noise), 2) if noise > 0 else math.inf
 
 
-def _worst(seen: Seen) -> tuple[bool, bool, bool, bool, float]:
-    """Infinities, faults of the device, layers that lose much, all others.
+def _inherits(seen: Seen, known: Mapping[str, Seen], effects: Sequence[Effects]) -> bool:
+    """Whether its results are where its codes are not only for what comes before.
 
-    Of these, what is seen in the results by how much, and then the rest by its own error.
+    They are clipped, and would not be if nothing were quantized; or they use little of the range, as a layer before it
+    does: what was far away when the model was calibrated went through both.
+    """
+    if seen.grid is None or not seen.count:
+        return False
+    if seen.clipped > CLIPPED * seen.count:
+        found = [each.ranges[seen.node.name] for each in effects if seen.node.name in each.ranges]
+        step = (seen.grid[1] - seen.grid[0]) / 255
+        return bool(found) and all(seen.grid[0] - step <= low and high <= seen.grid[1] + step for low, high in found)
+    before = (known[each.name] for each in _before(seen.node) if each.name in known)
+    return seen.is_unused and any(each.is_unused for each in before)
+
+
+def _before(node: fx.Node) -> Iterator[fx.Node]:
+    """All nodes that a node is computed from."""
+    waiting, found = list(node.all_input_nodes), set[fx.Node]()
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting += each.all_input_nodes
+            yield each
+
+
+def _worst(seen: Seen) -> tuple[bool, bool, bool, bool, bool, float]:
+    """Infinities, faults of the device, layers that lose much by themselves or at the results, all others.
+
+    Of these, what is seen in the results by how much, and then the rest by its own error; what inherits its loss last.
     """
     own = math.inf if seen.own is None else seen.own
     effect = math.inf if seen.effect is None else seen.effect
     hidden = effect >= SEEN
-    return not seen.infinite, not seen.is_faulty, own >= POOR, hidden, own if hidden else effect
+    small = own >= POOR and effect >= POOR
+    return not seen.infinite, not seen.is_faulty, small, hidden, seen.inherited, own if hidden else effect
 
 
 def _layer(seen: Seen, operators: tuple[str, ...]) -> Layer:

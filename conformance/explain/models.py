@@ -26,6 +26,7 @@ from npu_assay.partitioners.exir.ops import target_name
 RANDOM = "random"
 LIBRARIES = ("builtins", "torch", "torchao")
 """Modules of warnings that a user of the quantizer can do nothing about."""
+OPEN = "the model has open sizes; quantized here it has those of its example inputs, and is explained with these"
 SAMPLES = 4  # random inputs that calibrate
 Inputs = tuple[Any, ...]
 
@@ -37,6 +38,12 @@ class Model:
     name: str
     program: ExportedProgram
     inputs: tuple[Inputs, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an input has a size that is known at run time only."""
+        values = (node.meta.get("val") for node in self.program.graph.nodes if node.op == "placeholder")
+        return any(not isinstance(size, int) for x in values if isinstance(x, Tensor) for size in x.shape)
 
     @property
     def is_quantised(self) -> bool:
@@ -73,6 +80,8 @@ def _exported(spec: str, found: object) -> tuple[ExportedProgram, tuple[Inputs, 
             f"model {spec!r}: found {kind}, expected a pair (module, example inputs) or an ExportedProgram"
         )
     module, inputs = found
+    if not isinstance(inputs, (Tensor, tuple, list)):
+        raise UsageError(f"model {spec!r}: example inputs: found {type(inputs).__name__}, expected a tensor or a tuple")
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
         with torch.no_grad():
@@ -189,6 +198,8 @@ def quantise(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantis
         with marked(converted.graph):
             program = torch.export.export(converted, model.inputs[0])
     told = dict.fromkeys(str(each.message) for each in caught if not each.category.__module__.startswith(LIBRARIES))
+    if model.is_open:
+        told[OPEN] = None
     names = {node.name: origin_of(node) or node.name for node in operators_in(program.graph)}
     by_operator = {name: constants[before] for name, before in names.items() if before in constants}
     return Quantised(program, by_operator, tuple(told))

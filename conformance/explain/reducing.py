@@ -112,7 +112,8 @@ def _left_out(exported: ExportedProgram, asking: Asking) -> Iterator[tuple[Opera
     """The operators that are root causes, the dearest first."""
     causes = Causes(lower(exported, asking.backend), asking, quantised=False)
     for cause in causes.found()[1]:
-        yield from ((causes.operators[name], causes.graphs[name]) for name in cause.roots if name in causes.graphs)
+        for name in cause.roots:
+            yield from ((causes.operators[name], graph) for graph in causes.smallest(name, cause.code))
 
 
 def _simpler(graph: Graph) -> Iterator[Graph]:
@@ -194,8 +195,7 @@ def script(graph: Graph, operator: Operator, spec: str, what: str) -> str:
     inputs = "".join(f"{text}, " for text in input_sources(graph))
     lines = [
         f'"""{place(operator)}: {what} on {spec}."""',
-        "import torch, torch.ao.quantization.fx._decomposed  # the operators quantize and dequantize",
-        "import npu_assay",
+        "import npu_assay, torch, torch.ao.quantization.fx._decomposed  # the operators quantize and dequantize",
         *_shortened(model_source(graph)),
         f"program = torch.export.export(Model(), ({inputs}))",
         f"one = npu_assay.explain(program, [{spec!r}]).backends[0]",

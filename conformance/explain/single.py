@@ -46,6 +46,8 @@ def alone(program: ExportedProgram, node: fx.Node) -> Graph:
     args = tuple(made.argument(each) for each in node.args)
     kwargs = tuple((name, made.argument(each)) for name, each in node.kwargs.items())
     outputs = len(list(values(node)))
+    if outputs == 0:
+        raise Unspoken("an operator without a tensor among its results")
     step = Step(SUBJECT, target_name(node.target), args, kwargs, _result(node), max(outputs, 1), made.dynamic)
     used = sorted({_index(user) for user in node.users}) if outputs > 1 else [0]
     return Graph(tuple(made.values.values()), (step,), tuple(Ref(SUBJECT, index) for index in used))
@@ -65,10 +67,26 @@ def linear_layer(program: ExportedProgram, node: fx.Node) -> Graph | None:
     if not isinstance(transposed, fx.Node) or not _is_turn(transposed):
         return None
     made, weight = _Maker(constants_of(program)), transposed.args[0]
-    if not isinstance(weight, fx.Node) or weight.name not in made.constants:
+    if not isinstance(weight, fx.Node) or _behind(weight).name not in made.constants:
         return None
     step = Step(SUBJECT, "aten.linear.default", tuple(map(made.argument, (x, weight, *bias))), (), None)
     return Graph(tuple(made.values.values()), (step,), (Ref(SUBJECT),))
+
+
+def product_of(program: ExportedProgram, node: fx.Node) -> fx.Node | None:
+    """The product by a transposed constant that this transposition of the constant is a part of; else None."""
+    if not _is_turn(node) or not node.all_input_nodes or len(node.users) != 1:
+        return None
+    weight, (product,) = _behind(node.all_input_nodes[0]), node.users
+    name = target_name(product.target) if product.op == "call_function" else ""
+    is_product = weight.name in constants_of(program) and name in ("aten.addmm.default", "aten.mm.default")
+    return product if is_product else None
+
+
+def _behind(node: fx.Node) -> fx.Node:
+    """What a dequantize node takes."""
+    is_read = node.op == "call_function" and target_name(node.target) in DEQUANTIZE
+    return node.all_input_nodes[0] if is_read and node.all_input_nodes else node
 
 
 def _is_turn(node: fx.Node) -> bool:

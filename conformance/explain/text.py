@@ -11,6 +11,7 @@ from rich.tree import Tree
 
 from npu_assay.conformance.common.escaped import counted, plain
 from npu_assay.conformance.explain.cures import SEEN
+from npu_assay.conformance.explain.layers import INPUT
 from npu_assay.conformance.explain.record import Cause, Explained, Explanation, Layer, Operator
 from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
 from npu_assay.conformance.pte.text import print_table
@@ -98,6 +99,8 @@ def _listed(title: str, layers: Sequence[Layer]) -> Iterator[str]:
 
 def place(one: Operator | Layer) -> str:
     """An operator by the user's names: module and class, operator, line."""
+    if one.operator == INPUT:
+        return f"the input {one.name}"
     line = f"  {one.source}: {one.code}" if one.source else ""
     return shorten(f"{one.module or MODEL} ({one.kind or 'unknown'})  {one.operator}{line}", PLACE)
 

@@ -21,6 +21,10 @@ LIMITS: Mapping[str, tuple[int, int]] = {
 """The smallest and the largest number of a dtype."""
 
 
+MOST_JOINED = 64
+"""Operands of a CONCAT, by TOSA's level."""
+
+
 class ModelBuilder:
     """Grows a graph; tensors and shapes are referred to by name. What was written before is not written again."""
 
@@ -115,9 +119,13 @@ class ModelBuilder:
         return self.emit("SLICE", [tensor, self.sizes(start), self.sizes(size)], name, size, self.dtype(tensor))
 
     def concat(self, tensors: Sequence[str], axis: int, name: str) -> str:
-        """Tensors one behind the other."""
+        """Tensors one behind the other; more than a CONCAT takes by several."""
         if len(tensors) == 1:
             return tensors[0]
+        if len(tensors) > MOST_JOINED:
+            groups = [tensors[start : start + MOST_JOINED] for start in range(0, len(tensors), MOST_JOINED)]
+            tensors = [self.concat(group, axis, f"{name}_{number}") for number, group in enumerate(groups)]
+            return self.concat(tensors, axis, name)
         shape = list(self.shape(tensors[0]))
         shape[axis] = sum(self.shape(tensor)[axis] for tensor in tensors)
         return self.emit("CONCAT", tensors, name, shape, self.dtype(tensors[0]), {"axis": axis})

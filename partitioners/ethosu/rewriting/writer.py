@@ -20,6 +20,12 @@ KEPT = ("nn_module_stack", "stack_trace", "source_fn_stack", "torch_fn", "from_n
 """What a node's pieces inherit."""
 
 
+def _fixed(sizes: Sequence[Any]) -> list[Any]:
+    """Sizes of a reshape, where the one that is open is told by the others."""
+    fixed = [size if isinstance(size, int) else -1 for size in sizes]
+    return fixed if fixed.count(-1) == 1 else list(sizes)
+
+
 @dataclass
 class Writer:
     """Appends operators in front of `node`. is_u55: for Ethos-U55 or Ethos-U65. made: what it has written so far."""
@@ -31,6 +37,8 @@ class Writer:
 
     def call(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> fx.Node:
         """One operator, applied to nodes and numbers."""
+        if target is torch.ops.aten.reshape.default:
+            args = (args[0], _fixed(args[1]))
         with self.model.graph.inserting_before(self.node):
             made = self.model.graph.call_function(target, args, kwargs)
         made.meta = {key: self.node.meta[key] for key in KEPT if key in self.node.meta}
