@@ -68,6 +68,28 @@ def test_every_part_of_an_engine_s_page_is_in_the_index() -> None:
         assert len(faults) == sum(finding.page == page for finding in FOUND.values()), page
 
 
+def without_script(pages: dict[str, str]) -> list[str]:
+    """The faults of engines' pages that no script of their own shows."""
+    parts = [
+        part for content in pages.values() for part in re.split(r"^## (?=\d+\. )", content, flags=re.MULTILINE)[1:]
+    ]
+    faults = [part for part in parts if "Rounding:" not in part.partition("\n")[0]]
+    return [part.partition("\n")[0] for part in faults if part.count("```python\n") != 1]
+
+
+ENGINES = {finding.page: text(finding.page) for finding in FOUND.values() if "findings/" not in finding.page}
+
+
+def test_every_fault_of_an_engine_has_a_script() -> None:
+    assert len(ENGINES) == 4
+    assert without_script(ENGINES) == []
+
+
+def test_a_fault_without_a_script_is_found() -> None:
+    told = ENGINES["iree-cpu-3.13.0"].replace("```python\n", "```\n")
+    assert without_script({"iree": told}) == ["1. A convolution whose result is one row or one column does not compile"]
+
+
 @pytest.mark.parametrize("finding", FOUND.values(), ids=FOUND)
 def test_an_entry_is_complete(finding: Finding) -> None:
     assert finding.severity in SEVERITIES

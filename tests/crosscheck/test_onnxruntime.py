@@ -1,4 +1,4 @@
-"""ONNX Runtime: exported models give the goldens within the gates, and the adapter says what a session says."""
+"""ONNX Runtime: models give the goldens within the gates, the adapter says what a session says, findings show."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from engine_scripts import scripts, shows
 from interchange_runs import Array, run_all
 
 from npu_assay.conformance.backend.loading import load_backend
@@ -56,3 +57,10 @@ def test_the_adapter_takes_what_a_session_takes() -> None:
     found = run_case(refused, backend, table)
     assert (found.verdict, found.status) == ("reject", "pass")
     assert found.reasons is not None and {reason.code for reason in found.reasons} == {"divisor_override"}
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_the_findings_show(index: int, tmp_path: Path) -> None:
+    found = scripts("onnxruntime-cpu-1.31.1.md")
+    assert len(found) == 4
+    assert shows(found[index], tmp_path)
