@@ -134,7 +134,8 @@ class Gated(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.stem(x).relu()
         weight = (self.mlp(x.mean((2, 3))) + self.mlp(x.amax((2, 3)))).sigmoid()
-        return x * weight[:, :, None, None]
+        scaled: Tensor = x * weight[:, :, None, None]
+        return scaled
 
 
 def test_layouts_that_wait_for_each_other_follow_the_operator_next_to_them() -> None:

@@ -127,7 +127,7 @@ class Graph:
     outputs: tuple[Ref, ...]
 
     def __post_init__(self) -> None:
-        names = [part.name for part in (*self.values, *self.steps)]
+        names = [*(value.name for value in self.values), *(step.name for step in self.steps)]
         if len(set(names)) < len(names):
             twice = next(name for index, name in enumerate(names) if name in names[:index])
             raise ValueError(f"two parts of a graph are called {twice!r}")
