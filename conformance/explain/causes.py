@@ -273,7 +273,7 @@ def weighted(graph: Graph, bias: bool) -> Graph:
 def _behind_abs(graph: Graph) -> Graph:
     """The operator's operands that are no constants come from operators that compute."""
     step, known = graph.steps[0], {value.name: value for value in graph.values}
-    behind = {}
+    behind: dict[str, Step] = {}
     for name in dict.fromkeys(ref.name for ref in references(step.args) if ref.name in known):
         value = known[name]
         if value.dtype != "bool" and not value.constant:
