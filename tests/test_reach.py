@@ -119,7 +119,7 @@ def test_a_batch_norm_is_folded_into_weights_that_had_codes() -> None:
     from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
     from torchao.quantization.pt2e.quantizer import Quantizer
 
-    class Nothing(Quantizer):
+    class Nothing(Quantizer):  # type: ignore[misc]
         def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
             return model
 
