@@ -114,6 +114,25 @@ def test_the_module_has_no_codes_and_the_same_meaning(name: str) -> None:
     assert (given - codes).abs().max() <= codes.abs().max() / 2  # codes clip and round
 
 
+def test_a_batch_norm_is_folded_into_weights_that_had_codes() -> None:
+    """Weights are parameters, as in torch.nn: folding writes them back as such."""
+    from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
+    from torchao.quantization.pt2e.quantizer import Quantizer
+
+    class Nothing(Quantizer):  # type: ignore[misc]
+        def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+            return model
+
+        def validate(self, model: torch.fx.GraphModule) -> None:
+            """Nothing is quantized."""
+
+    graph = CASES["aten.conv1d.default/static_int8/operator/context/batch_norm_after"].graph
+    plain, inputs = plain_module(graph), model_inputs(graph)
+    prepared = prepare_pt2e(torch.export.export(plain, inputs).module(), Nothing())
+    assert not [node for node in prepared.graph.nodes if "batch_norm" in str(node.target)]
+    torch.testing.assert_close(prepared(*inputs), plain(*inputs))
+
+
 WRITTEN = {
     "aten._softmax.default": "aten.softmax.int",
     "aten.constant_pad_nd.default": "aten.pad.default",

@@ -1,6 +1,6 @@
 """A case's model in real numbers, as its author would write it: what a vendor's quantizer gets to see.
 
-Quantize and dequantize nodes are left out, quantized constants are buffers of the real numbers that they stand for, and
+Quantize and dequantize nodes are left out, quantized constants are parameters of the real numbers they stand for, and
 operators that `to_edge` or a decomposition makes are those of torch.nn again (`written_form`).
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from npu_assay.conformance.programs.build import module
 from npu_assay.conformance.programs.graph import Graph
@@ -27,11 +27,20 @@ def plain_module(graph: Graph) -> nn.Module:
     root.graph.eliminate_dead_code()
     root.delete_all_unused_submodules()
     as_written(root)
-    for name, _ in list(root.named_buffers()):
-        if not any(node.op == "get_attr" and node.target == name for node in root.graph.nodes):
-            delattr(root, name)
+    for name, value in list(root.named_buffers()):
+        delattr(root, name)
+        if any(node.op == "get_attr" and node.target == name for node in root.graph.nodes):
+            _add_constant(root, name, value)
     root.recompile()
     return root.eval()
+
+
+def _add_constant(root: nn.Module, name: str, value: Tensor) -> None:
+    """Real numbers are parameters, as weights in torch.nn: quantizers fold batch norms into those alone."""
+    if value.is_floating_point():
+        root.register_parameter(name, nn.Parameter(value, requires_grad=False))
+    else:
+        root.register_buffer(name, value)
 
 
 def _is_dequantize(node: fx.Node) -> bool:
