@@ -110,7 +110,7 @@ def _parts(exported: ExportedProgram, backend: Backend) -> Iterator[tuple[Operat
 
 def _left_out(exported: ExportedProgram, asking: Asking) -> Iterator[tuple[Operator, Graph]]:
     """The operators that are root causes, the dearest first."""
-    causes = Causes(lower(exported, asking.backend), asking, quantised=False)
+    causes = Causes(lower(exported, asking.backend), asking, quantized=False)
     for cause in causes.found()[1]:
         yield from ((causes.operators[name], causes.graphs[name]) for name in cause.roots if name in causes.graphs)
 
