@@ -44,23 +44,26 @@ def texts(command: click.Command) -> Iterator[str]:
 
 def strings(module: str) -> Iterator[str]:
     """Docstrings, messages and what else is a text: a string without a space is a name."""
-    yield from (each.value for each in constants(ast.parse(module)) if " " in each.value)
+    yield from (text for _, text in constants(ast.parse(module)) if " " in text)
 
 
-def constants(tree: ast.AST) -> Iterator[ast.Constant]:
-    return (each for each in ast.walk(tree) if isinstance(each, ast.Constant) and isinstance(each.value, str))
+def constants(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every string with the identity of its node."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield id(node), node.value
 
 
 def words(module: str) -> Iterator[str]:
     """Strings of one word, which may be keys and values of files; names that a module exports are not."""
     tree = ast.parse(module)
     exported = {
-        id(each)
+        each
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]
-        for each in constants(node.value)
+        for each, _ in constants(node.value)
     }
-    yield from (each.value for each in constants(tree) if " " not in each.value and id(each) not in exported)
+    yield from (text for each, text in constants(tree) if " " not in text and each not in exported)
 
 
 def attributes(page: str) -> list[str]:

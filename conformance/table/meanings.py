@@ -25,8 +25,8 @@ HEAD = """# Constraints
 
 What each constraint means to the suite. The sentence that a table has for a constraint is for its readers;
 **the cases follow the constraint's id**, whatever the sentence says. So a limit of yours belongs under an id only if it
-is the limit that is described here. `python -m npu_assay.conformance.table.meanings` prints this page, and a test compares
-the two.
+is the limit that is described here. `python -m npu_assay.conformance.table.meanings` prints this page, and a test
+compares the two.
 
 A row has the cases of one of three kinds of hardware, by its `precisions`:
 
