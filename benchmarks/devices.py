@@ -28,7 +28,7 @@ from benchmarks.zoo import BACKENDS, ZOO, seeded
 from npu_assay.conformance.backend.loading import load_whole
 from npu_assay.conformance.explain.explaining import How, told
 from npu_assay.conformance.explain.lowered import lower
-from npu_assay.conformance.explain.models import model_of, quantise
+from npu_assay.conformance.explain.models import model_of, quantize
 from npu_assay.partitioners.exir import run_program
 
 FP32 = "xnnpack fp32"
@@ -53,7 +53,7 @@ def contenders(model: str, backends: list[str]) -> Iterator[tuple[str, Run]]:
         try:
             program = described.program
             if name != FP32:
-                program = quantise(described, How().quantizer(backend), [inputs]).program
+                program = quantize(described, How().quantizer(backend), [inputs]).program
             edge = lower(program, backend).manager.exported_program()
         except Exception as error:  # noqa: BLE001  (a backend may raise anything)
             print(f"{model}: {name}: {told(error)}", flush=True)

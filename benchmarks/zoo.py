@@ -261,7 +261,7 @@ def line(model: str, backend: str, seconds: float) -> Line:
     except UsageError as refused:
         one = nothing(backend, str(refused))
     took = time.perf_counter() - began
-    sqnr = next((each.sqnr for each in one.numbers if (each.given, each.wanted) == ("device", "quantised")), None)
+    sqnr = next((each.sqnr for each in one.numbers if (each.given, each.wanted) == ("device", "quantized")), None)
     delegates = len({each.delegate for each in one.taken})
     error = one.error or ("" if delegates == len(one.delegates) else "delegates without operators")
     error = error or "; ".join(cause.sentence for cause in one.causes if cause.code == NO_PROGRAM)

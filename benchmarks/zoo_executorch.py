@@ -36,7 +36,7 @@ from benchmarks.zoo import ZOO, seeded
 from npu_assay.conformance.backend.loading import load_whole
 from npu_assay.conformance.common.escaped import counted
 from npu_assay.conformance.explain.explaining import How
-from npu_assay.conformance.explain.models import Model, model_of, quantise
+from npu_assay.conformance.explain.models import Model, model_of, quantize
 from npu_assay.conformance.reach.flow import operators_of
 from npu_assay.partitioners.exir import run_program, to_edge_transform_and_lower
 from npu_assay.partitioners.xnnpack import XnnpackBackend, XnnpackPartitioner, XnnpackRuntime
@@ -112,7 +112,7 @@ def prepared(name: str, whole: bool) -> tuple[Model, tuple[Tensor, ...]]:
     module, inputs = seeded(ZOO[name])
     described = model_of(torch.export.export(module, inputs), [inputs])
     if not whole:
-        quantized = quantise(described, How().quantizer(load_whole("xnnpack")), [inputs])
+        quantized = quantize(described, How().quantizer(load_whole("xnnpack")), [inputs])
         described = model_of(quantized.program, [inputs])
     return described, inputs
 

@@ -64,7 +64,7 @@ class Head(nn.Module):
 class Planted:
     """A model on a backend, and the cause that is planted: an operator, and a code of its reasons.
 
-    quantised: whether the model is quantized, "dynamic" for activations at run time.
+    quantized: whether the model is quantized, "dynamic" for activations at run time.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Planted:
     operator: str
     code: str
     shape: Shape = IMAGE
-    quantised: bool = True
+    quantized: bool = True
 
     def __str__(self) -> str:
         return f"{self.backend}-{self.name}"
@@ -140,11 +140,11 @@ PLANTED = (
     ),
     Planted("slice_with_step", N, _two(lambda x: x[:, :, ::2]), "aten.slice_copy.Tensor", "step"),
     Planted("clamp_bounds", N, _two(lambda x: x.clamp(-3, 2.5)), "aten.clamp.default", "bounds"),
-    Planted("not_quantised", N, _two(torch.abs), "aten.convolution.default", "not_quantised", quantised=False),
-    Planted("erf", X, _two(torch.erf), "aten.erf.default", "unsupported", quantised=False),
-    Planted("flip", X, _two(lambda x: x.flip(3)), "aten.flip.default", "unsupported", quantised=False),
+    Planted("not_quantized", N, _two(torch.abs), "aten.convolution.default", "not_quantized", quantized=False),
+    Planted("erf", X, _two(torch.erf), "aten.erf.default", "unsupported", quantized=False),
+    Planted("flip", X, _two(lambda x: x.flip(3)), "aten.flip.default", "unsupported", quantized=False),
     Planted(
-        "softmax_over_channels", X, _two(lambda x: x.softmax(1)), "aten._softmax.default", "last_dim", quantised=False
+        "softmax_over_channels", X, _two(lambda x: x.softmax(1)), "aten._softmax.default", "last_dim", quantized=False
     ),
     Planted(
         "pool_ceil",
@@ -152,21 +152,21 @@ PLANTED = (
         _two(nn.AvgPool2d(3, 2, ceil_mode=True)),
         "aten.avg_pool2d.default",
         "ceil_mode",
-        quantised=False,
+        quantized=False,
     ),
-    Planted("pool_stride", X, _two(nn.MaxPool2d(2, 3)), "max_pool2d", "stride_within_kernel", quantised=False),
-    Planted("slice_with_step", X, _two(lambda x: x[:, :, ::2]), "aten.slice_copy.Tensor", "step", quantised=False),
-    Planted("mean_keepdim", X, lambda: Head(lambda x: x.mean((2, 3)), 8), "aten.mean.dim", "keepdim", quantised=False),
-    Planted("cube", X, _two(lambda x: x**3), "aten.pow.Tensor_Scalar", "exponent", quantised=False),
-    Planted("alpha", X, _two(lambda x: torch.add(x, x.abs(), alpha=2)), "aten.add.Tensor", "alpha", quantised=False),
-    Planted("double", X, _two(lambda x: x.double().abs().float()), "_to_dim_order_copy", "dtype", quantised=False),
+    Planted("pool_stride", X, _two(nn.MaxPool2d(2, 3)), "max_pool2d", "stride_within_kernel", quantized=False),
+    Planted("slice_with_step", X, _two(lambda x: x[:, :, ::2]), "aten.slice_copy.Tensor", "step", quantized=False),
+    Planted("mean_keepdim", X, lambda: Head(lambda x: x.mean((2, 3)), 8), "aten.mean.dim", "keepdim", quantized=False),
+    Planted("cube", X, _two(lambda x: x**3), "aten.pow.Tensor_Scalar", "exponent", quantized=False),
+    Planted("alpha", X, _two(lambda x: torch.add(x, x.abs(), alpha=2)), "aten.add.Tensor", "alpha", quantized=False),
+    Planted("double", X, _two(lambda x: x.double().abs().float()), "_to_dim_order_copy", "dtype", quantized=False),
     Planted(
         "crop",
         X,
         _two(lambda x: functional.pad(x, (-1, -1))),
         "aten.constant_pad_nd.default",
         "non_negative_padding",
-        quantised=False,
+        quantized=False,
     ),
     Planted(
         "conv3d",
@@ -174,7 +174,7 @@ PLANTED = (
         _two(Named(lambda x: functional.conv3d(x[:, :, None], torch.ones(8, 8, 1, 1, 1))[:, :, 0])),
         "aten.convolution.default",
         "spatial_rank",
-        quantised=False,
+        quantized=False,
     ),
     Planted(
         "gather",
@@ -202,7 +202,7 @@ PLANTED = (
     Planted("resize_scale", U55, _two(nn.Upsample(scale_factor=3)), "upsample_nearest2d", "resize_scale"),
     Planted("topk", U55, _two(lambda x: x.topk(8, 3)[0]), "aten.topk.default", "unsupported"),
     Planted("batch", U55, _two(nn.AvgPool2d(2)), "aten.avg_pool2d.default", "batch", (2, 8, 16, 16)),
-    Planted("not_quantised", U55, _two(torch.abs), "aten.convolution.default", "not_quantised", quantised=False),
+    Planted("not_quantized", U55, _two(torch.abs), "aten.convolution.default", "not_quantized", quantized=False),
     Planted("flip_of_batch", U55, _two(lambda x: x.flip(0)), "aten.flip.default", "dims"),
     Planted("sort", U85, _two(lambda x: x.sort(3)[0]), "aten.sort.default", "unsupported"),
     Planted(
@@ -214,5 +214,5 @@ PLANTED = (
     ),
     Planted("atan2", U85, _two(lambda x: torch.atan2(x, x.abs() + 1)), "aten.atan2.default", "unsupported"),
     Planted("fmod", U85, _two(lambda x: torch.fmod(x, x.abs() + 1)), "aten.fmod.Tensor", "unsupported"),
-    Planted("not_quantised", U85, _two(torch.abs), "aten.convolution.default", "not_quantised", quantised=False),
+    Planted("not_quantized", U85, _two(torch.abs), "aten.convolution.default", "not_quantized", quantized=False),
 )

@@ -34,7 +34,7 @@ from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.changes import smallest_change
 from npu_assay.conformance.explain.explaining import How, explained
 from npu_assay.conformance.explain.lowered import calls, lower, module_called
-from npu_assay.conformance.explain.models import model_of, quantise
+from npu_assay.conformance.explain.models import model_of, quantize
 from npu_assay.conformance.explain.origins import frames_of
 from npu_assay.conformance.explain.record import Explained, Explanation
 from npu_assay.conformance.explain.single import linear_layer
@@ -80,10 +80,10 @@ def nothing() -> object:
     return 7
 
 
-def of(module: nn.Module, inputs: tuple[Tensor, ...], backend: str, *, quantised: bool = True) -> Explained:
+def of(module: nn.Module, inputs: tuple[Tensor, ...], backend: str, *, quantized: bool = True) -> Explained:
     """A model on one backend, calibrated with its inputs."""
     program = torch.export.export(module.eval(), inputs)
-    return npu_assay.explain(program, [backend], [inputs] if quantised else None).backends[0]
+    return npu_assay.explain(program, [backend], [inputs] if quantized else None).backends[0]
 
 
 # ------------------------------------------------------------------------------------ causes
@@ -91,13 +91,13 @@ def of(module: nn.Module, inputs: tuple[Tensor, ...], backend: str, *, quantised
 
 @pytest.mark.parametrize("planted", PLANTED, ids=str)
 def test_the_first_cause_is_the_planted_one(planted: Planted) -> None:
-    one = of(*planted.model, planted.backend, quantised=planted.quantised)
+    one = of(*planted.model, planted.backend, quantized=planted.quantized)
     assert one.error == "" and one.causes
     first, known = one.causes[0], {operator.name: operator for operator in one.operators}
     assert planted.operator in known[first.roots[0]].operator and first.code == planted.code
 
 
-@pytest.mark.parametrize("planted", [p for p in PLANTED if p.code != "not_quantised"], ids=str)
+@pytest.mark.parametrize("planted", [p for p in PLANTED if p.code != "not_quantized"], ids=str)
 def test_without_it_the_backend_takes_all(planted: Planted) -> None:
     """So the sets above have no other cause: the same network with a relu in its place."""
     module, inputs = planted.model
@@ -107,7 +107,7 @@ def test_without_it_the_backend_takes_all(planted: Planted) -> None:
         module.neck = nn.Conv2d(module.stem.out_channels, 8, 3, padding=1)
     else:
         module.head = nn.Linear(8, 16)
-    one = of(module, inputs, planted.backend, quantised=planted.quantised)
+    one = of(module, inputs, planted.backend, quantized=planted.quantized)
     assert one.causes == () and len(one.taken) == len(one.operators) > 0
 
 
@@ -213,7 +213,7 @@ def test_a_wide_reflection_is_compiled(backend: str) -> None:
 
     one = of(Reflected(), (torch.randn(1, 2, 40),), backend)
     assert one.error == "" and len(one.taken) == len(one.operators) == 2
-    assert str(one.numbers[0]) == "device against quantised: equal"
+    assert str(one.numbers[0]) == "device against quantized: equal"
 
 
 def test_names_with_dots_are_left_alone() -> None:
@@ -227,7 +227,7 @@ def test_what_if_asks_about_nothing_huge() -> None:
     program = torch.export.export(nn.Embedding(50, 16), (torch.zeros(2, 8, dtype=torch.int64),))
     backend = load_backend("xnnpack")
     asking = Asking(backend, load_table(backend.table))
-    causes = Causes(lower(program, backend), asking, quantised=True)
+    causes = Causes(lower(program, backend), asking, quantized=True)
     causes.found()
     for graph in causes.graphs.values():
         smallest_change(graph, asking)
@@ -249,7 +249,7 @@ def test_what_if_asks_about_nothing_huge() -> None:
 )
 def test_what_if(name: str, change: str | None) -> None:
     planted = next(each for each in PLANTED if str(each) == name)
-    found = of(*planted.model, planted.backend, quantised=planted.quantised).causes[0].change
+    found = of(*planted.model, planted.backend, quantized=planted.quantized).causes[0].change
     assert (found and found.text) == change
 
 
@@ -290,9 +290,9 @@ def test_a_plain_model_has_nothing_to_cure(backend: str) -> None:
     one = npu_assay.explain(program, [backend], samples).backends[0]
     assert one.layers and all(layer.cures == () for layer in one.layers)
     assert {(each.given, each.wanted) for each in one.numbers} == {
-        ("device", "quantised"),
+        ("device", "quantized"),
         ("device", "float"),
-        ("quantised", "float"),
+        ("quantized", "float"),
     }
     assert all(each.argmax == 1.0 and (each.sqnr is None or each.sqnr > 25) for each in one.numbers)
 
@@ -319,8 +319,8 @@ def test_whole_numbers_stay_whole(backend: str) -> None:
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_linear_layer_of_a_model_that_is_not_quantised_is_that_and_nothing_else(backend: str, bias: bool) -> None:
     """`to_edge` makes a transposed constant and a product of it, which no quantized model has in that form."""
-    one = of(nn.Sequential(nn.Linear(8, 16, bias), nn.ReLU()), (torch.ones(2, 8),), backend, quantised=False)
-    assert [cause.code for cause in one.causes] == ["not_quantised"]
+    one = of(nn.Sequential(nn.Linear(8, 16, bias), nn.ReLU()), (torch.ones(2, 8),), backend, quantized=False)
+    assert [cause.code for cause in one.causes] == ["not_quantized"]
     assert {one.operators[index].operator for index in (0, 1)} == {
         "aten.permute_copy.default",
         f"aten.{'addmm' if bias else 'mm'}.default",
@@ -340,7 +340,7 @@ class Scaled(nn.Module):
 
 def test_what_was_found_has_the_users_names() -> None:
     """Of buffers, and of operators for the nodes that only the lowered program has."""
-    one = of(Scaled(), (torch.ones(2, 3, dtype=torch.int64),), "neutron", quantised=False)
+    one = of(Scaled(), (torch.ones(2, 3, dtype=torch.int64),), "neutron", quantized=False)
     found = " ".join(cause.found for cause in one.causes)
     assert "operand factors is" in found and "aten.mul.Tensor of (model)" in found
     assert "b_factors" not in found and "aten_mul" not in found
@@ -396,7 +396,7 @@ def test_multiply_accumulates_are_half_of_what_torch_counts_as_operations() -> N
     with FlopCounterMode(display=False) as counted:
         module(x)
     for backend in ("neutron", "xnnpack", "ethos-u85"):
-        one = of(module, (x,), backend, quantised=False)
+        one = of(module, (x,), backend, quantized=False)
         assert 2 * one.macs[1] == counted.get_total_flops() > 0
         assert one.parameters[1] == sum(each.numel() for each in module.parameters())
 
@@ -406,8 +406,8 @@ def test_counts_are_those_of_the_lowering(backend: str) -> None:
     module, inputs = small()
     own = load_backend(backend)
     model = model_of(torch.export.export(module.eval(), inputs), [inputs])
-    quantised = quantise(model, own.quantizer() if own.quantizer else None, [inputs])
-    program = lower(quantised.program, own).manager.exported_program()
+    quantized = quantize(model, own.quantizer() if own.quantizer else None, [inputs])
+    program = lower(quantized.program, own).manager.exported_program()
     one = explained(model, own, [inputs], How())[0]
     inside = [module_called(call).original_module.graph for call in calls(program)]
     assert len(one.delegates) == len(inside)
@@ -528,7 +528,7 @@ def test_a_file_and_arrays(tmp_path: Path) -> None:
     np.savez(samples, x=np.random.default_rng(0).normal(size=(3, 1, 3, 12, 12)).astype("float32"))
     result = run(path, "--backend", "xnnpack", "--calibrate", samples, "--json", "-n", "1")
     (one,) = Explanation.from_json(json.loads(result.output)).backends
-    assert one.quantised and len(one.operators) == 4
+    assert one.quantized and len(one.operators) == 4
 
 
 @pytest.mark.parametrize(("share", "code"), [("0.5", 0), ("1", 1)])

@@ -24,7 +24,7 @@ from npu_assay.conformance.explain.explaining import How
 from npu_assay.conformance.explain.inside import Codes, codes_inside, is_code
 from npu_assay.conformance.explain.layers import coded_by, layers_of
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
-from npu_assay.conformance.explain.models import Quantised, model_of, quantise
+from npu_assay.conformance.explain.models import Quantized, model_of, quantize
 from npu_assay.conformance.explain.record import Layer
 from npu_assay.faults.neutron.catalogue import catalogue
 from npu_assay.partitioners.exir import Backend
@@ -58,18 +58,18 @@ def inputs() -> list[tuple[Tensor]]:
 
 
 @cache
-def quantised() -> tuple[Quantised, Lowered]:
+def quantized() -> tuple[Quantized, Lowered]:
     model = model_of(torch.export.export(Many().eval(), inputs()[0]), inputs())
-    found = quantise(model, How().quantizer(backend), inputs())
+    found = quantize(model, How().quantizer(backend), inputs())
     return found, lower(found.program, backend)
 
 
 def inside(device: Backend) -> Codes:
-    return codes_inside(quantised()[1].program, device, inputs()[:1])[0]
+    return codes_inside(quantized()[1].program, device, inputs()[:1])[0]
 
 
 def layers(codes: Codes) -> Mapping[str, Layer]:
-    found, lowered = quantised()
+    found, lowered = quantized()
     module = found.program.module()
     assert isinstance(module, fx.GraphModule)
     made = layers_of(module, found.constants, frozenset(), [(inputs()[0], codes)], origins(lowered.program))
@@ -79,7 +79,7 @@ def layers(codes: Codes) -> Mapping[str, Layer]:
 def quantized_in_order() -> list[tuple[str, str]]:
     """Each quantize node, in the order of the program, and its layer."""
     codes = inside(backend)
-    return [(node.name, coded_by(node).name) for node in quantised()[0].program.graph.nodes if node.name in codes]
+    return [(node.name, coded_by(node).name) for node in quantized()[0].program.graph.nodes if node.name in codes]
 
 
 def test_a_right_device_is_never_away_from_torch() -> None:
@@ -122,13 +122,13 @@ def test_the_layer_is_that_where_the_device_goes_wrong() -> None:
 
 
 def test_a_model_that_comes_quantised_has_layers_too() -> None:
-    program = quantised()[0].program
+    program = quantized()[0].program
     one = npu_assay.explain(program, ["neutron"], inputs=inputs()).backends[0]
-    assert one.error == "" and not one.quantised
+    assert one.error == "" and not one.quantized
     known = {operator.name for operator in one.operators}
     assert {name for layer in one.layers for name in layer.operators} <= known
-    quantized = {layer for _, layer in quantized_in_order()}
-    assert {layer.name for layer in one.layers if layer.apart is not None} == quantized
+    compared = {layer for _, layer in quantized_in_order()}
+    assert {layer.name for layer in one.layers if layer.apart is not None} == compared
     here = layers(inside(backend))
     for layer in one.layers:
         if here[layer.name].operator in ("aten.tanh.default", "aten.softmax.int"):
@@ -136,14 +136,14 @@ def test_a_model_that_comes_quantised_has_layers_too() -> None:
 
 
 def test_every_layer_is_some_operator_of_the_lowered_program() -> None:
-    found, lowered = layers(inside(backend)), quantised()[1]
+    found, lowered = layers(inside(backend)), quantized()[1]
     made = [name for layer in found.values() for name in layer.operators]
     assert len(made) == len(set(made)) and set(made) == {one.name for one in lowered.operators}
 
 
 def test_without_a_device_layers_are_those_of_torch() -> None:
     blind = replace(backend, runtime=object())  # type: ignore[arg-type]  # a backend that cannot run what it compiles
-    one = npu_assay.explain(quantised()[0].program, [blind], inputs=inputs()).backends[0]
+    one = npu_assay.explain(quantized()[0].program, [blind], inputs=inputs()).backends[0]
     assert one.error.startswith("not run: ") and "layers as torch computes them: " in one.error
     assert one.layers and {layer.apart for layer in one.layers} == {None}
 
@@ -225,7 +225,7 @@ def test_a_scale_that_is_off_is_found_wherever_it_is(
     generator = torch.Generator().manual_seed(2)
     samples = [(torch.randn(shape, generator=generator),) for _ in range(4)]
     plain = model_of(torch.export.export(model().eval(), samples[0]), samples)
-    program = quantise(plain, How().quantizer(backend), samples).program
+    program = quantize(plain, How().quantizer(backend), samples).program
     usual, asked, missed = noise(program, plain.program, samples), 0, []
     for node in [node for node in program.graph.nodes if is_code(node)]:
         if any(word in str(coded_by(node).target) for word in FIXED):

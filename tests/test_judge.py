@@ -157,8 +157,8 @@ def _one_late(ran: int, everything: int, answer: torch.Tensor) -> torch.Tensor:
 STATES: dict[str, tuple[Callable[[int, int, torch.Tensor], torch.Tensor], str]] = {
     "right at first only": (lambda ran, _, y: y if ran == 1 else _other(y), "the second time"),
     "every second call": (lambda _, every, y: y if every % 2 else _other(y), "the second time"),
-    "every third call": (lambda _, every, y: y if every % 3 != 2 else _other(y), "behind other runs"),
-    "second run of a load": (lambda ran, _, y: y if ran != 2 else _other(y), "behind other runs"),
+    "every third call": (lambda _, every, y: y if every % 3 != 2 else _other(y), "after other runs"),
+    "second run of a load": (lambda ran, _, y: y if ran != 2 else _other(y), "after other runs"),
     "the answer before": (_one_late, "the second time"),
 }
 

@@ -161,7 +161,7 @@ def gates(application: Any) -> int:
         (
             Feature("gates", lambda a: 7),
             "gates <= value",
-            "no two programs were found that differ in whether 'gates <=",
+            "no two programs were found of which 'gates <=",
         ),
         (Feature("dim", gates), "dim <= value", "aten.glu.default has one of this name already, expected another"),
         (Feature("batch", gates), "batch <= value", "aten.glu.default has one of this name already, expected another"),
@@ -222,7 +222,7 @@ def test_a_feature_sees_the_program_around_it(stranger: ModuleType, tmp_path: Pa
     """How many steps there are; the generator turns nothing of that, which the error says."""
     stranger.found = Feature("steps", _steps)  # type: ignore[attr-defined]
     result = CliRunner().invoke(main, ["certify", "glu_npu:backend", "--table", table_with(tmp_path, "steps <= value")])
-    assert "no two programs were found that differ in whether 'steps <= value'" in one_error(result)
+    assert "no two programs were found of which 'steps <= value'" in one_error(result)
 
 
 @pytest.mark.parametrize("value", ["no_such_module:found", "stranger:nothing"])

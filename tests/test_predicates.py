@@ -195,7 +195,7 @@ def test_a_wrong_definition_is_one_error(old: str, new: str, message: str) -> No
         ('"keepdim"', '"keepdims"', "unknown feature 'keepdims' of aten.mean.dim, did you mean 'keepdim'?"),
         ('"keepdim"', '"keepdim == 1"', "cannot be compared"),
         ('"keepdim"', '"x.rank > 40"', "no program near the plain one was found for which kept (x.rank > 40)"),
-        ('"keepdim"', '"x.rank >= 0"', "kept: no two programs were found that differ in whether 'x.rank >= 0'"),
+        ('"keepdim"', '"x.rank >= 0"', "kept: no two programs were found of which 'x.rank >= 0'"),
     ],
 )
 def test_a_limit_that_no_cases_can_be_made_of_is_one_error(old: str, new: str, message: str) -> None:

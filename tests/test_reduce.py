@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.explain.explaining import How
-from npu_assay.conformance.explain.models import model_of, quantise
+from npu_assay.conformance.explain.models import model_of, quantize
 from npu_assay.conformance.explain.reducing import reduce
 from npu_assay.partitioners.exir import Partitioner, PartitionResult
 
@@ -100,7 +100,7 @@ SHORT = ("neutron-groups_of_a_transposed_one", "ethos-u55-kernel_height", "neutr
 def test_a_script_is_short_and_has_the_same_reason(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
     backend, (module, inputs) = load_backend(planted.backend), planted.model
     model = model_of(torch.export.export(module, inputs), [inputs])
-    program = quantise(model, How().quantizer(backend), [inputs]).program
+    program = quantize(model, How().quantizer(backend), [inputs]).program
     found = reduce(program, backend, planted.backend, "undelegated", None)
     assert found is not None and planted.operator in found.operator.operator
     assert len(found.script.splitlines()) <= 20

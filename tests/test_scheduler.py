@@ -215,7 +215,9 @@ def test_a_worker_with_another_library_is_refused(tmp_path: Path) -> None:
     cluster = Cluster.start()
     try:
         cluster.add(path=str(other.parent))
-        with pytest.raises(UsageError, match=r"is not as this machine: version of numpy: found 1\.0, expected 2\."):
+        with pytest.raises(
+            UsageError, match=r"differs from this machine's: version of numpy: found 1\.0, expected 2\."
+        ):
             run(tmp_path / "out", cluster)
     finally:
         cluster.end()

@@ -44,9 +44,31 @@ def texts(command: click.Command) -> Iterator[str]:
 
 def strings(module: str) -> Iterator[str]:
     """Docstrings, messages and what else is a text: a string without a space is a name."""
-    for node in ast.walk(ast.parse(module)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            yield node.value
+    yield from (text for _, text in constants(ast.parse(module)) if " " in text)
+
+
+def constants(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every string with the identity of its node."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield id(node), node.value
+
+
+def words(module: str) -> Iterator[str]:
+    """Strings of one word, which may be keys and values of files; names that a module exports are not."""
+    tree = ast.parse(module)
+    exported = {
+        each
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]
+        for each, _ in constants(node.value)
+    }
+    yield from (text for each, text in constants(tree) if " " not in text and each not in exported)
+
+
+def attributes(page: str) -> list[str]:
+    """What the elements of a page say in attributes, to screen readers and pointers."""
+    return re.findall(r'(?:aria-label|aria-description|alt|title|placeholder)="([^"]*)"', page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -72,6 +94,25 @@ def test_what_a_module_says_spells_as_torch(folder: str) -> None:
     assert found == []
 
 
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_word_that_files_may_hold_is_spelled_as_torch(folder: str) -> None:
+    """Names of cases keep their spelling, as waivers name them; `_requantised` names a tensor in recorded bytes."""
+    found = [
+        (path.relative_to(ROOT).as_posix(), word)
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "conformance/cases/" not in path.as_posix()
+        for text in words(path.read_text(encoding="utf-8"))
+        for word in british(text)
+        if text != "_requantised"
+    ]
+    assert found == []
+
+
+def test_attributes_of_templates_spell_as_torch() -> None:
+    said = [each for path in (ROOT / "conformance").rglob("*.html") for each in attributes(path.read_text())]
+    assert said and british(" ".join(said)) == []
+
+
 @pytest.mark.parametrize("suffix", ["toml", "html", "md"])
 def test_what_tables_and_templates_say_spells_as_torch(suffix: str) -> None:
     files = sorted((ROOT / "conformance").rglob(f"*.{suffix}"))
@@ -90,3 +131,9 @@ def test_another_spelling_is_seen() -> None:
     ]
     module = 'def f(x):\n    """Optimises x."""\n    raise ValueError(f"{x} is unquantised, not {quantised}")\n'
     assert [word for text in strings(module) for word in british(text)] == ["Optimises", "unquantised"]
+
+
+def test_another_spelling_of_a_key_is_seen() -> None:
+    module = 'runs["quantised"] = 1\ncode = "not_quantised"\n__all__ = ["quantised"]\n'
+    assert sorted(word for text in words(module) for word in british(text)) == ["not_quantised", "quantised"]
+    assert british(" ".join(attributes('<p class="grey" title="By colour">'))) == ["colour"]

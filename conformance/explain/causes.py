@@ -19,32 +19,32 @@ from npu_assay.conformance.explain.asking import Asking, spelled
 from npu_assay.conformance.explain.costs import nbytes, values
 from npu_assay.conformance.explain.lowered import Lowered, computing, source_behind
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
-from npu_assay.conformance.explain.single import Unspoken, alone, linear_layer, product_of, quantised, split
+from npu_assay.conformance.explain.single import Unspoken, alone, linear_layer, product_of, quantized, split
 from npu_assay.conformance.explain.summary import MODEL
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, references, renamed
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
 
-NOT_QUANTISED = Reason("not_quantised", "numbers are real", "this backend takes the operator in quantized models only")
+NOT_QUANTIZED = Reason("not_quantized", "numbers are real", "this backend takes the operator in quantized models only")
 SILENT = Reason("no_reason", "no tag", "the partitioner left the operator out and gave no reason")
 A_CONSTANT, UNNAMED = "a constant", ("_tensor_constant", "lifted_tensor_", "_frozen_param")
 """What a constant is called that the user gave no name, and what names export and quantizers give those have."""
 UNSUPPORTED = "unsupported"
 """The code of operators that no table row has."""
-HINTS: Mapping[str, str] = {NOT_QUANTISED.code: "quantize the model: --calibrate FILE.npz, or --calibrate random"}
+HINTS: Mapping[str, str] = {NOT_QUANTIZED.code: "quantize the model: --calibrate FILE.npz, or --calibrate random"}
 
 
 @dataclass
 class Causes:
     """The causes of one lowered model.
 
-    quantised: whether it was quantized for the backend, whose quantizer may have left all of it alone.
+    quantized: whether it was quantized for the backend, whose quantizer may have left all of it alone.
     graphs: each operator that is left out for itself, as a model of its own in the best company.
     """
 
     lowered: Lowered
     asking: Asking
-    quantised: bool
+    quantized: bool
     nodes: dict[str, fx.Node] = field(init=False)
     operators: dict[str, Operator] = field(init=False)
     graphs: dict[str, Graph] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Causes:
         if own is None and around:
             self.follows[one.name] = around[0]
         elif own is None and self._is_real:
-            self.own[one.name] = (NOT_QUANTISED,)
+            self.own[one.name] = (NOT_QUANTIZED,)
         else:
             self.own[one.name] = own or one.reasons or (SILENT,)
 
@@ -137,7 +137,7 @@ class Causes:
     @cached_property
     def _is_real(self) -> bool:
         """Whether nothing in the program is quantized, and nobody tried."""
-        if self.quantised:
+        if self.quantized:
             return False
         kinds = DEQUANTIZE | DEQUANTIZE_DYNAMIC | {DEQUANTIZE_PER_GROUP}
         nodes = self.lowered.program.graph.nodes
@@ -178,8 +178,8 @@ class Causes:
     def _kind(self, name: str) -> tuple[Any, ...]:
         """What operators have in common that are left out for one cause."""
         reasons = self.own[name]
-        if reasons == (NOT_QUANTISED,):
-            return (NOT_QUANTISED.code,)
+        if reasons == (NOT_QUANTIZED,):
+            return (NOT_QUANTIZED.code,)
         return (self.operators[name].operator, *sorted({reason.code for reason in reasons}))
 
     def _cause(self, roots: Sequence[str], behind: Mapping[str, Sequence[str]]) -> Cause:
@@ -244,18 +244,18 @@ def _in_company(graph: Graph) -> Iterator[Graph]:
     """The operator as it is, between quantized operands, and behind an operator that computes."""
     yield graph
     if any(value.quant is not None for value in graph.values) or graph.steps[0].quant is not None:
-        graph = quantised(graph)
+        graph = quantized(graph)
         yield graph
     else:
-        yield weighted(quantised(graph), bias=False)
-        graph = weighted(quantised(graph), bias=True)
+        yield weighted(quantized(graph), bias=False)
+        graph = weighted(quantized(graph), bias=True)
         yield graph
     yield _behind_abs(graph)
 
 
 def _as_layers(layer: Graph) -> Iterator[Graph]:
     """A linear layer quantized, whole and split."""
-    whole = weighted(quantised(layer), bias=True)
+    whole = weighted(quantized(layer), bias=True)
     yield from (whole, split(whole))
 
 

@@ -134,14 +134,14 @@ def reduced(request: Request, what: str, name: str | None) -> str | None:
 def _reduced(request: Request, what: str, name: str | None) -> str | None:
     from npu_assay.conformance.backend.loading import load_whole
     from npu_assay.conformance.explain.explaining import How
-    from npu_assay.conformance.explain.models import load_model, quantise, samples_of
+    from npu_assay.conformance.explain.models import load_model, quantize, samples_of
     from npu_assay.conformance.explain.reducing import reduce
 
     (spec,) = request.backends
     backend, model = load_whole(spec), load_model(request.model)
     program = model.program
-    if request.calibrate is not None and not model.is_quantised:
+    if request.calibrate is not None and not model.is_quantized:
         samples = samples_of(model, request.calibrate)
-        program = quantise(model, How(request.dynamic).quantizer(backend), samples).program
+        program = quantize(model, How(request.dynamic).quantizer(backend), samples).program
     found = reduce(program, backend, spec, what, name)
     return None if found is None else found.script

@@ -18,7 +18,7 @@ from npu_assay.conformance.explain.changes import smallest_change
 from npu_assay.conformance.explain.inside import codes_inside
 from npu_assay.conformance.explain.layers import infinite_of, layers_of
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
-from npu_assay.conformance.explain.models import Inputs, Model, Quantised, quantise
+from npu_assay.conformance.explain.models import Inputs, Model, Quantized, quantize
 from npu_assay.conformance.explain.numbers import Outputs, compared
 from npu_assay.conformance.explain.record import Cause, Change, Explained, nothing
 from npu_assay.conformance.table import load_table
@@ -47,20 +47,20 @@ LOOKS = 2  # inputs that layers are looked at with
 
 def explained(model: Model, backend: Backend, samples: Sequence[Inputs] | None, how: How) -> tuple[Explained, bytes]:
     """The model on one backend, and its `.pte` file, b"" for none. What the backend raises is told, not raised."""
-    quantised = None
+    quantized = None
     try:
-        if samples is not None and not model.is_quantised:
-            quantised = quantise(model, how.quantizer(backend), samples)
-        lowered = lower(quantised.program if quantised else model.program, backend)
+        if samples is not None and not model.is_quantized:
+            quantized = quantize(model, how.quantizer(backend), samples)
+        lowered = lower(quantized.program if quantized else model.program, backend)
     except Exception as error:  # noqa: BLE001  (a backend may raise anything)
-        return nothing(backend.name, told(error), quantised is not None), b""
-    causes = Causes(lowered, asking := Asking(backend, load_table(backend.table)), quantised is not None)
+        return nothing(backend.name, told(error), quantized is not None), b""
+    causes = Causes(lowered, asking := Asking(backend, load_table(backend.table)), quantized is not None)
     operators, found = causes.found()
     found = tuple(_changed(cause, causes, asking) if n < CHANGED else cause for n, cause in enumerate(found))
-    one = Explained(backend.name, quantised is not None, operators, found, lowered.delegates, None, None, ())
-    if quantised is not None:
-        one = replace(one, warnings=quantised.warnings)
-    measured = _Measured(model, quantised, lowered, backend, list(model.inputs)[:RUNS])
+    one = Explained(backend.name, quantized is not None, operators, found, lowered.delegates, None, None, ())
+    if quantized is not None:
+        one = replace(one, warnings=quantized.warnings)
+    measured = _Measured(model, quantized, lowered, backend, list(model.inputs)[:RUNS])
     return measured.told_of(one), measured.buffer
 
 
@@ -90,7 +90,7 @@ class _Measured:
     """What is measured of a lowered model; each part may fail, and the others are told all the same."""
 
     model: Model
-    quantised: Quantised | None
+    quantized: Quantized | None
     lowered: Lowered
     backend: Backend
     inputs: Sequence[Inputs]
@@ -105,7 +105,7 @@ class _Measured:
     @cached_property
     def coded(self) -> fx.GraphModule:
         """The quantized model."""
-        return self.given if self.quantised is None else _module(self.quantised.program)
+        return self.given if self.quantized is None else _module(self.quantized.program)
 
     def told_of(self, one: Explained) -> Explained:
         """With the program's size, its memory, its results beside torch's, and its layers."""
@@ -129,16 +129,16 @@ class _Measured:
         runtimes = {self.backend.details.__name__: self.backend.runtime}
         flat = [pytree.tree_leaves(each) for each in self.inputs]
         runs: dict[str, list[Outputs]] = {"device": [_tensors(run_program(edge, each, runtimes)) for each in flat]}
-        if self.quantised is not None:
-            runs["quantised"] = _called(self.coded, self.inputs)
-        runs["torch" if self.model.is_quantised else "float"] = _called(self.given, self.inputs)
+        if self.quantized is not None:
+            runs["quantized"] = _called(self.coded, self.inputs)
+        runs["torch" if self.model.is_quantized else "float"] = _called(self.given, self.inputs)
         return {"numbers": compared(runs)}
 
     def layers(self) -> dict[str, Any]:
         """The layers of a quantized model."""
-        if self.quantised is None and not self.model.is_quantised:
+        if self.quantized is None and not self.model.is_quantized:
             return {}
-        constants = {} if self.quantised is None else self.quantised.constants
+        constants = {} if self.quantized is None else self.quantized.constants
         inputs = self.inputs[:LOOKS]
         try:
             codes = codes_inside(self.lowered.program, self.backend, inputs)

@@ -46,7 +46,7 @@ class Model:
         return any(not isinstance(size, int) for x in values if isinstance(x, Tensor) for size in x.shape)
 
     @property
-    def is_quantised(self) -> bool:
+    def is_quantized(self) -> bool:
         """Whether it has quantize and dequantize nodes already."""
         nodes = self.program.graph.nodes
         return any(n.op == "call_function" and target_name(n.target) in NO_WORK - {"getitem"} for n in nodes)
@@ -168,7 +168,7 @@ def _placed(example: Inputs, tensors: Sequence[Tensor]) -> Inputs:
 
 
 @dataclass(frozen=True)
-class Quantised:
+class Quantized:
     """A model after PT2E: exported, and its constants before they were codes, by the program's operators.
 
     warnings: what the backend's quantizer warned of.
@@ -179,7 +179,7 @@ class Quantised:
     warnings: tuple[str, ...]
 
 
-def quantise(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantised:
+def quantize(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantized:
     """The model quantized after training, by PT2E. Raises UsageError where torchao is not installed."""
     try:
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -202,7 +202,7 @@ def quantise(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantis
         told[OPEN] = None
     names = {node.name: origin_of(node) or node.name for node in operators_in(program.graph)}
     by_operator = {name: constants[before] for name, before in names.items() if before in constants}
-    return Quantised(program, by_operator, tuple(told))
+    return Quantized(program, by_operator, tuple(told))
 
 
 def _decide_once(prepared: nn.Module) -> None:

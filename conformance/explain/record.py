@@ -158,13 +158,13 @@ class Layer:
 class Explained:
     """A model on one backend.
 
-    quantised: whether the model was quantized for it here. error: why it was not lowered, or nothing ran; "" if it
+    quantized: whether the model was quantized for it here. error: why it was not lowered, or nothing ran; "" if it
     was. program, memory: bytes of the `.pte` file and of its planned arenas, None where there is none. layers: of a
     quantized model, those that add most error first. warnings: what its quantizer warned of.
     """
 
     backend: str
-    quantised: bool
+    quantized: bool
     operators: tuple[Operator, ...]
     causes: tuple[Cause, ...]
     delegates: tuple[Delegate, ...]
@@ -199,9 +199,9 @@ class Explained:
         return part / whole if whole else 0.0
 
 
-def nothing(backend: str, error: str, quantised: bool = False) -> Explained:
+def nothing(backend: str, error: str, quantized: bool = False) -> Explained:
     """A backend of which nothing is known but why."""
-    return Explained(backend, quantised, (), (), (), None, None, (), error=error)
+    return Explained(backend, quantized, (), (), (), None, None, (), error=error)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,8 @@ class Explanation:
     def from_json(data: Mapping[str, Any]) -> Explanation:
         """The explanation that was written. Raises ValueError for anything else."""
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-            raise ValueError(f"expected an explanation of schema {SCHEMA}")
+            found = data.get("schema") if isinstance(data, dict) else type(data).__name__
+            raise ValueError(f"explanation: found schema {found!r:.40}, expected {SCHEMA}")
         return _record(Explanation, {key: value for key, value in data.items() if key != "schema"}, "explanation")
 
 
@@ -233,7 +234,7 @@ def _read(kind: Any, data: Any, where: str) -> Any:
         return _record(kind, data, where)
     if get_origin(kind) is tuple:
         if not isinstance(data, (list, tuple)):
-            raise ValueError(f"{where}: expected a list")
+            raise ValueError(f"{where}: expected a list, found {data!r:.40}")
         return tuple(_read(get_args(kind)[0], item, where) for item in data)
     if kind is float and type(data) is int:
         return float(data)
@@ -246,5 +247,6 @@ def _record(kind: type[T], data: Any, where: str) -> T:
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # _read gives dataclasses only
     if not isinstance(data, dict) or set(data) != set(names):
-        raise ValueError(f"{where}: expected {', '.join(names)}")
+        found = ", ".join(map(str, data)) if isinstance(data, dict) else type(data).__name__
+        raise ValueError(f"{where}: expected {', '.join(names)}, found {found:.200}")
     return kind(**{name: _read(hints[name], data[name], f"{where}.{name}") for name in names})

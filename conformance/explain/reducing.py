@@ -110,7 +110,7 @@ def _parts(exported: ExportedProgram, backend: Backend) -> Iterator[tuple[Operat
 
 def _left_out(exported: ExportedProgram, asking: Asking) -> Iterator[tuple[Operator, Graph]]:
     """The operators that are root causes, the dearest first."""
-    causes = Causes(lower(exported, asking.backend), asking, quantised=False)
+    causes = Causes(lower(exported, asking.backend), asking, quantized=False)
     for cause in causes.found()[1]:
         for name in cause.roots:
             yield from ((causes.operators[name], graph) for graph in causes.smallest(name, cause.code))

@@ -104,7 +104,7 @@ def split(layer: Graph) -> Graph:
     return replace(layer, steps=(turned, replace(step, op=product, args=(*bias, x, Ref("turned")))))
 
 
-def quantised(graph: Graph) -> Graph:
+def quantized(graph: Graph) -> Graph:
     """The same with every real input and result in int8, whatever stood around it; all in one of the scales it has."""
     known = (*(v.quant for v in graph.values if not v.constant), *(step.quant for step in graph.steps))
     plain = next((q for q in known if q is not None and q.axis is None), Q)

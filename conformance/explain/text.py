@@ -36,7 +36,7 @@ def print_explanation(console: Console, explanation: Explanation) -> None:
 
 
 def _print_backend(console: Console, one: Explained) -> None:
-    console.print(f"\n[bold]{_safe(one.backend)}[/]{' (quantized here)' if one.quantised else ''}", highlight=False)
+    console.print(f"\n[bold]{_safe(one.backend)}[/]{' (quantized here)' if one.quantized else ''}", highlight=False)
     if one.error:
         console.print(f"  [red]{_safe(one.error)}[/]", highlight=False)
     _print(console, (f"warning: {each}" for each in one.warnings))

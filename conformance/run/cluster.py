@@ -86,7 +86,7 @@ class Scheduler(Pool):
         for worker, made in found.items():
             wrong = differences(made, expected)
             if wrong:
-                raise UsageError(f"{self}: worker {worker} is not as this machine: {wrong}")
+                raise UsageError(f"{self}: the environment of worker {worker} differs from this machine's: {wrong}")
 
 
 def _short(error: BaseException) -> str:

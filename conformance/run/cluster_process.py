@@ -45,7 +45,7 @@ def _serve(data: Mapping[str, Any], answer: Any) -> None:
     with held(job.table), ProcessPool(subject, job.table) as processes:
         found = statement(processes.about, load_table(job.table), suite_sources(), environment())
         if data["made"] and (wrong := differences(found, dict(data["made"]))):
-            raise UsageError(f"a worker is not as the machine that started the run: {wrong}")
+            raise UsageError(f"worker environment differs from the coordinator's: {wrong}")
         answer({"lines": []})
         case = known_cases(job.table, job.seed).case
         for line in sys.stdin:

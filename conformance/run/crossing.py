@@ -177,7 +177,7 @@ def read_answer(question: str, text: bytes) -> Answer:
         data = json.loads(line)
         check_shape(data, _SHAPE)
         if data.pop("question") != question:
-            raise ValueError("the answer to another question")
+            raise ValueError("question: found the answer to another program, expected that to the program asked about")
         return _read_answer(data, _buffers(data.pop("buffers"), rest))
     except (ValueError, RecursionError, IndexError) as error:
         raise AnswerError(str(error)) from error

@@ -260,7 +260,7 @@ def judge_runs(given: Answer, elsewhere: Elsewhere | None, seen: Observation) ->
     runs = given.runs
     for name, text in (
         (LAST, "the same blob gave other outputs the second time"),
-        *((ANEW + name, "the same blob gave other outputs behind other runs than at first") for name, _ in FRESH),
+        *((ANEW + name, "the same blob gave other outputs after other runs than at first") for name, _ in FRESH),
         *((BESIDE + name, "the same blob gave other outputs in turn with another one") for name, _ in RUNS[:2]),
     ):
         first = FIRST if name == LAST else name.removeprefix(ANEW).removeprefix(BESIDE)

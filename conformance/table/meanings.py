@@ -23,10 +23,10 @@ WIDTH = 120
 LISTED = 8  # operators of one code that are named
 HEAD = """# Constraints
 
-What each code of a constraint means to the suite. The sentence that a table has for a code is for its readers;
-**the cases follow the code**, whatever the sentence says. So a limit of yours belongs under a code only if it is the
-limit that is described here. `python -m npu_assay.conformance.table.meanings` prints this page, and a test compares
-the two.
+What each constraint means to the suite. The sentence that a table has for a constraint is for its readers;
+**the cases follow the constraint's id**, whatever the sentence says. So a limit of yours belongs under an id only if it
+is the limit that is described here. `python -m npu_assay.conformance.table.meanings` prints this page, and a test
+compares the two.
 
 A row has the cases of one of three kinds of hardware, by its `precisions`:
 
@@ -36,12 +36,12 @@ A row has the cases of one of three kinds of hardware, by its `precisions`:
 | with some of `{floats}` | XNNPACK | floats |
 | with some of `{integers}` | Ethos-U | integers |
 
-Under each code stand, by kind, the sentence of the shipped tables, the values that cases can be made for, and the
-operators of those tables that have cases for it. A code that an operator has no cases for is an error, and so is a
+Under each id stand, by kind, the sentence of the shipped tables, the values that cases can be made for, and the
+operators of those tables that have cases for it. An id that an operator has no cases for is an error, and so is a
 value that none can be made for.
 
-A limit that no code says is a predicate that a table defines itself: see [predicates.md](predicates.md). So is any
-code of this page that is to mean something else: a table's definition comes first.
+A limit that no id says is a predicate that a table defines itself: see [predicates.md](predicates.md). So is any
+id of this page that is to mean something else: a table's definition comes first.
 """
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -161,8 +161,8 @@ def _generated(limits: Limits, search: Search, bases: Sequence[Look], index: int
         }
         if not found and own.code not in limits.common:
             raise LimitError(
-                f"{limits.where}: {own.code}: no two programs were found that differ in whether {atom.text!r}, and for "
-                f"which that decides; {ADVICE}"
+                f"{limits.where}: {own.code}: no two programs were found of which {atom.text!r} accepts one and "
+                f"rejects the other; {ADVICE}"
             )
         for feature, pair in found.items():
             yield from names.drafts(feature, _looks(sides, atom, pair))
