@@ -88,7 +88,7 @@ def _data(change: Callable[[dict[str, Any]], object]) -> bytes:
 
 
 FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
-    "another question": lambda data: data.update(question="m"),
+    "the answer to another program": lambda data: data.update(question="m"),
     "keys": lambda data: data.update(verdict="pass"),
     "expected str": lambda data: data["nodes"].append({**data["nodes"][0], "name": 1}),
     "bytes": lambda data: data["buffers"].append(10**9),

@@ -73,6 +73,17 @@ def truth(tree: ast.expr, find: Find) -> bool | None:
     return found
 
 
+def wanting(tree: ast.expr, find: Find, wanted: bool = True) -> int:
+    """How many atoms have to change, at least, for it to be as wanted: 0 where it is."""
+    match tree:
+        case ast.BoolOp(op=op, values=parts):
+            found = [wanting(part, find, wanted) for part in parts]
+            return sum(found) if isinstance(op, ast.And) == wanted else min(found)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return wanting(operand, find, not wanted)
+    return int(truth(tree, find) is not wanted)
+
+
 def _every(found: Iterable[bool | None]) -> bool | None:
     known = set(found)
     return False if False in known else None if None in known else True
@@ -140,6 +151,8 @@ def _item(owner: Any, index: Any) -> Any:
     if not isinstance(owner, tuple) or type(index) is not int:
         raise TypeError(f"[{index!r}] of {owner!r}: expected a list and a whole number")
     if not -len(owner) <= index < len(owner):
+        raise Undefined(index)
+    if owner[index] is None:  # the bound of a clamp that has none
         raise Undefined(index)
     return owner[index]
 

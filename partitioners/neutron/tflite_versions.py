@@ -24,7 +24,7 @@ def version(code: str, options: Options, inputs: Inputs, outputs: Sequence[Tenso
 
 
 def _rank(inputs: Inputs) -> int:
-    return max(len(tensor.shape) for tensor in inputs if tensor is not None)
+    return max((len(tensor.shape) for tensor in inputs if tensor is not None), default=0)
 
 
 def _present(inputs: Inputs) -> int:

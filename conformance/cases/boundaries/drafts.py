@@ -107,8 +107,8 @@ def _texts(own: Sequence[Limit]) -> str:
 def _fitted(draft: CaseDraft, search: Search, base: Look) -> Iterator[CaseDraft]:
     """The draft, with knobs turned as for the plain program where it breaks a limit; nothing where that is no use."""
     found = seen(draft.graph, (), search.limits)
-    if found is None or found.right:
-        yield draft
+    if found is None or found.right or (draft.expect == "reject" and False not in found.truths):
+        yield draft  # what is rejected for something else, too, where a limit is undefined
     elif None in found.truths and False not in found.truths:
         yield replace(draft, constraint=OPERATOR, side="context", expect="unspecified", reason=None, delegates=None)
     elif _empty(draft.graph) or _open(draft.graph):

@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cached_property
 
+from npu_assay.conformance.cases.boundaries.asked import asked
 from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.knobs import knobs
+from npu_assay.conformance.cases.boundaries.quantization import more_knobs
 from npu_assay.conformance.cases.boundaries.sizes import opened
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.predicates.applications import NoProgram, application
-from npu_assay.conformance.predicates.evaluation import holds
+from npu_assay.conformance.predicates.evaluation import holds, wanting
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.predicates.grammar import Predicate
 from npu_assay.conformance.programs.graph import Graph
@@ -24,6 +26,20 @@ Turns = tuple[tuple[int, object], ...]  # knobs by number, and where they are tu
 MOST, FEWER = 40_000, 4_000  # programs that are looked at: for a row, and for a case that was written
 BASES = 3  # programs that keep all limits
 HELPERS = 8  # places that a second knob is tried at
+OF_SCALES = frozenset(
+    [
+        "given",
+        "group",
+        "is_per_channel",
+        "is_quantized",
+        "largest_scale",
+        "scale",
+        "scale_axis",
+        "smallest_scale",
+        "zero_point",
+    ]
+)
+"""Features that knobs of scales, codes and arguments left out move."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,7 @@ class Look:
     turns: Turns
     application: Application
     truths: tuple[bool | None, ...]
+    wanting: int = 0  # atoms that have to change for all limits to hold
 
     @property
     def right(self) -> bool:
@@ -66,6 +83,9 @@ class Look:
     def only(self, index: int) -> bool:
         """Whether this limit alone is broken; others may be undefined then."""
         return all((truth is False) == (i == index) for i, truth in enumerate(self.truths))
+
+
+Broken = Callable[[Look], int]
 
 
 class Search:
@@ -81,7 +101,15 @@ class Search:
         """The knobs of the graph."""
         told = {n for limit in self.limits for n in limit.numbers}
         deep = {n for limit in self.limits if limit.on_ranks for n in limit.numbers}
-        return knobs(self.graph, sorted(told), sorted(deep), self.listed)
+        plain = knobs(self.graph, sorted(told), sorted(deep), self.listed)
+        names = frozenset(part for name in self._named for part in name.split("."))
+        more = more_knobs(self.graph) if names & OF_SCALES else ()
+        return (*plain, *asked(self.graph, names, sorted(told)), *more)
+
+    @property
+    def _named(self) -> Iterator[str]:
+        """The features of the limits."""
+        return (name for limit in self.limits for atom in limit.predicate.atoms for name in atom.features)
 
     @property
     def listed(self) -> bool:
@@ -129,12 +157,15 @@ class Search:
 
         thorough: also by turning two at once. without: knobs that are left alone.
         """
-        look = self.start
-        for _ in range(4):
-            if look is None or look.right:
+        for broken in (_broken, _wanting) if thorough else (_broken,):  # a limit at a time, or a part of one
+            look = self.start
+            for _ in range(4):
+                if look is None or look.right:
+                    break
+                look = self._better(look, thorough, without, broken)
+            if look is not None and look.right:
                 return look
-            look = self._better(look, thorough, without)
-        return look if look is not None and look.right else None
+        return None
 
     def bases(self) -> tuple[Look, ...]:
         """Programs for which every limit holds, each without the knobs that those before it needed."""
@@ -170,14 +201,15 @@ class Search:
         names = {name for name, _ in knob.slots}
         return all(value.constant for value in look.graph.values if value.name in names)
 
-    def _better(self, look: Look, thorough: bool, without: Collection[int]) -> Look | None:
+    def _better(self, look: Look, thorough: bool, without: Collection[int], broken: Broken) -> Look | None:
         """One more knob turned, or two, so that fewer limits are broken."""
-        wrong = _broken(look)
-        found = _best(self._neighbors(look, without), wrong, thorough)
+        wrong = broken(look)
+        found = _best(self._neighbors(look, without), wrong, thorough, broken)
         if found is not None or not thorough:
             return found
-        first = [near for near in self._neighbors(look, without, HELPERS) if _broken(near) <= wrong]
-        return _best((other for near in first for other in self._neighbors(near, without, HELPERS)), wrong, True)
+        first = [near for near in self._neighbors(look, without, HELPERS) if broken(near) <= wrong]
+        pairs = (other for near in first for other in self._neighbors(near, without, HELPERS))
+        return _best(pairs, wrong, True, broken)
 
     def _neighbors(self, look: Look, without: Collection[int], most: int | None = None) -> Iterator[Look]:
         for number in range(len(self.knobs)):
@@ -193,20 +225,26 @@ def seen(graph: Graph, turns: Turns, limits: Sequence[Limit]) -> Look | None:
         known = application(graph, SUBJECT)
     except NoProgram:
         return None
-    truths = tuple(holds(limit.predicate, limit.find(known)) for limit in limits)
-    return Look(graph, turns, known, truths)
+    finds = [limit.find(known) for limit in limits]
+    truths = tuple(holds(limit.predicate, find) for limit, find in zip(limits, finds, strict=True))
+    missing = sum(wanting(limit.predicate.tree, find) for limit, find in zip(limits, finds, strict=True))
+    return Look(graph, turns, known, truths, missing)
 
 
 def _broken(look: Look) -> int:
     return sum(truth is not True for truth in look.truths)
 
 
-def _best(looks: Iterable[Look], less: int, thorough: bool) -> Look | None:
+def _wanting(look: Look) -> int:
+    return look.wanting
+
+
+def _best(looks: Iterable[Look], less: int, thorough: bool, broken: Broken) -> Look | None:
     """The first of the fewest broken limits, if they are fewer than `less`; unless thorough the first with fewer."""
     found = None
     for look in looks:
-        if _broken(look) < less:
-            found, less = look, _broken(look)
+        if broken(look) < less:
+            found, less = look, broken(look)
             if not less or not thorough:
                 return found
     return found

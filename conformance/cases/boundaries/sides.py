@@ -100,7 +100,10 @@ class Sides:
     def _moving(self, feature: str) -> tuple[int, ...]:
         """The knobs that move a feature of the plain program."""
         if feature not in self._movers:
-            self._movers[feature] = tuple(n for n in range(len(self.search.knobs)) if self._moves(n, feature))
+            knobs = self.search.knobs
+            found = tuple(n for n in range(len(knobs)) if self._moves(n, feature))
+            # What torch lets nothing turn in the plain program may turn in another.
+            self._movers[feature] = found or tuple(n for n, knob in enumerate(knobs) if knob.name == feature)
         return self._movers[feature]
 
     def _moves(self, number: int, feature: str) -> bool:
