@@ -50,7 +50,7 @@ def _counted(argument: Argument, at: tuple[object, ...], graph: Graph, told: Seq
     if all(isinstance(item, Ref) for item in at):
         counts = tuple(n for n in near(len(at), told, 1, 4) if n <= MOST_TENSORS)
         yield Knob(name, len(at), counts, partial(_tensors, argument), True)
-    elif argument.name in DIMENSIONS and all(type(item) is int for item in at) and not is_order(tuple(at), rank):
+    elif argument.name in DIMENSIONS and all(type(item) is int for item in at) and not is_order(at, rank):  # type: ignore[arg-type]
         counts = tuple(n for n in near(len(at), (), 1, 1) if n <= rank)
         yield Knob(name, len(at), counts, partial(_dimensions, argument, rank), True)
 
