@@ -59,7 +59,7 @@ def tag_constant_data(program: ExportedProgram) -> None:
 
 
 def tag_mutated_buffer(program: ExportedProgram) -> None:
-    """The same for mutated buffers; all users of such a buffer must be in one partition."""
+    """Give every mutated buffer its users' tag; all users of such a buffer must be in one partition."""
     _tag_like_users(mutated_buffer_nodes(program))
 
 

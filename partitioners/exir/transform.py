@@ -42,7 +42,7 @@ def transform_program(program: ExportedProgram, passes: Sequence[GraphPass]) -> 
 
 
 def apply_passes(program: ExportedProgram, passes: Sequence[GraphPass]) -> EdgeProgram:
-    """The same without the copy, for programs made for the purpose: the passes edit `program`'s own graph."""
+    """Apply passes in order, as `transform_program` does, without its copy: they edit the graph of `program`."""
     module: fx.GraphModule = program.graph_module
     constants = constant_data(program)
     for graph_pass in passes:
