@@ -56,7 +56,7 @@ class Kept:
 
 # ------------------------------------------------------------------------------------ in the run
 
-JUDGES = tuple(f"npu_assay.conformance.{name}" for name in ("cases", "certify", "numerics", "table"))
+JUDGES = tuple(f"npu_assay.conformance.{name}" for name in ("cases", "judge", "run.one_case", "table"))
 
 
 @dataclass
