@@ -80,12 +80,14 @@ def pool(kind: str, x: Array, window: Mapping[str, Any]) -> Node | None:
     rank = len(window["kernel_shape"])
     if x.size > LOOPED:
         return None
-    if kind == "MaxPool" and rank != 2 and any(window["pads"]):  # which onnx.reference gets wrong
-        if window["ceil_mode"]:
+    rounds_up = bool(window.get("ceil_mode")) and max(window["strides"]) > 1
+    if kind == "MaxPool" and any(window["pads"]) and not (rounds_up and rank == 2):
+        # Only those are right in onnx.reference: others it swaps between the axes, or fails.
+        if rounds_up:
             return None
         widths = list(zip(window["pads"][:rank], window["pads"][rank:], strict=True))
         x = np.pad(x, [*[(0, 0)] * (x.ndim - rank), *widths], constant_values=-np.inf)
-        window = {**window, "pads": [0] * (2 * rank)}
+        window = {**window, "pads": [0] * (2 * rank), "ceil_mode": 0}
     axes = [0] * (x.ndim < rank + 2) + [2] * (rank == 1)
     if not axes:
         return Node(kind, [x], window)
