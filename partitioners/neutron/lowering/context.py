@@ -42,7 +42,6 @@ class Context(Values[Value]):
     def __init__(self, graph: fx.Graph, operators: Operators, constants: Mapping[fx.Node, torch.Tensor]) -> None:
         super().__init__()
         self.model = ModelBuilder()
-        self._operators = operators
         self._formats = infer_formats(graph, operators)
         self._constants = constants
 
@@ -65,7 +64,7 @@ class Context(Values[Value]):
 
     def output_quantisation(self, node: fx.Node) -> Quantisation:
         """The parameters of a float result."""
-        return output_quantisation(node, self._operators)
+        return output_quantisation(node)
 
     def requantised(self, value: Value, wanted: Quantisation) -> Value:
         """The value with other parameters: itself when they are equal, else behind a QUANTIZE."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import fx
 
 from npu_assay.partitioners.exir.compiling import refusal, require
-from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE_PER_TENSOR, target_name
-from npu_assay.partitioners.neutron.traits import Operators, Traits
+from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR, target_name
 
 
 @dataclass(frozen=True)
@@ -85,35 +83,16 @@ def activation(node: fx.Node) -> Quantisation:
     return found
 
 
-def output_quantisation(node: fx.Node, operators: Operators) -> Quantisation:
+def output_quantisation(node: fx.Node) -> Quantisation:
     """The parameters of a float result.
 
-    They are those of the quantize node behind it. A value between two operators without a
-    quantize node has the parameters of the dequantize node it comes from, when only moves and
-    activations that narrow the range lie between, else those of the next quantize node.
+    They are those of the quantize node behind it, or, where an activation or a move is fused behind it, those of
+    the next one.
     """
     for user in node.users:
         if target_name(user.target) == QUANTIZE_PER_TENSOR:
             return activation(user)
-    source = _source(node, operators)
-    if source is not None:
-        return source
     for user in node.users:
         if user.op == "call_function":
-            return output_quantisation(user, operators)
+            return output_quantisation(user)
     raise refusal(node, "result without quantization", "no quantize node behind it", "a quantize node")
-
-
-def _source(node: Any, operators: Operators) -> Quantisation | None:
-    """The parameters of the dequantize node that moves and activations before `node` start from."""
-    if not isinstance(node, fx.Node):
-        return None
-    name = target_name(node.target)
-    if name == DEQUANTIZE_PER_TENSOR:
-        return per_tensor(node)
-    row = operators.get(name, Traits(moves=name == GETITEM))
-    fixed = row.fixed_output if row.is_auxiliary else None
-    if not (row.moves or row.narrows or fixed):
-        return None
-    source = _source(node.args[0], operators)
-    return source if source is None or fixed is None else Quantisation(fixed[:1], fixed[1:])

@@ -29,7 +29,6 @@ ROWS: Mapping[str, Row] = {
         ),
         changes_format=True,
         is_auxiliary=True,
-        moves=True,
     ),
     "aten.permute_copy.default": Row(
         rules=(device_rank, limits.permutation, same_qparams),
@@ -37,7 +36,6 @@ ROWS: Mapping[str, Row] = {
         exported=Exported(Annotation.SHARED, ("aten.permute.default", "aten.transpose.int"), has_own_name=False),
         changes_format=True,
         is_auxiliary=True,
-        moves=True,
     ),
     "aten.clone.default": Row(
         rules=_COPIED,
@@ -46,7 +44,6 @@ ROWS: Mapping[str, Row] = {
         exported=Exported(Annotation.SHARED, ("aten.dropout.default",)),
         keeps_format=True,
         is_auxiliary=True,
-        moves=True,
         newer=_FORMAT_GIVEN,
     ),
     "dim_order_ops._clone_dim_order.default": Row(
@@ -55,27 +52,23 @@ ROWS: Mapping[str, Row] = {
         lower=lowering.clone,
         keeps_format=True,
         is_auxiliary=True,
-        moves=True,
         newer=_FORMAT_GIVEN,
     ),
     "aten.squeeze_copy.default": Row(
         lower=lowering.view,
         exported=Exported(Annotation.SHARED, ("aten.squeeze.default",), has_own_name=False),
-        moves=True,
     ),
     "aten.squeeze_copy.dim": Row(
-        lower=lowering.view, exported=Exported(Annotation.SHARED, ("aten.squeeze.dim",), has_own_name=False), moves=True
+        lower=lowering.view, exported=Exported(Annotation.SHARED, ("aten.squeeze.dim",), has_own_name=False)
     ),
     "aten.squeeze_copy.dims": Row(
         lower=lowering.view,
         exported=Exported(Annotation.SHARED, ("aten.squeeze.dims",), has_own_name=False),
         is_auxiliary=True,
-        moves=True,
     ),
     "aten.unsqueeze_copy.default": Row(
         lower=lowering.view,
         exported=Exported(Annotation.SHARED, ("aten.unsqueeze.default",), has_own_name=False),
         is_auxiliary=True,
-        moves=True,
     ),
 }

@@ -44,7 +44,7 @@ def positions(axis_is_second: bool) -> Rule:
 
     def check(node: fx.Node, context: Context) -> str | None:
         sizes = shape(node)
-        channels = (sizes[1] if len(sizes) > 1 else 1) if axis_is_second else context.channels(node)
+        channels = math.prod(sizes[1:2]) if axis_is_second else context.channels(node)
         found = math.prod(sizes) // channels
         return None if found <= 4096 else f"{found} positions"
 
