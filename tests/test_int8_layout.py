@@ -36,6 +36,13 @@ def test_avg_pool_does_not_count_padding() -> None:
     assert rows(avg_pool2d((2, 2), (1, 1), ONE, ((1, 0), (1, 0)))(x)) == [[10, 15], [20, 25]]
 
 
+def test_means_of_many_cells_do_not_round_up() -> None:
+    """With the nudge the sum is -(128 * 131,074 - 1): even numbers are the nearest that float32 has there."""
+    codes = torch.full((1, 2, 65_537, 1), -127, dtype=torch.int8)
+    codes.view(-1)[:65_536] = -128
+    assert rows(avg_pool2d((2, 65_537), (1, 1), ONE)(codes)) == [[-127]]
+
+
 def test_max_pool_with_padding_and_overlap() -> None:
     x = image([[-5, -9, -7], [-8, -6, -4]])
     assert rows(max_pool2d((2, 2), (1, 1))(x)) == [[-5, -4]]

@@ -142,6 +142,18 @@ def test_an_operator_without_its_inputs_is_left_to_the_checks() -> None:
             load_model(read(write(hollow)))
 
 
+@pytest.mark.parametrize("count", [0, 2])
+@pytest.mark.parametrize("of", ["inputs", "outputs"])
+def test_an_activation_of_no_or_two_tensors_is_left_to_the_checks(of: str, count: int) -> None:
+    sketch = Sketch(5)
+    model = sketch.model(sketch.op("RELU", [_dense(sketch)], (3, 5)))
+    first, relu = model.operators
+    other = replace(relu, inputs=relu.inputs * count) if of == "inputs" else replace(relu, outputs=relu.outputs * count)
+    place = "model outputs: output tensor" if (of, count) == ("outputs", 0) else "operator 1 RELU"
+    with pytest.raises(FormatError, match=place):
+        load_model(read(write(replace(model, operators=(first, other)))))
+
+
 def test_what_several_read_is_written_as_it_is() -> None:
     """Two activations read the sum, and the model gives it, too: neither may take its place."""
     s = Sketch(0)
