@@ -87,10 +87,35 @@ def weight_zero_points(u: Call) -> list[CaseDraft]:
     ]
 
 
+def per_output(u: Call, axis: int = 1) -> Call:
+    """The same product, with a scale per output of its weights [k, n], and of its bias; or one per input, axis 0."""
+    w = u.value("w")
+    assert w.quant is not None
+    q = scales_of(replace(w.quant, qmin=-127), axis, w.shape[axis])
+    biased = [replace(value, quant=bias_quant(Q, q)) for value in u.values if value.name == "bias" and axis]
+    u = _with_weights(u, replace(w, quant=q))
+    return replace(u, values=(*u.values[: len(u.values) - len(biased)], *biased))
+
+
+def per_output_cases(u: Call) -> list[CaseDraft]:
+    """As torch's quantizers make the weights of a linear layer: one scale per output, all zero points 0."""
+    scaled = per_output(u)
+    w = scaled.value("w")
+    assert w.quant is not None
+    shifted = replace(w, quant=replace(w.quant, zero_point=1))
+    return [
+        limit("weight_zero_point", "per_output_0", scaled),
+        outside("weight_zero_point", "per_output_1", _with_weights(scaled, shifted)),
+        outside("weight_zero_point", "per_input", per_output(u, axis=0)),
+        placed("linear_form_per_output", linear_form(scaled)),
+    ]
+
+
 def linear_form(u: Call) -> Graph:
     """The weights are stored [n, k] and transposed in front of the product, as torch's linear is lowered."""
     w = u.value("w")
-    stored = replace(w, shape=(w.shape[1], w.shape[0]))
+    q = w.quant if w.quant is None or w.quant.axis is None else replace(w.quant, axis=1 - w.quant.axis)
+    stored = replace(w, shape=(w.shape[1], w.shape[0]), quant=q)
     turn = Step("turn", "aten.permute_copy.default", (Ref("w"), (1, 0)), (), None)
     product = replace(step(u), args=tuple(Ref("turn") if a == Ref("w") else a for a in u.args))
     return Graph(_with_weights(u, stored).values, (turn, product), (Ref(SUBJECT),))
@@ -136,6 +161,7 @@ def static_mm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         outside("distinct_inputs", "same_input_twice", square),
         outside("distinct_inputs", "same_input_twice_behind_abs", square, behind_abs),
         *weight_zero_points(u),
+        *per_output_cases(u),
         *product_rescale(_mm_rescale),
         *(accepted(f"sizes_{m}_{k}_{n}", mm(m, k, n)) for m, k, n in SIZES),
         *before_activations(u, (3, 5)),
@@ -172,6 +198,7 @@ def static_addmm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *_addmm_distinct(u),
         *_factors(u),
         *weight_zero_points(u),
+        *per_output_cases(u),
         *_biases(u),
         *product_rescale(_addmm_rescale),
         *(accepted(f"sizes_{m}_{k}_{n}", addmm(m, k, n)) for m, k, n in SIZES),
@@ -225,9 +252,11 @@ def _biases(u: Call) -> list[CaseDraft]:
         "a_bias_per_element": replace(bias, shape=(3, 5)),
         "a_bias_per_row": replace(bias, shape=(3, 1)),
     }
-    single = addmm(3, 7, 1)
+    single, scaled = addmm(3, 7, 1), per_output(u)
     return [
         limit("static_bias", "one_element_per_output", u),
+        limit("static_bias", "one_scale_per_output", scaled),
+        outside("static_bias", "one_scale_for_all_outputs", replace(scaled, values=(*scaled.values[:2], bias))),
         limit("static_bias", "one_output", single),
         silent("static_bias", "as_a_row", replace(u, values=(x, w, replace(bias, shape=(1, 5))))),
         *(outside("static_bias", name, replace(u, values=(x, w, other))) for name, other in off.items()),
