@@ -84,7 +84,7 @@ DYNAMIC: tuple[Line, ...] = (
     (f"{XNNPACK}.dynamic", "_stage", "fma(acc.float() * scales, steps, add)", "acc * scales * steps", "linear.default"),
     (f"{XNNPACK}.dynamic", "linear", ".sub_(rows.zero_points)", "", "linear.default"),
     (f"{XNNPACK}.dynamic", "_on_images", ".sub_(rows.zero_points)", "", "conv1d.default"),
-    (f"{XNNPACK}.fma", "fma", "product = p * q", "product = (p * q).astype(np.float32)", "linear.default"),
+    (f"{XNNPACK}.fma", "emulated_fma", "product = p * q", "product = (p * q).astype(np.float32)", "linear.default"),
 )
 
 GROUPWISE: tuple[Line, ...] = (

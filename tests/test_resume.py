@@ -66,9 +66,9 @@ def run(folder: Path, **changes: object) -> list[str]:
         return told.read().splitlines()
 
 
-def killed(folder: Path, seconds: float) -> tuple[bool, list[str]]:
-    """Run in a process group of its own and kill that after so many seconds: whether it ended by itself, and what
-    it had said."""
+def killed(folder: Path, seconds: float, cases: int = CASES + 1) -> tuple[bool, list[str]]:
+    """Run in a process group of its own and kill that after so many seconds, or so many cases: whether it ended by
+    itself, and what it had said."""
     reading, writing = os.pipe()
 
     def action() -> None:
@@ -78,15 +78,18 @@ def killed(folder: Path, seconds: float) -> tuple[bool, list[str]]:
 
     process = fork(action)
     os.close(writing)
-    deadline, ended = time.monotonic() + seconds, 0
-    while not ended and time.monotonic() < deadline:
-        time.sleep(0.002)
-        ended, _ = os.waitpid(process, os.WNOHANG)
-    if not ended:
-        os.killpg(process, signal.SIGKILL)
-        os.waitpid(process, 0)
+    os.set_blocking(reading, False)
+    deadline, ended, said = time.monotonic() + seconds, 0, b""
     with open(reading, "rb") as told:
-        return bool(ended), told.read().decode().splitlines()
+        while not ended and time.monotonic() < deadline and said.count(b"\n") <= cases:
+            time.sleep(0.002)
+            said += told.read() or b""
+            ended, _ = os.waitpid(process, os.WNOHANG)
+        if not ended:
+            os.killpg(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+        said += told.read() or b""
+    return bool(ended), said.decode().splitlines()
 
 
 def journaled(folder: Path) -> list[str]:
@@ -132,6 +135,7 @@ class Interrupts:
 
 @pytest.mark.slow
 def test_killed_at_any_moment(whole: Path, tmp_path: Path) -> None:
+    """Every other time while cases run, which is a small part of the time."""
     moments = random.Random(8)
     start = time.monotonic()
     killed(tmp_path / "timed", 60.0)
@@ -139,7 +143,8 @@ def test_killed_at_any_moment(whole: Path, tmp_path: Path) -> None:
     folders, said = 0, list[str]()
     folder, kills = tmp_path / "0", 0
     while kills < MOMENTS:
-        ended, told = killed(folder, moments.uniform(0, longest))
+        moment = (60.0, moments.randrange(CASES // 2)) if kills % 2 else (moments.uniform(0, longest),)
+        ended, told = killed(folder, *moment)
         said += told[1:]
         kills += not ended
         assert len(set(said)) == len(said), "a finished case ran again"

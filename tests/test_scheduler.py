@@ -32,7 +32,7 @@ from npu_assay.conformance.run.session import Request, assay
 
 ROOT = Path(__file__).parent.parent
 TODAY = datetime.date(2026, 6, 1)
-CASES = 100
+CASES = 110
 
 
 def started(*arguments: str, path: str = "") -> subprocess.Popen[bytes]:
