@@ -35,7 +35,7 @@ def fused_operators(model: Model) -> dict[int, Operator]:
 
 def _takes_in(model: Model, source: Operator, operator: Operator) -> bool:
     """Whether `operator` is an activation that only narrows the range of what `source` writes."""
-    if operator.code not in REAL_LIMITS:
+    if operator.code not in REAL_LIMITS or (len(operator.inputs), len(operator.outputs)) != (1, 1):
         return False
     x, y = (model.tensors[index] for index in (operator.inputs[0], operator.outputs[0]))
     same = (x.dtype, x.shape, x.scales, x.zero_points) == (y.dtype, y.shape, y.scales, y.zero_points)

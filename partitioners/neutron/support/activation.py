@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from torch import fx
 
+from npu_assay.partitioners.exir.compiling import bind
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import is_dequantize, qparams
@@ -23,9 +24,9 @@ RELU_LIKE: Sequence[Bounds] = ((0, 6), (0, None), (0, math.inf))
 
 def bounds(node: fx.Node) -> tuple[object, object]:
     """The bounds of a clamp or hardtanh; a clamp without a bound has None there."""
-    if target_name(node.target) == "aten.hardtanh.default":
-        return argument(node, 1, "min_val", -1), argument(node, 2, "max_val", 1)
-    return argument(node, 1, "min"), argument(node, 2, "max")
+    bound = bind(node)
+    names = ("min_val", "max_val") if target_name(node.target) == "aten.hardtanh.default" else ("min", "max")
+    return bound[names[0]], bound[names[1]]
 
 
 def bounds_in(allowed: Sequence[Bounds]) -> Rule:

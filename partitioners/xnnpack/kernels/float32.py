@@ -235,7 +235,7 @@ def _positions(given: int, wanted: int, align_corners: bool) -> tuple[Tensor, Te
     else:
         scale = torch.tensor(float(given)) / torch.tensor(float(wanted))
         place = index * scale + (torch.tensor(0.0) if align_corners else scale * 0.5 - 0.5)
-    place = place.clamp(0.0, float(given - 1))
+    place = place.clamp_min(0.0)  # behind the last index both neighbors are the last one, whatever the weight
     low = place.floor()
     return low.long(), (low.long() + 1).clamp_max(given - 1), place - low
 
