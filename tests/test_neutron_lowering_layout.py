@@ -84,6 +84,17 @@ def test_flattening_into_a_product_permutes_the_weights_instead() -> None:
     assert result.lsb() <= 1
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(2, 12), (1, 24), (4, 6)])
+def test_images_are_flattened_into_any_matrix(rows: int, columns: int) -> None:
+    """Weights are permuted where each image is a row; images that share a row, or rows that share one, are not."""
+    pool = Step("pool", "aten.avg_pool2d.default", (X, (2, 2), (2, 2)), (), X_QUANT)
+    view = Step("view", "aten.view_copy.default", (Ref("pool"), (rows, columns)), (), X_QUANT)
+    w = constant("w", (columns, 7), Quant(2.0**-9, 0, -127))
+    mm = Step("mm", "aten.mm.default", (Ref("view"), Ref("w")), (), OTHER)
+    result = run(graph((activation("x", (2, 3, 4, 4), X_QUANT), w), [pool, view, mm]))
+    assert result.lsb() <= 1
+
+
 def test_a_flattened_value_with_another_reader_is_also_held_in_torch_order() -> None:
     ones, front = identity(IMAGE, X_QUANT)
     view = Step("view", "aten.view_copy.default", (Ref("front"), (1, 60)), (), X_QUANT)

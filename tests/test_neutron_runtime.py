@@ -202,6 +202,7 @@ REFUSED: dict[str, tuple[Model, str]] = {
     "tanh": (_one("TANH", (2,), (2,), UNIT), "output quantization"),
     "softmax": (_one("SOFTMAX", (2,), (2,), (1 / 128, -128), beta=1.0), "output quantization"),
     "softmax beta": (_one("SOFTMAX", (2,), (2,), UNIT), "beta is 0.0, expected positive"),
+    "softmax of a number": (_one("SOFTMAX", (), (), UNIT, beta=1.0), "last axis is 0, expected 1 to 8191"),
     "softmax row": (_one("SOFTMAX", (1, 8192), (1, 8192), UNIT, beta=1.0), "last axis is 8192, expected 1 to 8191"),
     "concat params": (_two("CONCATENATION", (2, 3), (2, 3), (4, 3), axis=2), "axis is 2, expected from -2 to 1"),
     "concat shape": (_two("CONCATENATION", (2, 3), (2, 4), (4, 3), axis=0), r"expected \[2, 3\] except at axis 0"),

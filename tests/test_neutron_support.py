@@ -12,6 +12,7 @@ from neutron_graphs import ACTIVATION, UNIT, WEIGHT, Builder, Params, Verdict, j
 from torch import fx
 
 from npu_assay.conformance.table import Row, load_table
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
 from npu_assay.partitioners.neutron import generate_neutron_compile_spec
 from npu_assay.partitioners.neutron.operators import operators
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
@@ -508,6 +509,27 @@ SINGLE = [
 def test_one_violation_gives_one_reason(name: str) -> None:
     op, code, write = REJECTED[name]
     assert set(judge(write).codes(op)) == {code}
+
+
+def test_a_quotient_without_elements_has_no_known_shape() -> None:
+    """One that stays a division, as its divisor is computed."""
+    verdict = judge(lambda b: b.op("aten.div.Tensor", b.input(0, 8), b.input(0, 8)))
+    assert verdict.codes("aten.div.Tensor") == ["static_shape"]
+
+
+def test_the_first_wrong_scale_of_a_bias_is_named() -> None:
+    def write(b: Builder) -> fx.Node:
+        scales = b.raw_constant(torch.tensor([1.0, 2.0, 1.0, 3.0, 1.0]) * 0.05 * 0.01)
+        zero_points = b.raw_constant(torch.zeros(5, dtype=torch.int64))
+        codes = b.raw_constant(torch.zeros(5, dtype=torch.int32))
+        limits = (0, -(2**31), 2**31 - 1, torch.int32)
+        bias = b.call(DEQUANTIZE_PER_CHANNEL, codes, scales, zero_points, *limits)
+        return b.conv(b.input(1, 3, 8, 8), b.channel_weight(5, 3, 3, 3), bias)
+
+    partitioner = NeutronPartitioner()
+    judge(write, partitioner)
+    (found,) = (each.found for each in partitioner.rejections if each.code == "static_bias")
+    assert found == "bias scale 0.00100000005, expected 0.000499999996 (output 1)"
 
 
 def test_all_reasons_are_kept_in_order() -> None:

@@ -47,6 +47,10 @@ def test_round_trip(make: Callable[[int], Model]) -> None:
     assert write(found) == blob == write(model)
 
 
+def test_a_file_without_a_description_has_an_empty_one() -> None:
+    assert read(write(replace(SMALL, description=None))).description == ""  # type: ignore[arg-type]  # left out
+
+
 def test_metadata_that_others_wrote_may_have_no_name() -> None:
     blob = write(replace(SMALL, metadata={"a": b"1", "b": b"2"}))
     record = flatbuffer.read(schema.MODEL, blob, schema.IDENTIFIER)

@@ -311,6 +311,7 @@ BROKEN: list[tuple[XModel, str]] = [
     (one("Conv2d", number("fp32", 1, 4, 5, 3), number("fp32", 4, 3, 3, 3), **CONVOLUTION), "filter is computed"),
     (unary("Convert", NUMBERS, number("fp16", 2, 3)), "types is .fp32. to fp16"),
     (unary("Convert", coded(X, 2, 3), coded(Y, 2, 3)), "types is .qint8. to qint8"),
+    (unary("Convert", XValue("qdint8", (2, 3), PerToken(1)), NUMBERS), "types is .qdint8. to fp32"),
 ]
 
 

@@ -202,7 +202,9 @@ def hard_triples() -> Tensor:
     near[1, 1] = 1 - 2.0**-12
     below = [2.0**-24 * (1 + 2.0**-23), 1 - 2.0**-23, 1 + 2.0**-23]  # 2**-70 below the tie of the sum
     ties = torch.tensor([[2.0**-24, 2.0**-24, below[0]], [1.0, 1.0 + 2.0**-23, below[1]], [1.0, 1.0, below[2]]])
-    return torch.cat([triples, near, ties], 1)
+    steps = torch.arange(2840, 2865)  # 2**30 + a * b lies around one place of float64 beside a tie
+    beside = torch.stack([8 * (1 + steps * 2.0**-23), 8 * (1 - (steps - 1) * 2.0**-23), torch.full((25,), 2.0**30)])
+    return torch.cat([triples, near, ties, beside], 1)
 
 
 def test_fma_rounds_the_exact_sum_once() -> None:
