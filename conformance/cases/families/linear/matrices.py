@@ -165,7 +165,7 @@ def static_mm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *product_rescale(_mm_rescale),
         *(accepted(f"sizes_{m}_{k}_{n}", mm(m, k, n)) for m, k, n in SIZES),
         *before_activations(u, (3, 5)),
-        *_product_contexts(u, mm(3, 6, 6)),
+        *_product_contexts(u, mm(3, 6, 6), mm),
         *product_numbers(u),
         *contexts(u),
     ]
@@ -176,9 +176,21 @@ def _mm_rescale(y: Quant, scale: float) -> Call:
     return call("aten.mm.default", (3, 8), Ref("w"), x=quant(1.0), y=y, more=(w,))
 
 
-def _product_contexts(u: Call, square: Call) -> list[CaseDraft]:
+def _behind_pool_and_view(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
+    """Behind a pool of two images, whose results of 3 x 2 x 2 a reshape makes `x` of."""
+    values = (activation("image", (2, 3, 4, 4), u.x.quant or Q), *u.values[1:])
+    pool = Step("pool", "aten.avg_pool2d.default", (Ref("image"), (2, 2), (2, 2)), (), u.x.quant)
+    return values, (pool, Step("view", "aten.view_copy.default", (Ref("pool"), u.x.shape), (), u.x.quant)), Ref("view")
+
+
+def _product_contexts(u: Call, square: Call, flattened: Callable[[int, int, int], Call]) -> list[CaseDraft]:
+    """Two images are flattened to a row each, and to one row."""
     return [
         placed("behind_abs", u, behind_abs),
+        *(
+            placed(f"behind_pool_and_view_{m}x{k}", flattened(m, k, 5), _behind_pool_and_view)
+            for m, k in ((2, 12), (1, 24))
+        ),
         placed("linear_form", linear_form(u)),
         placed("shared_weights", shared_weights(square)),
     ]
@@ -203,7 +215,7 @@ def static_addmm_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         *product_rescale(_addmm_rescale),
         *(accepted(f"sizes_{m}_{k}_{n}", addmm(m, k, n)) for m, k, n in SIZES),
         *before_activations(u, (3, 5)),
-        *_product_contexts(u, addmm(3, 6, 6)),
+        *_product_contexts(u, addmm(3, 6, 6), addmm),
         *product_numbers(u),
         *contexts(u),
     ]
