@@ -32,7 +32,7 @@ def test_inputs_constants_and_what_was_given_before_are_copied() -> None:
 
 
 @pytest.mark.parametrize("others", [(), (3,), (None,)])
-def test_outputs_are_nodes(others: tuple[object, ...]) -> None:
+def test_outputs_are_nodes(others: tuple[int | None, ...]) -> None:
     graph = fx.Graph()
     x = graph.placeholder("x")
     assert returned_nodes(graph.output((x, x))) == [x, x]
