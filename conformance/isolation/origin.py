@@ -8,6 +8,7 @@ forkserver, with its keeper, for each request.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import select
@@ -21,6 +22,7 @@ from functools import partial
 from typing import Any
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.isolation.forking import close_files, fork
 from npu_assay.conformance.isolation.frames import SIZE, exactly
 from npu_assay.conformance.isolation.leaks import end_children
@@ -96,8 +98,10 @@ def _is_clean() -> bool:
 
 
 def _as_it_is(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
-    """What the copy does, with what is loaded."""
-    from npu_assay.conformance.isolation import forkserver  # noqa: F401  (before the copy is made)
+    """What the copy does, with what is loaded. No collection of garbage looks at that again, in either process."""
+    with many_records():
+        from npu_assay.conformance.isolation import forkserver  # noqa: F401  (before the copy is made)
+    gc.freeze()
 
     def action() -> None:
         _leave(ours, theirs)
