@@ -40,7 +40,7 @@ def rank(node: object) -> int:
 
 
 def memory_order(node: object) -> tuple[int, ...] | None:
-    """The dimensions of the node's (first) result as they lie in memory, outermost first; None where it has gaps."""
+    """The dimensions of the node's (first) result as they lie in memory, outermost first; None if it has gaps."""
     found = value(node)
     if found is None:
         return ()

@@ -102,7 +102,7 @@ def check_memory_planning(planning: object, where: str) -> None:
     _check_type(planning.delegate_padding, int, "a number of bytes", f"{where}.delegate_padding")
     if planning.delegate_padding < 0:
         found = str(planning.delegate_padding)
-        raise ExirError("less than no padding", found=found, expected="0 or more", where=f"{where}.delegate_padding")
+        raise ExirError("negative padding", found=found, expected="at least 0", where=f"{where}.delegate_padding")
 
 
 def _check_type(value: object, kind: type | tuple[type, ...], expected: str, where: str) -> None:
@@ -113,4 +113,4 @@ def _check_type(value: object, kind: type | tuple[type, ...], expected: str, whe
 def check_alignment(value: object, where: str) -> None:
     """Refuse anything but a positive power of two."""
     if not isinstance(value, int) or value <= 0 or value & (value - 1):
-        raise ExirError("alignment that is none", found=repr(value), expected="a positive power of two", where=where)
+        raise ExirError("invalid alignment", found=repr(value), expected="a positive power of two", where=where)
