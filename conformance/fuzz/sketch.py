@@ -157,6 +157,6 @@ def _resized(value: Value, axis: int, size: int) -> Value:
 
 
 def free_outputs(steps: Sequence[Step], outputs: Sequence[Ref]) -> list[Ref]:
-    """Those of the references that no step takes."""
+    """The references that no step takes."""
     taken = {ref for step in steps for ref in references(step.args)}
     return [ref for ref in outputs if ref not in taken]

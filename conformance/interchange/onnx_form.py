@@ -1,7 +1,7 @@
 """An edge program as an ONNX model in QDQ form: operators on floats, between QuantizeLinear and DequantizeLinear.
 
 The model computes what the program does: its inputs and outputs have the program's types, its weights are codes
-behind DequantizeLinear, per tensor, per channel or per group. Opset 21 is the first with 16-bit codes.
+after DequantizeLinear, per tensor, per channel or per group. Opset 21 is the first with 16-bit codes.
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ SETTINGS = (
     Setting("environment variables", _environment, _set_environment, shown=False, importing=True),
     Setting("sys.path", lambda: list(sys.path), _set_path, shown=False, importing=True),
     Setting("sys.stdout or sys.stderr", _streams, _set_streams, shown=False),
-    Setting("the files behind stdout and stderr", _files, _leave, shown=False),
+    Setting("the open files of stdout and stderr", _files, _leave, shown=False),
     Setting("the trace function (sys.settrace)", sys.gettrace, sys.settrace, shown=False),
     Setting("the profile function (sys.setprofile)", sys.getprofile, sys.setprofile, shown=False),
     Setting("signal handlers", _handlers, _set_handlers, shown=False, importing=True),

@@ -274,7 +274,7 @@ def gate4(output: Output) -> tuple[str, dict[str, float]]:
 def _own_noise(output: Output) -> float:
     """The noise of the float golden's own nearest codes, each off by what is ambiguous.
 
-    A float output has that of its code path: a single rounded code may stand behind all of it.
+    A float output has that of its code path: a single rounded code may be the source of all of it.
     """
     codes = output.codes
     if codes is None:

@@ -13,7 +13,7 @@ from npu_assay.conformance.common.toml import TomlError, read_toml
 from npu_assay.conformance.record.results import CHECKS, GOLDEN, CaseResult
 
 OPTIONAL = frozenset({"max_lsb"})
-EXAMPLE = 'such as checks = ["gate1", "gate3"], the names in front of the failures of the case'
+EXAMPLE = 'such as checks = ["gate1", "gate3"], the names before the failures of the case'
 
 
 class WaiverError(UsageError):

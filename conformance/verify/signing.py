@@ -18,7 +18,7 @@ PUBLIC = "openssl pkey -in private.pem -pubout -out public.pem"
 
 
 class KeyFileError(UsageError):
-    """A file that is no usable key; the message says what was found and what was expected."""
+    """A file that is not a usable key; the message says what was found and what was expected."""
 
 
 @dataclass(frozen=True)

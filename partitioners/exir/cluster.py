@@ -65,7 +65,7 @@ ALL = Takes()
 class Operand:
     """One tensor that a cluster's operator takes, as codes.
 
-    members: the dequantize node, and a transposition of constant codes behind it; of a number, a copy to floats.
+    members: the dequantize node, and a transposition of constant codes after it; of a number, a copy to floats.
     source: the node that has the codes. codes: those of a constant, transposed; None if they are computed or without
     data. scales: one for each index of `axis` of a constant that is quantized per channel (with zero points of 0), of
     which `qparams` has the largest; () for one that is not.
@@ -203,7 +203,7 @@ def _operand(
 
 
 def _number_source(node: fx.Node) -> fx.Node | None:
-    """The placeholder behind a plain operand: itself, or what a copy to floats takes."""
+    """The placeholder of a plain operand: itself, or what a copy to floats takes."""
     if target_name(node.target) == TO_COPY and len(node.all_input_nodes) == 1:
         (node,) = node.all_input_nodes
     return node if node.op == "placeholder" else None

@@ -94,7 +94,7 @@ def _preprocess(details: type[BackendDetails], result: type) -> Callable[[Export
 
 
 def _preprocess_multimethod(details: type[BackendDetails], result: type) -> Callable[[type, Any, Any], Any]:
-    """The same for all delegates of several methods at once."""
+    """A compiler's `preprocess_multimethod` with ExecuTorch's records as its results."""
 
     def preprocess_multimethod(cls: type, edge_programs: Any, compile_specs: Any) -> Any:
         _refuse_namesake(details)

@@ -129,7 +129,7 @@ class LoweredBackendModule(torch.nn.Module):
         delegate_alignment: int | None = None,
         memory_planning: MemoryPlanningPass | None = None,
     ) -> bytes:
-        """That program as a `.pte` file; the blob is in it, or in a segment behind it. Raises ExirError.
+        """That program as a `.pte` file; the blob is in it, or in a segment after it. Raises ExirError.
 
         See ExecutorchBackendConfig for the alignments.
         """

@@ -1,4 +1,4 @@
-"""Compile a whole program for one backend, or the parts of it that a partitioner chooses: behind `to_backend`."""
+"""Compile a whole program for one backend, or the parts of it that a partitioner chooses; `to_backend` calls it."""
 
 from __future__ import annotations
 

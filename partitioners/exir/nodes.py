@@ -29,7 +29,7 @@ def value(node: object) -> torch.Tensor | None:
 
 
 def shape(node: object) -> tuple[int, ...]:
-    """Sizes of the node's (first) result; () for a scalar and for anything that is no tensor."""
+    """Sizes of the node's (first) result; () for a scalar and for anything that is not a tensor."""
     found = value(node)
     return () if found is None else tuple(found.shape)
 

@@ -107,10 +107,10 @@ def same_qparams(node: fx.Node, cluster: Cluster | None) -> str | None:
 
 @rule("unfused")
 def unfused(node: fx.Node, cluster: Cluster | None) -> str | None:
-    """no activation may stand between the operator and the quantize node behind it"""
+    """no activation may stand between the operator and the quantize node after it"""
     behind = [user for user in node.users if activation_bounds(user) is not None]
     fused = target_name(node.target) in WEIGHTED and any(output_qparams(user) is not None for user in behind)
-    return f"{behind[0].name} is not behind a quantize node" if fused else None
+    return f"{behind[0].name} is not after a quantize node" if fused else None
 
 
 def lookup_table(function: Callable[[torch.Tensor], torch.Tensor], x: QParams, y: QParams) -> torch.Tensor:

@@ -78,7 +78,7 @@ def traced(program: ExportedProgram, plan: Decompositions) -> tuple[fx.GraphModu
 
 
 def _finished(program: ExportedProgram, module: fx.GraphModule, written: Sequence[fx.Node]) -> ExportGraphSignature:
-    """Give the traced graph the program's input names and its checks of open sizes; return its signature."""
+    """Give the traced graph the program's input names and its checks of dynamic sizes; return its signature."""
     names = [n.name for n in program.graph.nodes if n.op == "placeholder"]
     for twin, name in zip((n for n in module.graph.nodes if n.op == "placeholder"), names, strict=True):
         twin.name = twin.target = name

@@ -35,7 +35,7 @@ class ExecutorchBackendConfig:
 
     passes: run on every method's edge graph first, as `EdgeProgramManager.transform` does. memory_planning_pass: for
     every method, or by method name (the default for those not named). remove_view_copy: let views share memory
-    instead of copying. extract_delegate_segments: put blobs behind the program, aligned, instead of into it. The
+    instead of copying. extract_delegate_segments: put blobs after the program, aligned, instead of into it. The
     alignments are in bytes; None is 16. emit_mutable_buffer_names: name the buffers that a method writes.
     emit_stacktrace: say of every instruction which lines of the model it comes from.
     """

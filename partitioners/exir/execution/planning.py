@@ -35,7 +35,7 @@ class Planned:
 
     @property
     def end(self) -> int:
-        """First byte behind it."""
+        """The first byte after it."""
         return self.offset + self.request.size
 
 

@@ -225,7 +225,7 @@ def _check_total(plan: Plan, limit: int) -> None:
 
 
 def _is_own(value: Tensor) -> bool:
-    """Whether the tensor has neither a place nor data. One of open size has as much as its kernel makes it."""
+    """Whether the tensor has neither a place nor data. A dynamic one gets its memory from its kernel."""
     placed = value.allocation is not None or value.data is not None or value.location == "external"
     return not placed and value.dynamism != "unbound"
 

@@ -88,7 +88,7 @@ def activation(node: fx.Node) -> Quantisation:
 def output_quantisation(node: fx.Node, operators: Operators) -> Quantisation:
     """The parameters of a float result.
 
-    They are those of the quantize node behind it. A value between two operators without a
+    They are those of the quantize node after it. A value between two operators without a
     quantize node has the parameters of the dequantize node it comes from, when only moves and
     activations that narrow the range lie between, else those of the next quantize node.
     """
@@ -101,7 +101,7 @@ def output_quantisation(node: fx.Node, operators: Operators) -> Quantisation:
     for user in node.users:
         if user.op == "call_function":
             return output_quantisation(user, operators)
-    raise refusal(node, "result without quantization", "no quantize node behind it", "a quantize node")
+    raise refusal(node, "result without quantization", "no quantize node after it", "a quantize node")
 
 
 def _source(node: Any, operators: Operators) -> Quantisation | None:
